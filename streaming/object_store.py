@@ -8,7 +8,7 @@ A process has one client per store and set of options; it keeps its connections 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 import obstore
@@ -18,7 +18,7 @@ from obstore.exceptions import (
     PreconditionError,
     UnknownConfigurationKeyError,
 )
-from obstore.store import AzureStore, from_url
+from obstore.store import AzureStore, GCSStore, from_url
 
 from streaming.hdfs_files import SCHEME as HDFS
 from streaming.hdfs_files import HdfsFiles
@@ -63,11 +63,16 @@ class CloudObjects:
         except BaseError as error:
             raise self._failed("", error) from error
 
+    @property
+    def _version_name(self) -> Literal["version", "e_tag"]:
+        """What tells versions of an object apart: Google writes on no other condition."""
+        return "version" if isinstance(self._store, GCSStore) else "e_tag"
+
     def read(self, name: str) -> tuple[bytes, str] | None:
         """The content and version of an object; None if it does not exist."""
         try:
             found = obstore.get(self._store, self.path_of(name))
-            return bytes(found.bytes()), str(found.meta["e_tag"])
+            return bytes(found.bytes()), str(found.meta[self._version_name])
         except FileNotFoundError:
             return None
         except BaseError as error:
@@ -94,7 +99,7 @@ class CloudObjects:
         Returns:
             None if the object has another version now; nothing is changed.
         """
-        mode: Any = "overwrite" if version is None else {"e_tag": version}
+        mode: Any = "overwrite" if version is None else {self._version_name: version}
         try:
             done = obstore.put(
                 self._store, self.path_of(name), content, mode=mode, use_multipart=False
@@ -103,7 +108,7 @@ class CloudObjects:
             return None
         except BaseError as error:
             raise self._failed(name, error) from error
-        return str(done["e_tag"])
+        return str(done[self._version_name])
 
     def upload(self, name: str, file: IO[bytes]) -> None:
         """Write an object of any length from a local file; replace an existing one."""

@@ -31,12 +31,14 @@ def relock(path: Path, which: str) -> None:
 def _entry(jar: Jar, folder: Path) -> str:
     content = (folder / jar.path).read_bytes()
     new = replace(jar, sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
+    classifier = f'classifier = "{new.classifier}"\n' if new.classifier else ""
     why = f'why = "{new.why}"\n' if new.why else ""
     return (
         "\n[[dependencies]]\n"
         f'groupId = "{new.group}"\n'
         f'artifactId = "{new.artifact}"\n'
         f'version = "{new.version}"\n'
+        f"{classifier}"
         f'sha256 = "{new.sha256}"\n'
         f"size_bytes = {new.size_bytes}\n"
         f"{why}"

@@ -45,7 +45,8 @@ class JobSettings(types.Section):
     checkpoint_location: str = types.setting(
         "checkpoints",
         "Spark's checkpoint: the offsets that were read, and the broker's state. A folder on a "
-        "local disk or below shared_mount, or in S3, Azure or HDFS (experimental: see storage); "
+        "local disk or below shared_mount, or in S3, Azure, Google's storage or HDFS "
+        "(experimental: see storage); "
         "a relative path starts at the folder of this file, and file:///PATH works too. Use one "
         "checkpoint per job; if it is lost, `dlx checkpoint rebuild` makes a new one.",
         types.checkpoint(),
@@ -77,7 +78,7 @@ class JobSettings(types.Section):
         (),
         "Kinds of shared storage that Spark itself reads: the jars for them are downloaded and "
         "verified at the first start.",
-        types.several("s3", "azure"),
+        types.several("s3", "azure", "gcs"),
     )
     log_dir: str = types.setting(
         "logs",

@@ -15,6 +15,7 @@ from streaming.config.job import JobSettings, is_local
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings, header_room_bytes
 from streaming.config.selectors import literal_text
+from streaming.config.tables import TablesSettings
 from streaming.config.types import (
     MAX_PARTITIONS,
     checkpoint_storage,
@@ -28,7 +29,9 @@ from streaming.config.vhosts import UserSettings, VhostSettings
 from streaming.protocol.addressing import alive_topic
 from topology.suggestions import did_you_mean
 
-_STORAGE: Final = {"s3": "S3", "azure": "Azure"}
+_STORAGE: Final = {"s3": "S3", "azure": "Azure", "gcs": "Google Cloud Storage"}
+
+_GOOGLE_LOGIN: Final = "spark.hadoop.fs.gs.auth."
 
 
 class Conflict(NamedTuple):
@@ -53,6 +56,7 @@ class Parts(NamedTuple):
     inputs: Sequence[InputSettings | None]
     outbound: OutboundSettings
     flow: FlowSettings
+    tables: TablesSettings
 
     def readable_inputs(self) -> Iterator[tuple[str, InputSettings]]:
         """Path -> input, in order."""
@@ -64,6 +68,7 @@ class Parts(NamedTuple):
 def conflicts(parts: Parts) -> Iterator[Conflict]:
     """Everything that is wrong between the tables."""
     yield from _locations(parts.job)
+    yield from _logins(parts)
     yield from _members(parts)
     yield from _unknown_names(parts)
     yield from _sources(parts)
@@ -99,6 +104,25 @@ def _locations(job: JobSettings) -> Iterator[Conflict]:
             f"is a folder of this machine, but the tasks of {job.master} run on others, which "
             f"would each use a folder of their own: name {remedy}",
         )
+
+
+def _logins(parts: Parts) -> Iterator[Conflict]:
+    """Hadoop reads a key of Google from a file only, unless it is told another way to log in."""
+    logs_in = any(name.startswith(_GOOGLE_LOGIN) for name in parts.job.spark_properties)
+    if logs_in or checkpoint_storage(parts.job.checkpoint_location) != "gcs":
+        return
+    for name in parts.tables.storage_options:
+        if name.lower() in {"google_service_account_key", "service_account_key"}:
+            yield Conflict(
+                (
+                    f"tables.storage_options.{name}",
+                    "job.checkpoint_location",
+                    "job.spark_properties",
+                ),
+                "cannot be used for a checkpoint in Google Cloud Storage, since Spark needs the "
+                'key in a file: set GOOGLE_SERVICE_ACCOUNT = "/path/of/the/key.json" instead, a '
+                "path on the driver and on every executor",
+            )
 
 
 def _members(parts: Parts) -> Iterator[Conflict]:

@@ -28,7 +28,7 @@ _SECRET_WORD: Final = re.compile(
 )
 _NAMES_ONE_ONLY: Final = re.compile(
     r"([._-](url|uri|location|file|path|type|algorithm|id|name|class|provider|ms|seconds|endpoint"
-    r"|enabled|region|version)|application_credentials)$",
+    r"|enabled|region|version)|application_credentials|skip_signature)$",
     re.IGNORECASE,
 )
 """Properties that say where a secret is or how to get it, and do not contain it."""

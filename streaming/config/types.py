@@ -40,6 +40,7 @@ CHECKPOINT_SCHEMES: Final = {
     "s3a": "s3",
     "abfs": "azure",
     "abfss": "azure",
+    "gs": "gcs",
     "hdfs": None,
 }
 """URL schemes that a checkpoint can have -> the word in `job.storage` for jars beside Spark's."""
@@ -377,8 +378,8 @@ def checkpoint() -> Kind:
             return f"must be {bounds}, and a URL of a folder has the form file:///PATH"
         if scheme not in CHECKPOINT_SCHEMES:
             return (
-                f"must be {bounds}: a checkpoint in {scheme}: is not supported. Tables can be in "
-                "other object stores, and machines can share a checkpoint below job.shared_mount"
+                f"must be {bounds}: a checkpoint in {scheme}: is not supported. Machines can also "
+                "share one below job.shared_mount"
             )
         return _storage_fault(location)
 

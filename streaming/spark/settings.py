@@ -59,11 +59,12 @@ def streaming_settings(
             f"{SPARK_SQL_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager"
         )
     if s3_checkpoints:
-        # S3 cannot rename; an upload that is aborted leaves nothing. Azure and HDFS have Spark's
+        # S3 cannot rename; an upload that is aborted leaves nothing. The others have Spark's
         # default, which writes a temporary file and renames it through FileContext. A file then
         # appears whole and never replaces another one, unless Spark says so: Azure renames
-        # atomically in a hierarchical namespace, and copies, on a condition, in a flat one; its
-        # uploads cannot be aborted. The manager of local disks would be wrong there: its rename
+        # atomically in a hierarchical namespace, and copies, on a condition, in a flat one; Google
+        # moves an object in one request, on the condition that the new name is free. Uploads cannot
+        # be aborted in either. The manager of local disks would be wrong there: its rename
         # keeps an existing file, so the changes of a batch that is planned again would be lost.
         settings["spark.sql.streaming.checkpointFileManagerClass"] = (
             "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"

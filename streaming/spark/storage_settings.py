@@ -33,6 +33,7 @@ def storage_settings(which: Sequence[str], options: Mapping[str, str]) -> dict[s
     makers: dict[str, Callable[[Mapping[str, str]], dict[str, str]]] = {
         "s3": _s3a_settings,
         "azure": _abfs_settings,
+        "gcs": _gs_settings,
     }
     return {
         name: value
@@ -98,4 +99,36 @@ def _abfs_settings(known: Mapping[str, str]) -> dict[str, str]:
         settings[f"{prefix}always.use.https"] = "false"
         # Hadoop's other HTTP client insists on TLS.
         settings[f"{prefix}networking.library"] = "JDK_HTTP_URL_CONNECTION"
+    return settings
+
+
+def _gs_settings(known: Mapping[str, str]) -> dict[str, str]:
+    plain = {name.removeprefix("google_"): value for name, value in known.items()}
+
+    def first(*names: str) -> str | None:
+        return next((plain[name] for name in names if plain.get(name)), None)
+
+    prefix = "spark.hadoop.fs.gs."
+    classes = "com.google.cloud.hadoop.fs.gcs.GoogleHadoop"
+    settings = {
+        f"{prefix}impl": f"{classes}FileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": f"{classes}FS",
+        # Hadoop's own default is "64m", which this connector cannot read.
+        f"{prefix}block.size": "67108864",
+        # Each open file takes 33 MB by default; those of a checkpoint are many and small.
+        f"{prefix}outputstream.buffer.size": "65536",
+        f"{prefix}outputstream.pipe.buffer.size": "65536",
+        f"{prefix}outputstream.upload.chunk.size": "2097152",
+    }
+    key_file = first("service_account", "service_account_path", "application_credentials")
+    if (first("skip_signature") or "").lower() == "true":
+        settings[f"{prefix}auth.type"] = "UNAUTHENTICATED"
+    elif key_file:
+        settings[f"{prefix}auth.type"] = "SERVICE_ACCOUNT_JSON_KEYFILE"
+        settings[f"{prefix}auth.service.account.json.keyfile"] = key_file
+    else:  # as deltalake does: the file of gcloud, or the account of the machine
+        settings[f"{prefix}auth.type"] = "APPLICATION_DEFAULT"
+    address = first("base_url")
+    if address:
+        settings[f"{prefix}storage.root.url"] = address
     return settings

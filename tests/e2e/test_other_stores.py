@@ -22,11 +22,12 @@ from streaming.stored_path import StoredPath
 from tests.bench.processes import family
 from tests.fixtures.azurite import azure_place, azurite
 from tests.fixtures.dlx_run import DlxRun
+from tests.fixtures.gcs import gcs, gcs_place
 from tests.fixtures.hdfs import hdfs, hdfs_place
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import WAIT_S
 
-__all__ = ["azure_place", "azurite", "hdfs", "hdfs_place"]
+__all__ = ["azure_place", "azurite", "gcs", "gcs_place", "hdfs", "hdfs_place"]
 
 LONG_MS: Final = 600_000
 SHORT_MS: Final = 2_000
@@ -47,12 +48,12 @@ class Store(NamedTuple):
     secrets: tuple[str, ...] = ()
 
 
-@pytest.fixture(params=["azure", "hdfs"])
+@pytest.fixture(params=["azure", "gcs", "hdfs"])
 def store(request: pytest.FixtureRequest) -> Store:
     place = request.getfixturevalue(f"{request.param}_place")
     if request.param == "azure":
         return Store(place, ("azure",), ("AZURE_STORAGE_ACCOUNT_KEY",))
-    return Store(place)
+    return Store(place, ("gcs",) if request.param == "gcs" else ())
 
 
 def test_files_are_created_once_replaced_on_a_condition_listed_read_in_parts_and_moved(

@@ -37,6 +37,7 @@ TITLES = {
     "spark": "Spark connectors",
     "s3": "S3 for Spark",
     "azure": "Azure for Spark",
+    "gcs": "Google's storage for Spark",
 }
 STAGING_PREFIX = ".staging-"
 PARALLEL_DOWNLOADS = 4
@@ -74,7 +75,9 @@ def download_with_jgo(jars: Sequence[Jar], folder: Path, report: Report) -> None
     given_up = threading.Event()
 
     def fetch(jar: Jar) -> None:
-        artifact = maven.project(jar.group, jar.artifact).at_version(jar.version).artifact()
+        artifact = (
+            maven.project(jar.group, jar.artifact).at_version(jar.version).artifact(jar.classifier)
+        )
         for attempt in range(1, ATTEMPTS + 1):
             if given_up.is_set():
                 return

@@ -51,6 +51,7 @@ _CAUSES: Final = (
             r"|hadoop\.(ipc\.(Retriable|Standby)|hdfs\.server\.namenode\.SafeMode)Exception"
             r"|503 Service Unavailable|Slow ?Down"
             r'|Operation failed: "[^"]{0,400}", (-1|429|5\d\d),'  # Hadoop's, of Azure
+            r"|GoogleJsonResponseException: (408|429|5\d\d)"  # Hadoop's, of Google
         ),
     ),
     (

@@ -116,7 +116,7 @@ def test_a_file_url_of_this_machine_is_the_path_it_names(tmp_path: Path, url):
 @pytest.mark.parametrize(
     ("url", "remedy"),
     [
-        ("gs://bucket/checkpoints", "a checkpoint in gs: is not supported"),
+        ("gs://bucket/checkpoints", 'set job.storage = ["gcs"]'),
         ("webhdfs://namenode/checkpoints", "job.shared_mount"),
         ("dbfs:/checkpoints", "a checkpoint in dbfs: is not supported"),
         ("s3a://bucket/checkpoints", 'set job.storage = ["s3"]'),

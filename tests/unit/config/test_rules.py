@@ -211,6 +211,17 @@ def test_a_cluster_needs_places_that_every_machine_reaches(checkpoint, tables, n
     assert [problem.partition(":")[0] for problem in problems] == named
 
 
+def test_a_checkpoint_at_google_needs_the_key_in_a_file():
+    storage = 'storage = ["gcs"]\ntables_location = "gs://b/t"\n'
+    options = '[tables.storage_options]\nGOOGLE_SERVICE_ACCOUNT_KEY = { env = "KEY" }\n'
+
+    [problem] = problems_of(f'[job]\ncheckpoint_location = "gs://b/c"\n{storage}{options}')
+
+    assert problem.startswith("tables.storage_options.GOOGLE_SERVICE_ACCOUNT_KEY: cannot be used")
+    assert "GOOGLE_SERVICE_ACCOUNT = " in problem
+    parse_config(f"[job]\n{storage}{options}".replace("storage = ", "# ", 1))
+
+
 @pytest.mark.parametrize("tables", ["/mnt/dlx/t", "s3://bucket/t"])
 def test_a_cluster_uses_a_declared_mount_and_shared_storage(tables):
     mount = 'shared_mount = "/mnt/dlx"'

@@ -57,6 +57,13 @@ def test_jars_that_are_missing_are_downloaded_and_returned_in_class_path_order(t
     assert files_in(tmp_path) == {A_PATH: b"a", B_PATH: b"b"}
 
 
+def test_a_classifier_is_part_of_the_name_of_a_jar():
+    jar = Jar("org.example", "a", "1", "", 0, classifier="shaded")
+
+    assert jar.coordinate == "org.example:a:1:shaded"
+    assert jar.path == Path("org/example/a/1/a-1-shaded.jar")
+
+
 def test_only_missing_jars_are_downloaded(tmp_path):
     ensure_jars([A], tmp_path, "jars", download=Mirror())
     mirror = Mirror()

@@ -5,7 +5,7 @@ from jgo.env import LockFile
 
 from streaming.embedded.jvm.pinned_jars import lock_file, read_lock
 
-BOTH = pytest.mark.parametrize("which", ["kafka", "spark", "s3", "azure"])
+BOTH = pytest.mark.parametrize("which", ["kafka", "spark", "s3", "azure", "gcs"])
 
 
 @BOTH
@@ -18,9 +18,9 @@ def test_jgo_can_read_a_lock(which):
     ours = read_lock(lock_file(which))
     theirs = LockFile.load(lock_file(which)).dependencies
 
-    assert [(jar.group, jar.artifact, jar.version, jar.sha256) for jar in ours] == [
-        (jar.groupId, jar.artifactId, jar.version, jar.sha256) for jar in theirs
-    ]
+    assert [
+        (jar.group, jar.artifact, jar.version, jar.classifier or None, jar.sha256) for jar in ours
+    ] == [(jar.groupId, jar.artifactId, jar.version, jar.classifier, jar.sha256) for jar in theirs]
 
 
 @BOTH

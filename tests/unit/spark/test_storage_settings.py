@@ -73,6 +73,44 @@ def test_options_of_azure_have_the_names_of_hadoop(options, settings):
     }
 
 
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ({}, {"auth.type": "APPLICATION_DEFAULT"}),
+        (
+            {"GOOGLE_SERVICE_ACCOUNT": "/key.json"},
+            {
+                "auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE",
+                "auth.service.account.json.keyfile": "/key.json",
+            },
+        ),
+        (
+            {"google_application_credentials": "/key.json"},
+            {
+                "auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE",
+                "auth.service.account.json.keyfile": "/key.json",
+            },
+        ),
+        (
+            {"GOOGLE_BASE_URL": "http://127.0.0.1:1", "GOOGLE_SKIP_SIGNATURE": "true"},
+            {"auth.type": "UNAUTHENTICATED", "storage.root.url": "http://127.0.0.1:1"},
+        ),
+    ],
+)
+def test_options_of_google_have_the_names_of_hadoop(options, settings):
+    classes = "com.google.cloud.hadoop.fs.gcs.GoogleHadoop"
+
+    assert storage_settings(("gcs",), options) == {
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": f"{classes}FS",
+        "spark.hadoop.fs.gs.impl": f"{classes}FileSystem",
+        "spark.hadoop.fs.gs.block.size": "67108864",
+        "spark.hadoop.fs.gs.outputstream.buffer.size": "65536",
+        "spark.hadoop.fs.gs.outputstream.pipe.buffer.size": "65536",
+        "spark.hadoop.fs.gs.outputstream.upload.chunk.size": "2097152",
+        **{f"spark.hadoop.fs.gs.{name}": value for name, value in settings.items()},
+    }
+
+
 def test_spark_masks_every_secret_of_shared_storage(tmp_path):
     pattern = re.compile(quiet_settings(tmp_path)["spark.redaction.regex"])
     options = {
@@ -100,6 +138,7 @@ def test_spark_masks_every_secret_of_shared_storage(tmp_path):
         ("/data/checkpoints", (), "FileSystemBasedCheckpointFileManager"),
         ("s3://bucket/c", ("s3",), "AbortableStreamBasedCheckpointFileManager"),
         ("abfss://c@account.dfs.core.windows.net/c", ("azure",), None),
+        ("gs://bucket/c", ("gcs",), None),
         ("hdfs://namenode:8020/c", (), None),
     ],
 )

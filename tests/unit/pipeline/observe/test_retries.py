@@ -23,6 +23,8 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
         ("deltalake.exceptions.DeltaError: Generic S3 error: error sending request", "s"),
         ("java.net.ConnectException: Connection refused", "s"),
         ('AbfsRestOperationException: Operation failed: "Server busy.", 503, PUT, http:', "s"),
+        ("googleapis.json.GoogleJsonResponseException: 503 Service Unavailable\nPOST", "s"),
+        ("googleapis.json.GoogleJsonResponseException: 429 Too Many Requests\nPOST", "s"),
         (
             "Status code: -1 error code: null error message: java.net.ConnectException: Connection "
             "refusedjava.net.ConnectException: Connection refused",
@@ -53,6 +55,7 @@ def test_what_passes_by_itself_is_tried_again(text, cause):
         "LostRecordsError: Kafka lost records of topic t",
         "DeltaError: Generic S3 error: status: 403 Forbidden, AccessDenied",
         'AbfsRestOperationException: Operation failed: "Not authorized.", 403, PUT, http:',
+        "googleapis.json.GoogleJsonResponseException: 403 Forbidden\nPOST",
         "Generic HdfsObjectStore error: RPC error: AccessControlException: Permission denied",
         "DataFileConflictError: other content",
     ],
