@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -210,3 +210,12 @@ def family(pid: int | None) -> list[psutil.Process]:
         return [first, *first.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+
+
+def command_lines(processes: Iterable[psutil.Process]) -> str:
+    """Return what everybody on this machine can read of processes, in one text."""
+    lines = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            lines += process.cmdline()
+    return " ".join(lines)

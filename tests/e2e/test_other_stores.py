@@ -2,15 +2,12 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import attrs
-import psutil
 import pytest
 
-from streaming.config.secrets import Secret
 from streaming.ledger.storage import Place
 from streaming.object_store import CloudObjects
 from streaming.pipeline.checkpoint.errors import CheckpointInUseError, LeaseLostError
@@ -19,7 +16,7 @@ from streaming.pipeline.rebuild.put_in_place import put_aside, put_in_place
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from streaming.stored_path import StoredPath
-from tests.bench.processes import family
+from tests.bench.processes import command_lines, family
 from tests.fixtures.azurite import azure_place, azurite
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.gcs import gcs, gcs_place
@@ -133,17 +130,7 @@ def test_a_silent_holder_of_the_lease_is_succeeded_and_may_not_commit(store):
 @pytest.fixture
 def pipeline(tmp_path: Path, embedded_kafka: Any, store: Store) -> Pipeline:
     found = Pipeline(tmp_path, embedded_kafka.bootstrap_servers, job={"lease_ms": LEASE_MS})
-    config = found.config
-    job = attrs.evolve(
-        config.job,
-        checkpoint_location=store.place.below("checkpoints").url,
-        tables_location=store.place.below("tables").url,
-        storage=store.storage,
-    )
-    options: dict[str, str | Secret] = dict(store.place.options)
-    options.update({name: Secret("env", name) for name in store.secrets})
-    tables = attrs.evolve(config.tables, storage_options=options)
-    found.config = attrs.evolve(config, job=job, tables=tables)
+    found.use_storage(store.place, store.storage, {name: name for name in store.secrets})
     return found
 
 
@@ -165,14 +152,6 @@ def published(run: DlxRun) -> int:
     return sum({batch["batch_id"]: batch["publishes"] for batch in run.batches()}.values())
 
 
-def command_lines(pid: int) -> str:
-    lines = []
-    for process in family(pid):
-        with suppress(psutil.NoSuchProcess):  # it has just ended
-            lines += process.cmdline()
-    return " ".join(lines)
-
-
 @pytest.mark.long
 def test_a_killed_job_resumes_with_nothing_lost_or_doubled(store, pipeline, run, tmp_path):
     environment = {name: store.place.options[name] for name in store.secrets}
@@ -182,7 +161,7 @@ def test_a_killed_job_resumes_with_nothing_lost_or_doubled(store, pipeline, run,
     run.until(lambda: any(batch["events"] for batch in run.batches()))
     publish(pipeline)
     run.until(lambda: published(run) == MESSAGES)
-    shown = command_lines(run.process.pid)
+    shown = command_lines(family(run.process.pid))
     assert [name for name, secret in environment.items() if secret in shown] == []
 
     run.kill()

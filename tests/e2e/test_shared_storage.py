@@ -17,7 +17,6 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streaming.cli.exit_codes import EXIT_INVALID
-from streaming.config.secrets import Secret
 from streaming.embedded.object_store_server import SECRET_KEY
 from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.lease import read_lease
@@ -26,7 +25,7 @@ from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from streaming.stored_path import StoredPath
 from tests.bench.chaos.compare import outbound_records
-from tests.bench.processes import family
+from tests.bench.processes import command_lines, family
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.object_store import object_store, shared_place
 from tests.fixtures.pipeline import Pipeline
@@ -43,16 +42,7 @@ SECRETS = {"S3_SECRET": SECRET_KEY}
 @pytest.fixture
 def pipeline(tmp_path: Path, embedded_kafka: Any, shared_place: Any) -> Pipeline:
     found = Pipeline(tmp_path, embedded_kafka.bootstrap_servers, job={"lease_ms": LEASE_MS})
-    config = found.config
-    job = attrs.evolve(
-        config.job,
-        checkpoint_location=f"{shared_place.url}/checkpoints",
-        tables_location=f"{shared_place.url}/tables",
-        storage=("s3",),
-    )
-    options = {**shared_place.options, "AWS_SECRET_ACCESS_KEY": Secret("env", "S3_SECRET")}
-    tables = attrs.evolve(config.tables, storage_options=options)
-    found.config = attrs.evolve(config, job=job, tables=tables)
+    found.use_storage(shared_place, ["s3"], {"AWS_SECRET_ACCESS_KEY": "S3_SECRET"})
     return found
 
 
@@ -71,14 +61,6 @@ def run_in(tmp_path: Path, pipeline: Pipeline) -> Iterator[Any]:
     yield make
     for run in runs:
         run.kill()
-
-
-def command_lines(processes: list[psutil.Process]) -> str:
-    lines = []
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):  # it has just ended
-            lines += process.cmdline()
-    return " ".join(lines)
 
 
 def publish(pipeline: Pipeline, messages: int = MESSAGES) -> None:
