@@ -76,6 +76,11 @@ class Clock:
         """Set a timer."""
         heappush(self._timers, (due_ms, kind, number))
 
+    def is_next(self, due_ms: int, kind: int) -> bool:
+        """Whether the next timer is due at this instant, and of this kind."""
+        timers = self._timers
+        return bool(timers) and timers[0][0] == due_ms and timers[0][1] == kind
+
     def advance(self, at_ms: int) -> Iterator[Timer]:
         """Move to an instant as a record at that time would; yield each timer when it is due."""
         if self._wall and at_ms > self.batch_ms:

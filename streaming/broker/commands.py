@@ -70,11 +70,12 @@ class Ack(Command, frozen=True, tag="ack"):
 
 
 class Reject(Command, frozen=True, tag="reject"):
-    """Like `Ack`, negatively; never multiple."""
+    """Like `Ack`, negatively; never multiple. `reason`: why, in the consumer's words."""
 
     refs: tuple[str, ...]
     requeue: bool = False
     channel: str | None = None
+    reason: str | None = None
 
 
 class Nack(Command, frozen=True, tag="nack"):
@@ -84,6 +85,7 @@ class Nack(Command, frozen=True, tag="nack"):
     requeue: bool = False
     multiple: bool = False
     channel: str | None = None
+    reason: str | None = None
 
 
 class Recover(Command, frozen=True, tag="recover"):
@@ -376,6 +378,23 @@ class ControlRedrive(Command, frozen=True, tag="control_redrive"):
     channel: str = "admin"
 
 
+class RedriveVerdict(Command, frozen=True, tag="redrive_verdict"):
+    """What the lanes of a vhost do next in a redrive, as the job finds from all of them.
+
+    Attributes:
+        round: the one that the verdict ends; in another one it changes nothing.
+        verdict: `trust` the canary, `stop`, `finish`; `share`: the lane `lane` moves `share` more
+            letters for the canary.
+    """
+
+    id: str
+    round: int
+    verdict: str
+    reason: str = ""
+    lane: int | None = None
+    share: int = 0
+
+
 class Tick(Command, frozen=True, tag="tick"):
     """Nothing but the passing of time; on one lane, or on all."""
 
@@ -413,5 +432,6 @@ AnyCommand = (
     | Check
     | Redrive
     | ControlRedrive
+    | RedriveVerdict
     | Tick
 )

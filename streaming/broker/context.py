@@ -1,5 +1,6 @@
 """What every part of a shard needs; it has no behaviour of its own."""
 
+from streaming.broker.causes import Causes
 from streaming.broker.clock import Clock
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events
@@ -20,14 +21,18 @@ class ShardContext:
         outbound: what clients are told, in order.
         actor: who causes what happens now.
         place: the record of the current command, in a vhost of several lanes.
+        new_versions: hashes of the versions of letters that this batch has received.
+        causes: puts the causes that consumers give on their copies.
     """
 
     __slots__ = (
         "actor",
         "alternate_warnings",
+        "causes",
         "clock",
         "config",
         "events",
+        "new_versions",
         "outbound",
         "place",
         "published",
@@ -55,3 +60,5 @@ class ShardContext:
         self.outbound: list[Outbound] = []
         self.actor: Actor = CLOCK
         self.place: Place | None = None
+        self.new_versions: set[str] = set()
+        self.causes = Causes()

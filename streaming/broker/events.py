@@ -96,7 +96,7 @@ class DeathOutcome:
         envelope: the message as its dead letters carry it.
         targets: names of the queues that accepted a dead letter.
         outcome: why there is none or not every one: `no_exchange`, `no_route`, `cycle`,
-            `rerouted_before`, `cascade_limit` or `refused`; else empty.
+            `rerouted_before`, `cascade_limit`, `strategy_changed` or `refused`; else empty.
         cycles: targets that the cycle rule excluded (R-CYC-1).
         refused: targets that were full and refused it.
     """

@@ -52,7 +52,9 @@ class Answering(IntFlag):
 
 ALONE = Answering(0)
 
-_SUMMED = frozenset({"deleted_ready", "delivered", "purged", "ready", "requeued"})
+_SUMMED = frozenset(
+    {"deleted_ready", "delivered", "moved", "parked", "purged", "ready", "requeued", "skipped"}
+)
 _IN_PARTS = (
     commands.Depth,
     commands.DeclareQueue,
@@ -60,6 +62,8 @@ _IN_PARTS = (
     commands.Purge,
     commands.Recover,
     commands.Renew,
+    commands.Redrive,
+    commands.ControlRedrive,
 )
 """The commands whose answer needs every lane."""
 
@@ -155,7 +159,7 @@ def on_each_lane(command: Command, channel: str, turn: int, lanes: int) -> list[
         turn: the lane of its record; a get begins there.
     """
     match command:
-        case commands.Tick(lane=None):
+        case commands.Tick(lane=None) | commands.RedriveVerdict():
             return [LaneCommand(lane, command, Answering.SILENT) for lane in range(lanes)]
         case commands.Tick(lane=int(lane)):
             return [LaneCommand(lane % lanes, command, Answering.SILENT)]
@@ -171,8 +175,6 @@ def on_each_lane(command: Command, channel: str, turn: int, lanes: int) -> list[
             got = commands.GetOnLanes(**members, turn=turn)
             answering = Answering.PART | Answering.ROUTED
             return [LaneCommand(lane, got, answering) for lane in range(lanes)]
-        case commands.ExportDefinitions():
-            return _divided({HOME: command}, channel, lanes)
     in_parts = isinstance(command, _IN_PARTS)
     other = Answering.PART if in_parts else Answering.SILENT
     home = Answering.PART if in_parts else ALONE

@@ -36,6 +36,10 @@ BROKER_HEADERS: Final = ("CC", "BCC", "x-death")
 """The headers that the broker itself looks at; `x-death` only with compat 3.10 (R-DEATH-8)."""
 
 
+NO_FILE: Final = -1
+"""The file of a body that is found by its message's key."""
+
+
 class Message(msgspec.Struct, array_like=True, gc=False, eq=False):
     """One published Kafka record: `topic_number, partition, offset` is its identity.
 

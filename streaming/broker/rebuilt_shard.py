@@ -19,11 +19,12 @@ import msgspec
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
-from streaming.broker.message import NEVER, Copy, no_headers_port
+from streaming.broker.message import NEVER, Copy, Message, no_headers_port
 from streaming.broker.queues.queue import Queue
 from streaming.broker.queues.quorum import QuorumQueue
 from streaming.broker.redrives.moves import RepublishedCopies
 from streaming.broker.redrives.records import ClosedRecord, OpenRecord
+from streaming.broker.redrives.versions import Versions
 from streaming.broker.shard_state import HEADER_KEY, REBUILT, VHOST_KEY, ShardState
 from streaming.broker.state.encoding import pack
 from streaming.broker.state.schema import Delivery, HeaderRecord, Held
@@ -68,8 +69,8 @@ class KnownShard(msgspec.Struct):
         unacked: in the order of their deliveries.
         channels: the open channels, oldest first; those of deliveries and consumers may be missing.
         owners: the channels of exclusive queues, as far as they are known.
-        blocked: quorum queues that refused the last publish.
         republished: copies that a redrive published again after they had left their queue.
+        versions: the new versions of letters that editors published, by hash.
     """
 
     now_ms: int
@@ -83,10 +84,10 @@ class KnownShard(msgspec.Struct):
     channels: list[Actor] = []
     consumers: list[KnownConsumer] = []
     owners: dict[str, Actor] = {}
-    blocked: set[str] = set()
     open_redrives: list[OpenRecord] = []
     ended_redrives: dict[str, ClosedRecord] = {}
     republished: list[int] = []
+    versions: dict[str, Message] = {}
 
     def resident(self) -> int:
         """How many copies have not ended."""
@@ -113,6 +114,9 @@ def rebuild_shard(known: KnownShard, config: ShardConfig) -> dict[str, bytes]:
     again = RepublishedCopies(store)
     for copy_id in known.republished:
         again.add(copy_id)
+    versions = Versions(state.context)
+    for version, message in known.versions.items():
+        versions.keep(version, message)
     state.channels.records.timers[REBUILT] = NEVER
     state.save()
     return store.values
@@ -145,8 +149,6 @@ def _restore_queues(state: ShardState, known: KnownShard) -> None:
             _set_next_requeued(queue, next_requeued)
         if queue.ready:
             queue.timer_ms = queue.order.head().deadline_ms
-        if name in known.blocked and isinstance(queue, QuorumQueue):
-            queue.blocked = not queue.is_below_soft_limit()
 
 
 def _set_next_requeued(queue: Queue, position: int) -> None:

@@ -26,6 +26,7 @@ Rule 4: a refused command changes nothing but the channel that RabbitMQ would cl
 from typing import Final, NamedTuple
 
 from streaming.broker import commands
+from streaming.broker.causes import with_cause
 from streaming.broker.clock import TimerKind
 from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
@@ -58,7 +59,9 @@ from streaming.broker.overview import (
     overview_of,
 )
 from streaming.broker.queues.queue import REFUSED
+from streaming.broker.redrives.agreement import LaneNote
 from streaming.broker.shard_state import ShardState
+from streaming.broker.state.schema import Held
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import VhostCache
 from topology.refusals import Refusal
@@ -95,6 +98,7 @@ HANDLERS: Final[dict[type[Command], Handler]] = {
     commands.Check: settlement.check,
     commands.Redrive: redrives.redrive,
     commands.ControlRedrive: redrives.control,
+    commands.RedriveVerdict: redrives.verdict,
 }
 """The handler of each command; only `Tick` has none, and no answer."""
 
@@ -114,6 +118,7 @@ class Batch(NamedTuple):
         resident_messages: copies that have not ended: ready, unacked, held, or detached.
         resident_bytes: their bodies.
         overview: the queues that the batch used.
+        redrives: how far open redrives have come on this lane, in a vhost of several lanes.
     """
 
     events: Events
@@ -124,6 +129,16 @@ class Batch(NamedTuple):
     resident_messages: int
     resident_bytes: int
     overview: BatchOverview
+    redrives: list[LaneNote]
+
+
+class HeldDeath(NamedTuple):
+    """A death whose dead letter was not accepted by every target yet; see `state.schema.Held`."""
+
+    reason: str
+    died_at_s: int
+    accepted: tuple[str, ...]
+    cause: str | None
 
 
 class Shard:
@@ -153,6 +168,7 @@ class Shard:
         self._dead_lettering = self.state.dead_lettering
         self._outbox = self.state.queues.outbox
         self._deaths = self._outbox.deaths
+        self._quorum_deaths = self._outbox.quorum_deaths
         self._held = self._outbox.held
         if self.state.is_rebuilt:
             lifecycle.recover(self.state)
@@ -221,7 +237,7 @@ class Shard:
             for queue in plan.queues:
                 if queue.arrive(message, envelope, NO_COPY, base_ms) == REFUSED:
                     self._context.events.add_refused(queue.name, message, envelope)
-        if self._deaths or self._held:
+        if self._deaths or self._quorum_deaths or self._held:
             self._dead_lettering.deliver()
 
     def command(
@@ -271,11 +287,22 @@ class Shard:
             answer = AnswerOut(row, actor, op, command.reply_id, result, refusal, part)
             self._context.outbound.append(answer)
 
-    def place(self, queue_name: str, message: Message, envelope: Envelope, since_ms: int) -> bool:
+    def place(
+        self,
+        queue_name: str,
+        message: Message,
+        envelope: Envelope,
+        since_ms: int,
+        *,
+        requeue_count: int = 0,
+        held: HeldDeath | None = None,
+    ) -> bool:
         """Put a message into a queue, past the exchanges, as if it had been there for a while.
 
         Args:
             since_ms: when its time to live began, epoch milliseconds.
+            requeue_count: how often it was requeued.
+            held: it died, and the queue holds it.
 
         Returns:
             Whether there is such a queue.
@@ -284,8 +311,24 @@ class Shard:
             return False
         self._act(CLOCK)
         queue = self.state.queues.named(queue_name)
-        if queue.arrive(message, envelope, NO_COPY, since_ms) == REFUSED:
-            self._context.events.add_refused(queue_name, message, envelope)
+        events = self._context.events
+        row = len(events)
+        if held is not None:
+            reason, died_at_s, accepted, cause = held
+            envelope = envelope if cause is None else with_cause(envelope, cause)
+            copy = queue.new_copy(message, envelope, NO_COPY, since_ms)
+            queue.held += 1
+            queue.held_bytes += message.size
+            queue.keep_held(Held(copy, reason, died_at_s, accepted, held=True, cause=cause))
+            retry_ms = self.state.context.config.dead_letter_retry_ms
+            since_death_ms = max(0, self._clock.now_ms - died_at_s * 1000)
+            queue.arm_retry(self._clock.now_ms + retry_ms - since_death_ms % retry_ms)
+        elif queue.arrive(message, envelope, NO_COPY, since_ms) == REFUSED:
+            events.add_refused(queue_name, message, envelope)
+        elif requeue_count:
+            arrived = events.copies[row]
+            assert arrived is not None, "a queue records the copy that it accepts first"
+            arrived.requeue_count = requeue_count
         self._finish_step()
         return True
 
@@ -308,6 +351,7 @@ class Shard:
             messages,
             size,
             overview,
+            self.state.redrives.notes(),
         )
 
     def take_outbound(self) -> list[Outbound]:
@@ -333,7 +377,8 @@ class Shard:
             queue = state.queues.by_number(number)
             if queue is not None and queue.timer_ms == due_ms:
                 queue.on_timer()
-            self._finish_step()
+            if not self._clock.is_next(due_ms, kind):  # all queues expire, then dead-letter
+                self._finish_step()
             return
         match kind:
             case TimerKind.WAKE_QUEUES:

@@ -10,6 +10,7 @@ from streaming.broker.commands import Command
 from streaming.broker.config import ShardConfig
 from streaming.broker.lanes import (
     HOME,
+    Answering,
     LanePart,
     Place,
     lane_of,
@@ -19,6 +20,7 @@ from streaming.broker.lanes import (
 )
 from streaming.broker.message import AWAY
 from streaming.broker.outbound import Outbound, lane_part
+from streaming.broker.redrives.agreement import verdicts
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.scenario import replies
@@ -47,6 +49,7 @@ class LanedBroker(CoreBroker):
         """See `Broker`."""
         for shard in self.shards:
             shard.advance(replies.START_MS + at_ms)
+        self._agree()
         return self._replies()
 
     def publish(self, publish: Publish) -> list[replies.Reply]:
@@ -68,7 +71,17 @@ class LanedBroker(CoreBroker):
         for lane, part, answering in on_each_lane(command, channel, turn, len(self.shards)):
             shard = self.shards[lane]
             shard.command(shard.now_ms, part, actor, answering, place)
+        self._agree()
         return self._replies()
+
+    def _agree(self) -> None:
+        """Let the lanes do what they agree on about redrives, as the job's driver does."""
+        for shard in self.shards:
+            shard.state.redrives.finish()
+        while agreed := list(verdicts([shard.state.redrives.notes() for shard in self.shards])):
+            for _user, verdict in agreed:
+                for shard in self.shards:
+                    shard.command(shard.now_ms, verdict, answering=Answering.SILENT)
 
     def unacked(self, delivery_ids: list[str]) -> set[str]:
         """See `Broker`."""

@@ -291,6 +291,8 @@ class Narration:
                 return f"{exchange} has no route for {keys}"
             case "cycle":
                 return "no other queue is reached"
+            case "strategy_changed":
+                return "its queue no longer dead-letters at least once"
             case "cascade_limit":
                 return "the limit of dead letters of one message at once is reached"
             case _:

@@ -104,6 +104,8 @@ def _settlement(command: commands.Settlement) -> str:
         words.append("and every earlier delivery on its channel")
     if not isinstance(command, commands.Ack):
         words.append("and requeue" if command.requeue else "without requeue")
+        if command.reason:
+            words.append(f"because: {command.reason}")
     return " ".join(words)
 
 

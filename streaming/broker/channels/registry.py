@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from streaming.broker.channels.channel import Channel, Consumer
+from streaming.broker.channels.publishers import NO_SOURCE, Publishers
 from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
 from streaming.broker.message import NEVER
@@ -45,11 +46,13 @@ class ChannelRegistry:
         owned_queues: channel -> numbers of its exclusive queues; None if the state, written by an
             earlier version, does not say.
         owners_changed: whether `save` has to write them.
+        publishers: the known publishers of quorum queues.
     """
 
     def __init__(self, context: ShardContext, timers: dict[int, int]) -> None:
         self._context = context
         self.records = RecordGroups(context.store, CHANNEL_GROUPS, timers)
+        self.publishers = Publishers(context.store)
         self._loaded: dict[int, Channel] = {}
         self._consumers: dict[tuple[int, int], Consumer] = {}
         self._names: dict[tuple[str | None, str], int] | None = None
@@ -154,10 +157,15 @@ class ChannelRegistry:
 
     def remove(self, channel: Channel) -> None:
         """Forget a channel; nothing may be unacked on it."""
+        self.forget_publisher(channel.user, channel.name)
         del self._numbers()[(channel.user, channel.name)]
         self._names_changed = True
         del self._loaded[channel.number]
         self.records.delete(channel.number)
+
+    def forget_publisher(self, user: str | None, name: str) -> None:
+        """Let a closed channel be new to all queues; one that only published is not in here."""
+        self.publishers.forget((user, name, NO_SOURCE))
 
     def numbers_of(self, user: str | None, name: str | None) -> list[int]:
         """The open channels of a user: the one of that name, or all, newest first."""
@@ -224,4 +232,5 @@ class ChannelRegistry:
             self._context.store.write(_OWNERS_KEY, pack(_encoder.encode(self.owned_queues)))
         elif self.owners_changed:
             self._context.store.delete(_OWNERS_KEY)
+        self.publishers.save()
         self._loaded = {}

@@ -2,21 +2,26 @@
 
 A dying copy stays in a buffer of its queue until every target has accepted its dead letter. If it
 is refused, or no queue is reached, it is retried every `dead_letter_retry_ms`. Buffered copies are
-not ready, cannot be consumed, and count towards the queue's limits (R-LEN-17).
+not ready, cannot be consumed, and count towards the queue's limits (R-LEN-17). If the queue's
+settings no longer ask for it, they are lost (R-ALO-7).
 """
 
 from collections import Counter
 
+from streaming.broker.channels.publishers import worker_of
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters import planning
 from streaming.broker.dead_letters.planning import DeathPlanner, identity_of
-from streaming.broker.events import DIED
+from streaming.broker.events import DIED, DeathOutcome
 from streaming.broker.message import NEVER
 from streaming.broker.queues.queue import DeathOutbox, Queue
 from streaming.broker.state.schema import Held
 
 MAX_IDLE_RETRIES = 10
 """When time moves far at once, a buffer that no copy leaves is retried at most this often (D11)."""
+
+STRATEGY_CHANGED = "strategy_changed"
+"""The outcome of a death that is no longer dead-lettered at least once (R-ALO-7)."""
 
 Descendants = Counter[tuple[int, int, int]]
 """Message identity -> dead letters caused in this instant."""
@@ -57,6 +62,34 @@ class AtLeastOnce:
             due_ms = max(due_ms, clock.heading_ms - MAX_IDLE_RETRIES * retry_ms)
         queue.arm_retry(due_ms)
 
+    def release_unwanted(self, queue: Queue) -> None:
+        """Let go of the held copies of a queue whose new settings do not keep them (R-ALO-7)."""
+        if queue.holds_deaths or not queue.quorum:
+            return
+        queue.channels.publishers.forget(worker_of(queue.number))
+        for held in queue.take_held():
+            plan = self._planner.new_plan(queue, held.copy, held.reason, held.died_at_s)
+            planned = plan.outcome
+            outcome = DeathOutcome(
+                held.reason, planned.envelope, held.accepted, STRATEGY_CHANGED, planned.cycles
+            )
+            self._context.events.add_death(DIED, queue.name, held.copy, outcome)
+
+    def retry_unrouted(self, queue: Queue) -> None:
+        """Try the copies that never had a target, because the settings changed (R-ALO-3)."""
+        if not queue.held:
+            return
+        fifo = queue.held_fifo
+        descendants: Descendants = Counter()
+        for _ in range(len(fifo)):
+            held = fifo.popleft()
+            if held.asked:
+                fifo.append(held)
+            else:
+                self._try(queue, held, descendants)
+        if not fifo:
+            queue.retry_timer_ms = NEVER
+
     def _try(self, queue: Queue, held: Held, descendants: Descendants) -> None:
         copy = held.copy
         message = copy.message
@@ -67,7 +100,7 @@ class AtLeastOnce:
         willing: list[str] = []
         asked: list[Queue] = []
         for target in missing:
-            if not target.would_refuse(message.size):
+            if not target.would_refuse(message.size, worker_of(queue.number)):
                 willing.append(target.name)
                 asked.append(target)
             elif target.settings.overflow == "reject-publish-dlx":
@@ -81,11 +114,15 @@ class AtLeastOnce:
         done = limited or (bool(plan.targets) and len(willing) == len(missing))
         if done:
             queue.release(copy)
-            self._context.events.add_death(DIED, queue.name, copy, plan.outcome)
+            events = self._context.events
+            if held.cause is not None:
+                events.details[len(events)] = {"cause": held.cause}
+            events.add_death(DIED, queue.name, copy, plan.outcome)
         now_ms = self._context.clock.now_ms
         for target in asked:
             target.arrive(message, plan.outcome.envelope, copy.copy_id, now_ms, copy.failures)
         if not done:
             held.accepted += tuple(willing)
+            held.asked |= bool(plan.targets)
             queue.keep_held(held)
         queue.settled()

@@ -3,7 +3,8 @@
     Queue.die --> DIED event, outbox --(when the step is done)--> plan --> arrive at the targets
 
 Deaths cascade at once and breadth first (R-QUEUE-5): the outbox is first in, first out; it is
-emptied after each step, and emptying it may add to it.
+emptied after each step, and emptying it may add to it. A quorum queue takes longer than any number
+of classic queues: deaths in quorum queues wait until there are no others, then all follow.
 """
 
 from collections import Counter
@@ -26,6 +27,7 @@ class DeadLettering:
         self._clock = context.clock
         self._outcomes = context.events.death_outcomes
         self._deaths = queues.outbox.deaths
+        self._quorum_deaths = queues.outbox.quorum_deaths
         self._held = queues.outbox.held
         self._planner = DeathPlanner(context, queues)
         self._rerouted: dict[int, DeathPlan] = {}  # index of the death -> its plan
@@ -38,16 +40,16 @@ class DeadLettering:
     def cascade(self) -> None:
         """Deliver the dead letters that wait, and those they cause."""
         self._planner.refresh()
-        if self._deaths or self._held:
+        if self._deaths or self._quorum_deaths or self._held:
             self.deliver()
 
     def deliver(self) -> None:
         """Do the same after a step that changed neither the vhost nor the clock."""
         deaths = self._deaths
         descendants: Descendants
-        if deaths:
+        if deaths or self._has_more():
             queue, copy, reason, index = deaths.popleft()
-            if deaths or queue is None:
+            if deaths or queue is None or self._quorum_deaths:
                 deaths.appendleft((queue, copy, reason, index))
                 self._deliver_hops()
             else:  # as nearly always; `_deliver_hops` does the same
@@ -65,7 +67,7 @@ class DeadLettering:
                         == REFUSED
                     ):
                         self._refuse(copy, plan, index, target.name)
-                    if deaths:
+                    if deaths or self._quorum_deaths:
                         self._deliver_counted(_count([(message, 1)]))
                 elif targets:
                     descendants = Counter()
@@ -77,14 +79,18 @@ class DeadLettering:
                 self.at_least_once.deliver(descendants)
                 self._deliver_counted(descendants)
 
-    def reroute(self, queue: Queue, copy: Copy, reason: str) -> None:
+    def reroute(self, queue: Queue, copy: Copy, reason: str, cause: str | None = None) -> None:
         """Send a copy that left its queue to the queue's own alternate exchange (R-QPID-1).
 
         It is planned now: what happens next may delete the exchange.
 
         Args:
             reason: `rejected` or `orphaned`.
+            cause: why, in the words of the consumer that rejected it (`causes`).
         """
+        if cause is not None:
+            copy = self._context.causes.give(copy, cause)
+            self._context.events.details[len(self._context.events)] = {"cause": cause}
         settings = queue.settings
         exchange, once = settings.alternate_exchange, settings.reroute_once
         self.reroute_from(queue.name, exchange, copy, reason, once=once)
@@ -101,6 +107,13 @@ class DeadLettering:
         if plan.targets:
             self._rerouted[index] = plan
             self._deaths.append((None, copy, reason, index))
+
+    def _has_more(self) -> bool:
+        """Continue with the deaths in quorum queues; False if there are none."""
+        waiting = self._quorum_deaths
+        self._deaths.extend(waiting)
+        waiting.clear()
+        return bool(self._deaths)
 
     def _next(self) -> tuple[Copy, DeathPlan, int]:
         """Remove the oldest death from the outbox and plan it."""
@@ -142,7 +155,7 @@ class DeadLettering:
                     answer = target.arrive(message, envelope, copy.copy_id, now_ms, copy.failures)
                     if answer == REFUSED:
                         self._refuse(copy, plan, index, target.name)
-        if deaths:
+        if deaths or self._quorum_deaths:
             self._deliver_counted(_count(first_hop))
 
     def _deliver_counted(self, descendants: Descendants) -> None:
@@ -151,7 +164,7 @@ class DeadLettering:
         Args:
             descendants: how many dead letters each message left in this instant; updated.
         """
-        while self._deaths:
+        while self._deaths or self._has_more():
             copy, plan, index = self._next()
             self._deliver_limited(copy, plan, index, descendants)
 

@@ -101,7 +101,9 @@ def renew(shard: ShardState, actor: Actor, command: commands.Renew) -> Result:
 def close_channel(shard: ShardState, actor: Actor, command: commands.CloseChannel) -> Result:
     """Close a channel; a missing one is not an error."""
     channel = shard.channels.get(actor.user, command.channel)
-    if channel is not None:
+    if channel is None:
+        shard.channels.forget_publisher(actor.user, command.channel)
+    else:
         lifecycle.close_channel(shard, channel, "close_channel")
     return {}
 

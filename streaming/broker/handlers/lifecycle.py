@@ -37,7 +37,9 @@ def renew_lease(shard: ShardState, actor: Actor) -> None:
 def close_after_error(shard: ShardState, actor: Actor) -> None:
     """Close the channel on which a channel error happened (R-ROUTE-10 and others)."""
     channel = shard.channels.get(actor.user, actor.channel)
-    if channel is not None:
+    if channel is None:
+        shard.channels.forget_publisher(actor.user, actor.channel)
+    else:
         close_channel(shard, channel, "channel_error")
 
 
@@ -79,6 +81,7 @@ def _close_all(shard: ShardState, cause: str) -> None:
             cancel_consumer(shard, consumer)
     for channel in channels:
         close_channel(shard, channel, cause)
+    shard.channels.publishers.forget_all()
 
 
 def own_queue(shard: ShardState, actor: Actor, queue: Queue, lease_ms: int | None) -> None:
@@ -202,7 +205,9 @@ def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
     copies, detached = queue.empty()
     copies.extend(_take_unacked(shard, queue))
     copies.sort(key=queue.place)
-    copies.extend(queue.take_held())
+    copies.extend([held.copy for held in queue.take_held()])
+    if queue.quorum:
+        shard.channels.publishers.forget_queue(queue.number)
     _cancel_all(shard, queue)
     removed = shard.context.vhost.remove_queue(queue.name)
     shard.context.vhost.version += 1

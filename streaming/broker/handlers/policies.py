@@ -88,8 +88,12 @@ def _apply_changed_settings(shard: ShardState, before: dict[str, QueueSettings])
     changed = [name for name in sorted(after) if after[name] != before[name]]
     for name in changed:
         shard.queues.named(name).apply_settings(after[name])
+    at_least_once = shard.dead_lettering.at_least_once
     for name in changed:
-        shard.queues.named(name).settings_changed()
+        queue = shard.queues.named(name)
+        at_least_once.release_unwanted(queue)
+        queue.settings_changed()
+        at_least_once.retry_unrouted(queue)
         shard.dead_lettering.cascade()
 
 

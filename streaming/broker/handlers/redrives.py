@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from streaming.broker.commands import ControlRedrive, Redrive
+from streaming.broker.commands import ControlRedrive, Redrive, RedriveVerdict
 from streaming.broker.events import Actor
 from streaming.broker.handlers.access import (
     Result,
@@ -31,7 +31,7 @@ def redrive(shard: ShardState, actor: Actor, command: Redrive) -> Result:
         return precondition_failed(f"redrive '{command.id}' exists with another seal")
     if isinstance(known, ClosedRecord):
         return _answer(known)
-    if known is not None and command.first < known.received:
+    if known is not None and (known.is_complete or command.first < known.received):
         return _answer(known)
     if known is not None and actor.user != known.user:
         return access_refused(f"user '{actor.user}' may not add letters to redrive '{command.id}'")
@@ -65,19 +65,38 @@ def control(shard: ShardState, actor: Actor, command: ControlRedrive) -> Result:
         return Refusal(NOT_FOUND, f"NOT_FOUND - no redrive '{command.id}' in vhost '{name}'")
     if isinstance(known, ClosedRecord) or command.action == "status":
         return _answer(known)
-    if actor.user != known.user:
-        act = f"{command.action} redrive '{command.id}', which user '{known.user}' approved,"
-        forbidden = refuse_administration(shard, actor, act)
-        if forbidden is not None:
-            return forbidden
+    forbidden = _refuse_control(shard, actor, known, command.action)
+    if forbidden is not None:
+        return forbidden
     if command.action == "cancel":
         shard.redrives.cancel(known, command.reason)
     elif command.action == "pause":
-        if known.status == records.RUNNING:
+        if known.status in {records.RECEIVING, records.RUNNING}:
             shard.redrives.pause(known, command.reason)
     elif known.status in {records.PAUSED, records.STOPPED}:
         shard.redrives.resume(known, command.reason)
     return _answer(known)
+
+
+def verdict(shard: ShardState, actor: Actor, command: RedriveVerdict) -> Result:
+    """Do what the lanes agreed on; the job says so in the name of the redrive's user."""
+    known = shard.redrives.named(command.id)
+    if isinstance(known, OpenRecord):
+        forbidden = _refuse_control(shard, actor, known, command.verdict)
+        if forbidden is not None:
+            return forbidden
+        shard.redrives.obey(known, command)
+    return {}
+
+
+def _refuse_control(
+    shard: ShardState, actor: Actor, record: OpenRecord, what: str
+) -> Refusal | None:
+    """403 unless it is the user of the redrive, or an administrator."""
+    if actor.user == record.user:
+        return None
+    act = f"{what} redrive '{record.id}', which user '{record.user}' approved,"
+    return refuse_administration(shard, actor, act)
 
 
 def _answer(record: OpenRecord | ClosedRecord) -> dict[str, object]:

@@ -11,6 +11,7 @@ as if those before it had been taken, and none had taken effect yet.
 
 from collections.abc import Iterable, Sequence
 
+from streaming.broker.causes import cause_of
 from streaming.broker.channels.channel import Channel, Consumer
 from streaming.broker.channels.settlement_refs import DeliveryRefs, ResolvedRef
 from streaming.broker.commands import Ack, Check, CheckedPublish, Recover, Reject, Settlement
@@ -32,7 +33,9 @@ def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
         return {"missing": missing} if missing else {}
     multiple = not isinstance(command, Reject) and command.multiple
     ack = isinstance(command, Ack)
-    requeued = not isinstance(command, Ack) and command.requeue
+    requeued, cause = False, None
+    if not isinstance(command, Ack):
+        requeued, cause = command.requeue, cause_of(command.reason)
     missing = []
     resolved = [refs.resolve(ref) for ref in command.refs]  # before any of them causes a delivery
     for ref, where in zip(command.refs, resolved, strict=True):
@@ -45,9 +48,9 @@ def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
         if ack:
             _ack(shard, taken)
         elif requeued:
-            requeue(shard, taken, explicitly=True)
+            requeue(shard, taken, explicitly=True, cause=cause)
         else:
-            _reject(shard, taken)
+            _reject(shard, taken, cause)
         _deliver_deaths(shard)
     return {"missing": missing} if missing else {}
 
@@ -67,7 +70,9 @@ def requeue_all(shard: ShardState, channel: Channel, *, explicitly: bool) -> int
     return len(taken)
 
 
-def requeue(shard: ShardState, taken: Iterable[Taken], *, explicitly: bool) -> None:
+def requeue(
+    shard: ShardState, taken: Iterable[Taken], *, explicitly: bool, cause: str | None = None
+) -> None:
     """Put deliveries back, queue by queue in order of name, in delivery order within each."""
     by_queue: dict[int, list[Copy]] = {}
     consumers: dict[tuple[int, int], Consumer] = {}
@@ -84,7 +89,7 @@ def requeue(shard: ShardState, taken: Iterable[Taken], *, explicitly: bool) -> N
         for copy in copies:
             queue.reclaim(channel_number, copy)
             copy.requeue_count += 1
-        queue.put_back(copies, explicitly=explicitly)
+        queue.put_back(copies, explicitly=explicitly, cause=cause)
     for consumer in active:
         shard.queues.in_use(consumer.queue_number).serve()
 
@@ -170,7 +175,7 @@ def _ack(shard: ShardState, taken: list[Taken]) -> None:
     _give_room(shard, taken)
 
 
-def _reject(shard: ShardState, taken: list[Taken]) -> None:
+def _reject(shard: ShardState, taken: list[Taken], cause: str | None) -> None:
     """Dead-letter or reroute copies; queue by queue in delivery order (R-SET-1, R-SET-3)."""
     if len(taken) > 1:
         taken = sorted(taken, key=lambda entry: shard.queues.in_use(entry[1].queue_number).name)
@@ -182,9 +187,9 @@ def _reject(shard: ShardState, taken: list[Taken]) -> None:
             copy.failures += 1
         settings = queue.settings
         if settings.alternate_exchange is not None and settings.dead_letter_exchange is None:
-            shard.dead_lettering.reroute(queue, copy, "rejected")
+            shard.dead_lettering.reroute(queue, copy, "rejected", cause)
         else:
-            queue.die(copy, "rejected")
+            queue.die(copy, "rejected", cause)
     _give_room(shard, taken)
 
 
@@ -200,7 +205,7 @@ def _give_room(shard: ShardState, taken: list[Taken]) -> None:
 
 def _deliver_deaths(shard: ShardState) -> None:
     outbox = shard.queues.outbox
-    if outbox.deaths or outbox.held:
+    if outbox.deaths or outbox.quorum_deaths or outbox.held:
         shard.dead_lettering.deliver()
 
 

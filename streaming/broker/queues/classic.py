@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from streaming.broker.channels.publishers import Publisher
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.context import ShardContext
 from streaming.broker.events import DIED, ENQUEUED
@@ -84,11 +85,19 @@ class ClassicQueue(Queue):
         self.drops_head = limited and settings.overflow == "drop-head"
         self.refuses = limited and settings.overflow != "drop-head"
 
-    def would_refuse(self, size: int) -> bool:
+    def would_refuse(
+        self,
+        size: int,
+        publisher: Publisher | None = None,  # noqa: ARG002 - quorum's
+    ) -> bool:
         """Whether the message would exceed a limit (R-LEN-8)."""
         return self.refuses and (
             self.ready >= self.max_length or self.ready_bytes + size > self.max_bytes
         )
+
+    def may_ever_hold(self, size: int) -> bool:
+        """See `Queue`."""
+        return not self.refuses or (self.max_length > 0 and size <= self.max_bytes)
 
     def arrive(
         self,
@@ -160,18 +169,24 @@ class ClassicQueue(Queue):
         copy_id = self.events.next_seq
         copy = Copy(copy_id, message, envelope, -1, NEVER, parent_copy_id, 0, failures)
         index = self.events.add_death(DIED, self.name, copy)
-        self.outbox.deaths.append((self, copy, "maxlen", index))
+        self.deaths.append((self, copy, "maxlen", index))
 
     def _drop_head(self) -> None:
         """Let heads die until the limits hold (R-LEN-1, R-LEN-6)."""
         while self.ready > self.max_length or self.ready_bytes > self.max_bytes:
             self.die(self.take(), "maxlen")
 
-    def put_back(self, copies: Iterable[Copy], *, explicitly: bool) -> None:  # noqa: ARG002 - quorum's
+    def put_back(
+        self,
+        copies: Iterable[Copy],
+        *,
+        explicitly: bool,  # noqa: ARG002 - quorum's
+        cause: str | None = None,
+    ) -> None:
         """Return copies to their places, then limits, expiry, consumers (R-SET-2, R-LEN-4)."""
         for copy in copies:
             self.order.put_back(copy, self.events.next_seq)
-            self.add_requeued(copy)
+            self.add_requeued(copy, cause)
         if self.drops_head:
             self._drop_head()
         self.sweep()

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Final
 
 from streaming.broker.channels.channel import Consumer
+from streaming.broker.channels.publishers import Publisher
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
@@ -57,20 +58,25 @@ _make_delivery_out: Final = DeliveryOut
 """Constants of this module: compiled code looks them up faster than imported names."""
 
 
+Deaths = deque[tuple["Queue | None", Copy, str, int]]
+
+
 class DeathOutbox:
     """The deaths of a shard whose dead letters are not delivered yet.
 
     Attributes:
         deaths: queue (None if the plan is made), copy, reason, and the index of the death in
             `Events.death_outcomes`.
+        quorum_deaths: those in quorum queues; they follow when `deaths` is empty (R-QUEUE-5).
         held: queue and copy, for at-least-once dead-lettering.
         unserved: queues that paused in this step (`unfinished.py`).
     """
 
-    __slots__ = ("deaths", "held", "unserved")
+    __slots__ = ("deaths", "held", "quorum_deaths", "unserved")
 
     def __init__(self) -> None:
-        self.deaths: deque[tuple[Queue | None, Copy, str, int]] = deque()
+        self.deaths: Deaths = deque()
+        self.quorum_deaths: Deaths = deque()
         self.held: deque[tuple[Queue, Held]] = deque()
         self.unserved: list[Queue] = []
 
@@ -85,9 +91,12 @@ class Queue(ABC):
         unacked_on: the same by channel number.
         held, held_bytes: copies kept by at-least-once dead-lettering (R-ALO-2).
         may_expire: whether a copy in it may expire; always true of quorum queues.
+        deaths: the part of the outbox that its deaths go to.
         death_plans: cached plans by reason and envelope (`dead_letters/planning.py`).
         holds_deaths: whether it dead-letters at least once.
-        blocked: whether a quorum queue refuses publishes (R-LEN-15).
+        blocked: whether a quorum queue has blocked publishers (R-LEN-18).
+        above_soft_limit: whether it was above the soft limit when it was last `settled`; kept up
+            to date while it is `blocked`.
         owner: the channel that declared it, if it is exclusive.
         consumers: keys of all consumers, oldest first.
         waiting: keys of those in line, next first.
@@ -99,6 +108,7 @@ class Queue(ABC):
 
     __slots__ = (
         "_held_fifo",
+        "above_soft_limit",
         "blocked",
         "channels",
         "clock",
@@ -106,6 +116,7 @@ class Queue(ABC):
         "consumers",
         "context",
         "death_plans",
+        "deaths",
         "declaration",
         "events",
         "expires_ms",
@@ -149,11 +160,11 @@ class Queue(ABC):
         declaration: Declaration,
         record: QueueRecord,
     ) -> None:
+        self.quorum = declaration.queue_type == "quorum"
         self._take_part(context, channels, outbox)
         self.number = number
         self.name = declaration.name
         self.declaration = declaration
-        self.quorum = declaration.queue_type == "quorum"
         self.next_position = record.next_position
         self.ready = record.ready
         self.ready_bytes = record.ready_bytes
@@ -167,6 +178,7 @@ class Queue(ABC):
             self._held_fifo = Fifo(context.store, f"h{number}", record.held_fifo, HELD)
         self.death_plans = NO_PLANS
         self.blocked = record.blocked
+        self.above_soft_limit = record.above_soft_limit
         self.owner = record.owner
         self.may_expire = record.may_expire
         self.consumers = list(record.consumers)
@@ -188,6 +200,7 @@ class Queue(ABC):
         self.consumer_timeout_ms = context.config.consumer_timeout_ms
         self.channels = channels
         self.outbox = outbox
+        self.deaths = outbox.quorum_deaths if self.quorum else outbox.deaths
 
     def apply_settings(self, settings: QueueSettings) -> None:
         """Set the settings in force, without acting on them (see `settings_changed`)."""
@@ -221,11 +234,14 @@ class Queue(ABC):
         """
 
     @abstractmethod
-    def put_back(self, copies: Iterable[Copy], *, explicitly: bool) -> None:
+    def put_back(
+        self, copies: Iterable[Copy], *, explicitly: bool, cause: str | None = None
+    ) -> None:
         """Requeue copies that had been handed out, in delivery order.
 
         Args:
             explicitly: by a settlement or recover, not by the loss of a channel (R-SET-7).
+            cause: what the settlement says is wrong with them.
         """
 
     @abstractmethod
@@ -233,8 +249,16 @@ class Queue(ABC):
         """Act on settings newly in force (R-POL-8)."""
 
     @abstractmethod
-    def would_refuse(self, size: int) -> bool:
-        """Whether a message of that size would be refused now."""
+    def would_refuse(self, size: int, publisher: Publisher | None = None) -> bool:
+        """Whether a message of that size would be refused now.
+
+        Args:
+            publisher: who publishes it; else a new one.
+        """
+
+    def may_ever_hold(self, size: int) -> bool:  # noqa: ARG002 - by default any size fits
+        """Whether a message of that size would be accepted at least by an empty queue."""
+        return True
 
     @abstractmethod
     def new_order(self, levels: list[LevelRecord]) -> Order:
@@ -284,17 +308,25 @@ class Queue(ABC):
         if self.ready:
             self.sweep()
 
-    def die(self, copy: Copy, reason: str) -> None:
-        """Let a copy die that was just removed from its place."""
+    def die(self, copy: Copy, reason: str, cause: str | None = None) -> None:
+        """Let a copy die that was just removed from its place.
+
+        Args:
+            cause: why, in the words of the consumer that gave it up (`causes`).
+        """
+        if cause is not None:
+            copy = self.context.causes.give(copy, cause)
         if self.holds_deaths:
             self.held += 1
             self.held_bytes += copy.message.size
-            self.outbox.held.append((self, Held(copy, reason, self.clock.second)))
+            self.outbox.held.append((self, Held(copy, reason, self.clock.second, cause=cause)))
             return
         events = self.events  # `Events.add_death`, for the death of nearly every message
         kinds = events.kinds
+        if cause is not None:
+            events.details[len(kinds)] = {"cause": cause}
         rows = events.death_rows
-        self.outbox.deaths.append((self, copy, reason, len(rows)))
+        self.deaths.append((self, copy, reason, len(rows)))
         rows.append(len(kinds))
         kinds.append(DIED)
         events.queues.append(self.name)
@@ -364,11 +396,12 @@ class Queue(ABC):
         """The sort key of the copies in the queue, ready or not (R-QPID-10)."""
         return (0, copy.position)
 
-    def add_requeued(self, copy: Copy) -> None:
+    def add_requeued(self, copy: Copy, cause: str | None) -> None:
         """Count a copy as ready again and record it."""
         self.ready += 1
         self.ready_bytes += copy.message.size
-        self.events.add(Kind.REQUEUED, self.name, copy, copy.position)
+        detail = None if cause is None else {"cause": cause}
+        self.events.add(Kind.REQUEUED, self.name, copy, copy.position, detail)
 
     # -- held copies (R-ALO)
 
@@ -388,7 +421,10 @@ class Queue(ABC):
         """Put a copy that could not be dead-lettered into the buffer, and arm the retry."""
         if not held.held:
             held.held = True
-            self.events.add(Kind.HELD, self.name, held.copy, 0, {"reason": held.reason})
+            detail = {"reason": held.reason}
+            if held.cause is not None:
+                detail["cause"] = held.cause
+            self.events.add(Kind.HELD, self.name, held.copy, 0, detail)
         self.held_fifo.append(held)
         if self.retry_timer_ms == NEVER:
             self.arm_retry(self.clock.now_ms + self.context.config.dead_letter_retry_ms)
@@ -398,11 +434,12 @@ class Queue(ABC):
         self.retry_timer_ms = due_ms
         self.clock.arm(due_ms, TimerKind.RETRY_HELD, self.number)
 
-    def take_held(self) -> Iterator[Copy]:
-        """Empty the buffer, because the queue is being deleted (R-ALO-6)."""
+    def take_held(self) -> Iterator[Held]:
+        """Empty the buffer, because nothing delivers them any more (R-ALO-6, R-ALO-7)."""
         for held in self.held_fifo.take_all() if self.held else ():
             self.release(held.copy)
-            yield held.copy
+            yield held
+        self.retry_timer_ms = NEVER
 
     # -- consumers
 
@@ -526,7 +563,7 @@ class Queue(ABC):
         Args:
             deliver_deaths: delivers the dead letters that one get caused, before the next one.
         """
-        deaths, held = self.outbox.deaths, self.outbox.held
+        deaths, held = self.deaths, self.outbox.held
         for done in range(count):
             if self.may_expire:
                 self.before_get()
@@ -652,4 +689,5 @@ class Queue(ABC):
             blocked=self.blocked,
             owner=self.owner,
             may_expire=self.may_expire and bool(self.ready or self.unacked),
+            above_soft_limit=self.above_soft_limit,
         )

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
+from streaming.broker.channels.publishers import NO_SOURCE, Publisher
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
-from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
+from streaming.broker.message import NO_COPY, Copy, Envelope, Message
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, DeathOutbox, Queue
 from streaming.broker.queues.ready_order import REQUEUED_POSITIONS, QuorumOrder
 from streaming.broker.state.schema import LevelRecord, QueueRecord
@@ -13,13 +14,21 @@ from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings
 
 SOFT_LIMIT = (4, 5)
-"""A blocked queue accepts publishes again at or below this fraction of its limits (R-LEN-15)."""
+"""Blocked publishers go on when a queue falls to this fraction of its limits (R-LEN-15)."""
 
 
 class QuorumQueue(Queue):
-    """A quorum queue. While `blocked`, it refuses publishes until it falls to the soft limit."""
+    """A quorum queue.
 
-    __slots__ = ("explicit_requeues_to_tail", "quorum_order")
+    With `reject-publish`, a message that makes it full blocks all its publishers until it falls to
+    the soft limit (R-LEN-15). A change of its policy leaves them blocked (R-LEN-18).
+
+    Attributes:
+        limited: whether it has a length limit.
+        rejects: whether it has one and `reject-publish`.
+    """
+
+    __slots__ = ("explicit_requeues_to_tail", "limited", "quorum_order", "rejects")
 
     sweep_timer = TimerKind.SWEEP_QUORUM
 
@@ -60,6 +69,8 @@ class QuorumQueue(Queue):
     def apply_settings(self, settings: QueueSettings) -> None:
         """See `Queue`."""
         super().apply_settings(settings)
+        self.limited = settings.has_length_limit
+        self.rejects = settings.refuses_when_full
         self.explicit_requeues_to_tail = (
             self.context.config.compat == "3.10" and settings.delivery_limit is None
         )
@@ -71,9 +82,31 @@ class QuorumQueue(Queue):
             or self.ready_bytes + self.held_bytes > self.max_bytes
         )
 
-    def would_refuse(self, size: int) -> bool:  # noqa: ARG002 - only what is there counts
-        """Whether it is blocked (R-LEN-15)."""
-        return self.blocked
+    def would_refuse(
+        self,
+        size: int,  # noqa: ARG002 - only what is there counts
+        publisher: Publisher | None = None,
+    ) -> bool:
+        """Whether it is full, or has blocked this publisher (R-LEN-18)."""
+        if publisher is None:
+            return self._is_full()
+        return self._refuses(publisher)
+
+    def _is_full(self) -> bool:
+        """Whether it refuses every publisher."""
+        return self.rejects and self._over_limit()
+
+    def _refuses(self, publisher: Publisher) -> bool:
+        """Whether it refuses a message of this publisher, which is known from now on (R-LEN-18).
+
+        Nobody needs to be known to a queue that cannot be full.
+        """
+        if not (self.limited or self.blocked):
+            return False
+        full = self._is_full()
+        if full and not self.blocked:
+            self._block()  # it was rebuilt
+        return self.channels.publishers.refuses(self.number, publisher, full=full)
 
     def arrive(
         self,
@@ -87,8 +120,10 @@ class QuorumQueue(Queue):
 
         Only publishers learn of a full queue: dead letters sent at most once are accepted.
         """
-        if self.blocked and parent_copy_id == NO_COPY:
-            return REFUSED
+        if parent_copy_id == NO_COPY and (self.limited or self.blocked):
+            user, channel = self.context.actor
+            if self._refuses((user, channel, NO_SOURCE)):
+                return REFUSED
         copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
         copy.failures = failures
         self.order.push(copy)
@@ -117,28 +152,45 @@ class QuorumQueue(Queue):
         self.settled()
 
     def settled(self) -> None:
-        """Drop heads, or block and unblock publishes (R-LEN-15, R-LEN-16)."""
-        if self.blocked and self.max_length == NEVER == self.max_bytes:
-            self.blocked = self.context.config.compat == "3.10"  # which never unblocks then
-        elif self.settings.overflow == "reject-publish":
-            if self._over_limit():
-                self.blocked = True
-            elif self.blocked:
-                self.blocked = not self.is_below_soft_limit()
-        elif self._over_limit():
-            self._drop_heads()
-            self.sweep()
+        """Drop heads, or block and unblock publishers (R-LEN-15, R-LEN-16, R-LEN-18)."""
+        if self._over_limit():
+            if self.rejects:
+                self._block()
+            else:
+                self._drop_heads()
+                self.sweep()
+        if self.blocked:
+            self._unblock_if_drained()
+
+    def _block(self) -> None:
+        """Block the publishers that are known."""
+        self.channels.publishers.set_all(self.number, blocked=True)
+        self.blocked = self.above_soft_limit = True
+
+    def _unblock_if_drained(self) -> None:
+        """Unblock all publishers if the queue fell to the soft limit, or lost its limits."""
+        was_above = self.above_soft_limit
+        if self.limited:
+            self.above_soft_limit = not self._is_below_soft_limit()
+            if not self.rejects or self.above_soft_limit or not was_above:
+                return
+        else:
+            self.above_soft_limit = True
+            if self.context.config.compat == "3.10":  # does not unblock them then
+                return
+        self.blocked = False
+        self.channels.publishers.set_all(self.number, blocked=False)
 
     def _drop_heads(self) -> None:
         """Let heads die until the limits hold; the last one is dead-lettered first (R-LEN-16)."""
-        deaths = self.outbox.deaths
+        deaths = self.deaths
         before = len(deaths)
         while self.ready and self._over_limit():
             self.die(self.take(), "maxlen")
         deaths.extend([deaths.pop() for _ in range(len(deaths) - before)])
 
-    def is_below_soft_limit(self) -> bool:
-        """Whether a blocked queue accepts publishes again (R-LEN-15)."""
+    def _is_below_soft_limit(self) -> bool:
+        """Whether it is at or below the soft limit (R-LEN-15)."""
         part, whole = SOFT_LIMIT
         return (
             self.ready + self.held <= self.max_length * part // whole
@@ -154,7 +206,9 @@ class QuorumQueue(Queue):
         super().after_take()
         self.settled()
 
-    def put_back(self, copies: Iterable[Copy], *, explicitly: bool) -> None:
+    def put_back(
+        self, copies: Iterable[Copy], *, explicitly: bool, cause: str | None = None
+    ) -> None:
         """Put copies in front, in order of return, or let them die (R-SET-7, R-DLV-2)."""
         limit = self.settings.delivery_limit
         lost = not explicitly and self.context.config.compat != "3.10"
@@ -163,7 +217,7 @@ class QuorumQueue(Queue):
             if lost:
                 copy.failures += 1
             if limit is not None and copy.requeue_count > limit:
-                self.die(copy, "delivery_limit")
+                self.die(copy, "delivery_limit", cause)
                 continue
             if to_tail:
                 copy.position = self.next_position
@@ -171,7 +225,7 @@ class QuorumQueue(Queue):
                 self.order.push(copy)
             else:
                 self.order.put_back(copy, 0)
-            self.add_requeued(copy)
+            self.add_requeued(copy, cause)
         self._settle_down()
 
     def settings_changed(self) -> None:

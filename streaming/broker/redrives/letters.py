@@ -7,8 +7,17 @@ from typing import Any, Final
 
 import msgspec
 
+from streaming.broker.causes import X_EXCEPTION_MESSAGE
 from streaming.broker.commands import Edit, Letter, RedriveOptions, StoredLetter, Target
-from streaming.broker.message import BROKER_HEADERS, Copy, Death, DeathNote, Envelope, Message
+from streaming.broker.message import (
+    BROKER_HEADERS,
+    NO_FILE,
+    Copy,
+    Death,
+    DeathNote,
+    Envelope,
+    Message,
+)
 from topology.validation.arguments import MAX_TTL_MS
 from topology.values import table_from_json
 
@@ -16,9 +25,6 @@ X_REDRIVE_ID: Final = "x-redrive-id"
 X_REDRIVE_COUNT: Final = "x-redrive-count"
 
 _MARKS: Final = (X_REDRIVE_ID, X_REDRIVE_COUNT)
-
-NO_FILE: Final = -1
-"""The file of a body that is found by its message's key."""
 
 _MAX_COUNT: Final = 1 << 31
 _DIGITS: Final = 12
@@ -44,6 +50,8 @@ def redriven_envelope(
         return envelope.replace(exchange=target.exchange, routing_keys=target.routing_keys)
     count = redrive_count(envelope) + 1
     added = {**(envelope.added or {}), X_REDRIVE_ID: redrive_id, X_REDRIVE_COUNT: count}
+    if options.x_death == "clear" or edit is not None:  # an edited version has it if it is to stay
+        added.pop(X_EXCEPTION_MESSAGE, None)
     changes: dict[str, Any] = {"added": added, "expiration": None, "ttl_ms": None}
     expiration = _first_expiration(envelope)
     if options.expiration != "drop" and expiration is not None:
@@ -104,7 +112,8 @@ def stored_copy(letter: Letter, stored: StoredLetter, published: dict[str, Any] 
     """The copy that a stored letter once was.
 
     Args:
-        published: the headers as the client published them; marks among them are no marks.
+        published: the headers as the client published them; marks among them are no marks, and a
+            cause among them is none.
 
     Its properties and headers are in its row of `messages`; a header that the broker looks at and
     that the letter does not have any more stays dropped.
@@ -112,8 +121,14 @@ def stored_copy(letter: Letter, stored: StoredLetter, published: dict[str, Any] 
     target = letter.target
     assert target is not None, "a stored letter has a target"
     headers = stored_headers(stored) or {}
+    published = published or {}
     cc = headers.get("CC")
-    is_marked = headers.get(X_REDRIVE_ID) != (published or {}).get(X_REDRIVE_ID)
+    added: dict[str, Any] = {}
+    if headers.get(X_REDRIVE_ID) != published.get(X_REDRIVE_ID):
+        added = {name: headers[name] for name in _MARKS if name in headers}
+    cause = headers.get(X_EXCEPTION_MESSAGE)
+    if cause is not None and cause != published.get(X_EXCEPTION_MESSAGE):
+        added[X_EXCEPTION_MESSAGE] = cause
     envelope = Envelope(
         target.exchange,
         target.routing_keys,
@@ -123,6 +138,6 @@ def stored_copy(letter: Letter, stored: StoredLetter, published: dict[str, Any] 
         first_death=None if stored.first_death is None else DeathNote(*stored.first_death),
         last_death=None if stored.last_death is None else DeathNote(*stored.last_death),
         dropped=tuple(name for name in BROKER_HEADERS if name not in headers),
-        added={name: headers[name] for name in _MARKS if name in headers} if is_marked else None,
+        added=added or None,
     )
     return Copy(letter.copy_id, stored_message(stored), envelope, -1, 0, -1)

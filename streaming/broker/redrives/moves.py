@@ -4,7 +4,8 @@
                                    no: skipped          full: later
 
 A letter that cannot move never stops the others: it is skipped with a reason, or waits for its
-target while letters to other targets go on. Letters of one target keep their sealed order.
+target while letters to other targets go on; it waits only for a target that could have room for it.
+Letters of one target keep their sealed order.
 """
 
 from collections import deque
@@ -39,6 +40,7 @@ CAP: Final = "cap"
 REPUBLISHED: Final = "republished"
 NOT_STORED: Final = "not_stored"
 IN_QUEUE: Final = "in_queue"
+TOO_LARGE: Final = "too_large"
 """Why a letter is skipped; `CAP` parks it."""
 
 _AGAIN_BITS: Final = 12
@@ -207,14 +209,18 @@ class Mover:
         if target.queue is not None:
             if target.queue not in vhost.queues:
                 return TARGET_GONE
-            return _Move(letter, copy, message, envelope, (self._queues.named(target.queue),))
-        if target.exchange not in vhost.router.exchanges:
+            names: Sequence[str] = (target.queue,)
+        elif target.exchange not in vhost.router.exchanges:
             return TARGET_GONE
-        route = route_of(self._context, envelope, message)
-        self._context.alternate_warnings.warn(route.missing_alternates)
-        if not route.queues:
-            return NO_ROUTE
-        found_queues = tuple([self._queues.named(name) for name in route.queues])
+        else:
+            route = route_of(self._context, envelope, message)
+            self._context.alternate_warnings.warn(route.missing_alternates)
+            names = route.queues
+            if not names:
+                return NO_ROUTE
+        found_queues = tuple([self._queues.named(name) for name in names])
+        if not all(queue.may_ever_hold(message.size) for queue in found_queues):
+            return TOO_LARGE
         return _Move(letter, copy, message, envelope, found_queues)
 
     def _is_delicate(self, move: _Move, sources: Container[str]) -> bool:

@@ -9,6 +9,9 @@ Nothing but the log and the clock moves a letter. A running redrive has a tick e
 most; at a tick it decides on what has happened to its letters until then. Endings of moved copies
 are read from the batch's events, at ticks and when the batch ends, so that what a tick knows does
 not depend on where the log is cut.
+
+In a vhost of several lanes each lane moves its own letters, and `agreement` decides for all of them
+together: a redrive has the same status on every lane.
 """
 
 from collections.abc import Iterator
@@ -18,14 +21,16 @@ import msgspec
 
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
-from streaming.broker.commands import Letter, Redrive
+from streaming.broker.commands import Letter, Redrive, RedriveVerdict
 from streaming.broker.context import ShardContext
 from streaming.broker.events import ENDINGS, Kind
 from streaming.broker.message import NEVER
 from streaming.broker.queues.registry import QueueRegistry
-from streaming.broker.redrives import records
+from streaming.broker.redrives import agreement, records
+from streaming.broker.redrives.agreement import LaneNote, agreed
+from streaming.broker.redrives.claims import Claims
 from streaming.broker.redrives.moves import IN_QUEUE, Mover
-from streaming.broker.redrives.records import ChunkRecord, ClosedRecord, OpenRecord
+from streaming.broker.redrives.records import Chunk, ChunkRecord, ClosedRecord, OpenRecord
 from streaming.broker.redrives.residents import residents
 from streaming.broker.state.encoding import pack, unpack
 
@@ -44,9 +49,6 @@ MAX_AT_ONCE = 1_000
 
 MAX_LATE_TICKS: Final = 10
 """When time moves far at once, a redrive has at most this many ticks."""
-
-MIN_FATES: Final = 10
-"""Letters whose fate must be known before a share of them stops a redrive."""
 
 IN_REDRIVE: Final = "in_redrive"
 
@@ -69,6 +71,8 @@ class OpenRedrives:
         self._queues = queues
         self._channels = channels
         self._timers = queues.records.timers
+        self._claims = Claims(context.store)
+        self._is_alone = context.config.lanes == 1
         self._scanned = 0
         self._changed = False
         data = context.store.read(_KEY) if GROUP in self._timers else None
@@ -107,14 +111,14 @@ class OpenRedrives:
         self._scan()
         lane = context.config.lane
         mine = [letter for letter in command.letters if letter.lane == lane]
+        first = command.letters[: max(record.options.canary - command.first, 0)]
+        record.share += sum(letter.lane == lane for letter in first)
         letters = list(self._unclaimed(record, mine))
         if letters:
-            key = self._chunk_key(record, command.first)
-            context.store.write(key, pack(_encode(ChunkRecord(letters))))
-            record.chunks.append((command.first, len(letters)))
+            record.chunks.append(self._write(record, command.first, letters))
         record.received += len(command.letters)
         self._changed = True
-        if record.received >= record.total:
+        if record.is_complete and record.status == records.RECEIVING:
             self._start(record)
         self._arm()
         return record
@@ -124,18 +128,17 @@ class OpenRedrives:
 
         A letter that would be published again is skipped too if a queue still has its copy.
         """
-        claimed = {
-            letter.copy_id: other.id
-            for other in self._records.values()
-            for number, _ in other.chunks
-            for letter in self._read(other, number)
-        }
+        ids = {one.number: one.id for one in self._records.values()}
+        found = self._claims.of(letter.copy_id for letter in letters)
+        claimed = {copy_id: ids[number] for copy_id, number in found.items()}
+        new: list[int] = []
         stored = {letter.copy_id for letter in letters if letter.stored is not None}
         here = stored and residents(self._context, self._queues, self._channels, stored)
         for letter in letters:
             other_id = claimed.get(letter.copy_id)
             if other_id is None and (letter.stored is None or letter.copy_id not in here):
                 claimed[letter.copy_id] = record.id
+                new.append(letter.copy_id)
                 yield letter
                 continue
             record.skipped += 1
@@ -143,6 +146,7 @@ class OpenRedrives:
             if other_id is not None:
                 detail |= {"reason": IN_REDRIVE, "other": other_id}
             self._context.events.add(Kind.SKIPPED, letter.queue, detail=detail)
+        self._claims.add(record.number, new)
 
     def pause(self, record: OpenRecord, reason: str) -> None:
         """Let no letter move until the redrive is resumed."""
@@ -151,12 +155,27 @@ class OpenRedrives:
         self._arm()
 
     def resume(self, record: OpenRecord, reason: str) -> None:
-        """Go on after a pause or a stop; the stop rule forgives the deaths so far."""
+        """Go on after a pause or a stop. A stop is forgiven: the deaths so far, and the canary."""
         self._scan()
-        record.excused = record.died
-        record.trusted = True
+        if record.status == records.STOPPED:
+            record.excused = record.died
+            record.trusted = True
+        record.round += 1
+        record.status = records.RUNNING if record.is_complete else records.RECEIVING
+        self._changed = True
         self._record(record, "resumed", reason)
-        self._start(record)
+        if record.is_complete:
+            self._advance(record)
+        self._arm()
+
+    def obey(self, record: OpenRecord, command: RedriveVerdict) -> None:
+        """Do what the lanes agreed on, unless it is of an earlier round."""
+        if command.round != record.round or not record.is_complete:
+            return
+        self._scan()
+        self._carry_out(record, command)
+        if record.status == records.RUNNING:
+            self._advance(record)
         self._arm()
 
     def cancel(self, record: OpenRecord, reason: str) -> None:
@@ -216,10 +235,11 @@ class OpenRedrives:
         """Do a tick of a running redrive."""
         now_ms = self._context.clock.now_ms
         self._changed = True
-        why = self._must_stop(record)
-        if why:
-            self._halt(record, records.STOPPED, why)
-            return
+        verdict = agreed([self._note(record)]) if self._is_alone else None
+        if verdict is not None:
+            self._carry_out(record, verdict)
+            if record.status != records.RUNNING:
+                return
         allowed, wait_ms = self._allowance(record, now_ms)
         moved, skipped = record.moved, record.skipped + record.parked
         if allowed > 0:
@@ -228,83 +248,91 @@ class OpenRedrives:
         skipped = record.skipped + record.parked - skipped
         if record.options.rate is not None:
             record.credit -= self._price() * used
-        if not record.chunks:
+        if not record.chunks and self._is_alone:
             self._close(record, records.FINISHED, "")
+            return
+        if not record.chunks:
+            record.next_ms = NEVER  # the other lanes may have letters yet
             return
         if used + skipped >= MAX_AT_ONCE:
             wait_ms = TICK_MS
-        elif not used:
+        elif not used and (allowed > 0 or not self._may_move(record)):
             wait_ms = max(wait_ms, WAIT_MS)
         late_ms = self._context.clock.heading_ms - MAX_LATE_TICKS * wait_ms
         record.next_ms = max(now_ms + wait_ms, late_ms)
 
     def _allowance(self, record: OpenRecord, now_ms: int) -> tuple[int, int]:
         """How many letters may move now, and how long to wait for the next tick."""
-        options = record.options
+        rate, price = record.options.rate, self._price()
         allowed, wait_ms = MAX_AT_ONCE, TICK_MS
-        if options.rate is not None:
-            rate, price = options.rate, self._price()
+        if rate is not None:
             earned = rate * (now_ms - record.moved_at_ms)
             record.credit = min(record.credit + earned, max(rate * 1000, price))
             record.moved_at_ms = now_ms
             allowed = min(allowed, record.credit // price)
             wait_ms = max(TICK_MS, -(-price // rate))
+        return min(allowed, self._may_move(record)), wait_ms
+
+    def _may_move(self, record: OpenRecord) -> int:
+        """How many letters may move, whatever the rate: the rules may have them wait for others.
+
+        A lane whose own letters break a rule that is for all lanes waits for the verdict.
+        """
+        options = record.options
+        if options.stop_after is not None and record.died - record.excused >= options.stop_after:
+            return 0
         if options.canary and not record.trusted:
-            allowed = min(allowed, self._share(options.canary) - record.moved)
-            if allowed <= 0 and not record.following:
-                record.trusted = True
-                return self._allowance(record, now_ms)
-        return allowed, wait_ms
+            return max(record.share - record.moved, 0)
+        return MAX_AT_ONCE
 
     def _price(self) -> int:
         """The credit of one letter: lanes earn the whole rate each, and pay for all of them."""
         return 1000 * self._context.config.lanes
 
-    def _share(self, number: int) -> int:
-        """The part of a number that falls to this lane."""
-        config = self._context.config
-        return number // config.lanes + (config.lane < number % config.lanes)
-
-    def _must_stop(self, record: OpenRecord) -> str:
-        """Why a redrive stops; empty if it goes on."""
-        options, died = record.options, record.died - record.excused
-        if options.canary and not record.trusted and died and not record.following:
-            return "canary"
-        if options.stop_after is not None and died >= options.stop_after:
-            return "stop_after"
-        known = record.acked + record.died + record.removed - record.excused
-        if (
-            options.stop_percent is not None
-            and known >= MIN_FATES
-            and died * 100 >= options.stop_percent * known
-        ):
-            return "stop_percent"
-        return ""
-
     def _move(self, record: OpenRecord, allowed: int) -> None:
         """Move letters, chunk by chunk, in their sealed order."""
         mover = Mover(self._context, self._queues, record, allowed, MAX_AT_ONCE)
-        chunks: list[tuple[int, int]] = []
-        for index, (number, count) in enumerate(record.chunks):
+        chunks: list[Chunk] = []
+        for index, chunk in enumerate(record.chunks):
             if not (mover.left and mover.effort):
                 chunks += record.chunks[index:]
                 break
-            letters = self._read(record, number)
-            left: list[Letter] = []
-            start = 0
-            while start < len(letters) and mover.left and mover.effort:
-                end = start + min(mover.left, mover.effort)
-                left += mover.handle(letters[start:end])
-                start = end
-            left += letters[start:]
-            if left:
-                chunks.append((number, len(left)))
-                if len(left) < count:
-                    key = self._chunk_key(record, number)
-                    self._context.store.write(key, pack(_encode(ChunkRecord(left))))
-            else:
-                self._context.store.delete(self._chunk_key(record, number))
+            left = self._move_chunk(record, chunk, mover)
+            if left.letters:
+                chunks.append(left)
         record.chunks = chunks
+
+    def _move_chunk(self, record: OpenRecord, chunk: Chunk, mover: Mover) -> Chunk:
+        """Move letters of a chunk; return what is left of it."""
+        if mover.blocked and not record.may_move(chunk, mover.blocked):
+            return chunk
+        letters = self._read(record, chunk.number)
+        left: list[Letter] = []
+        start = 0
+        while start < len(letters) and mover.left and mover.effort:
+            end = start + min(mover.left, mover.effort)
+            left += mover.handle(letters[start:end])
+            start = end
+        left += letters[start:]
+        if len(left) == len(letters):
+            return chunk
+        kept = {letter.copy_id for letter in left}
+        self._claims.release({letter.copy_id for letter in letters} - kept)
+        return self._write(record, chunk.number, left)
+
+    def _carry_out(self, record: OpenRecord, verdict: RedriveVerdict) -> None:
+        """Begin the next round with a verdict on all lanes."""
+        record.round += 1
+        self._changed = True
+        match verdict.verdict:
+            case agreement.FINISH:
+                self._close(record, records.FINISHED, "")
+            case agreement.STOP:
+                self._halt(record, records.STOPPED, verdict.reason)
+            case agreement.TRUST:
+                record.trusted = True
+            case agreement.SHARE if verdict.lane == self._context.config.lane:
+                record.share += verdict.share
 
     def _halt(self, record: OpenRecord, status: str, reason: str) -> None:
         record.status = status
@@ -315,8 +343,9 @@ class OpenRedrives:
     def _close(self, record: OpenRecord, status: str, reason: str) -> None:
         """End a redrive, and remember its id for ever."""
         record.status = status
-        for number, _ in record.chunks:
-            self._context.store.delete(self._chunk_key(record, number))
+        for chunk in record.chunks:
+            self._claims.release(letter.copy_id for letter in self._read(record, chunk.number))
+            self._context.store.delete(self._chunk_key(record, chunk.number))
         left = record.left()
         del self._records[record.id]
         self._changed = True
@@ -355,6 +384,18 @@ class OpenRedrives:
             else:
                 record.removed += 1
 
+    def notes(self) -> list[LaneNote]:
+        """How far each open redrive has come on this lane; none in a vhost of one lane."""
+        return [] if self._is_alone else [self._note(each) for each in self._records.values()]
+
+    @staticmethod
+    def _note(record: OpenRecord) -> LaneNote:
+        return LaneNote(
+            *(record.id, record.user, record.options, record.round, record.status, record.trusted),
+            *(record.share, record.left(), record.moved, len(record.following)),
+            *(record.acked, record.died, record.removed, record.excused),
+        )
+
     # -- at rest
 
     def _arm(self) -> None:
@@ -370,9 +411,19 @@ class OpenRedrives:
             self._context.clock.arm(due_ms, TimerKind.REDRIVE, 0)
 
     def _read(self, record: OpenRecord, number: int) -> list[Letter]:
+        """The letters of a chunk; none in a state that was rebuilt, which does not know them."""
         data = self._context.store.read(self._chunk_key(record, number))
-        assert data is not None, f"letters of redrive {record.id} are missing from the state"
-        return _chunk.decode(unpack(data)).letters
+        return [] if data is None else _chunk.decode(unpack(data)).letters
+
+    def _write(self, record: OpenRecord, number: int, letters: list[Letter]) -> Chunk:
+        """Write the letters that a chunk still has."""
+        key = self._chunk_key(record, number)
+        if letters:
+            self._context.store.write(key, pack(_encode(ChunkRecord(letters))))
+        else:
+            self._context.store.delete(key)
+        targets = dict.fromkeys(letter.target for letter in letters)
+        return Chunk(number, len(letters), record.mask(targets))
 
     @staticmethod
     def _chunk_key(record: OpenRecord, number: int) -> str:

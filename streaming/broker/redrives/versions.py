@@ -3,14 +3,15 @@
     editor publishes a version to the key of its hash --> kept here --redrive--> the letter's target
 
 A version is a message like any other: its body is in `messages`. Only the last publish of a version
-counts, so that publishing it again is harmless.
+counts, so that publishing it again is harmless. It is in no queue, so its row may be erased or
+removed before a redrive asks for it: then it counts as missing.
 """
 
 import msgspec
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.context import ShardContext
-from streaming.broker.message import Message
+from streaming.broker.message import NO_FILE, Message
 from streaming.broker.state.encoding import pack, unpack
 from topology.refusals import Refusal, access_refused
 
@@ -26,14 +27,22 @@ class Versions:
 
     def keep(self, version: str, message: Message) -> None:
         """Keep the message of a version."""
+        self._context.new_versions.add(version)
         self._context.store.write(self._key(version), pack(_encode(message)))
 
     def find(self, version: str) -> Message | None:
-        """The message of a version; None if there is none, or `messages` lost it."""
+        """The message of a version; None if there is none, or `messages` lost it or its data.
+
+        It is looked up by its key, because the file that it arrived in has what was erased since.
+        Rows of this batch are not in the table yet, and nothing has erased them.
+        """
         data = self._context.store.read(self._key(version))
         if data is None:
             return None
         message = _message.decode(unpack(data))
+        if version in self._context.new_versions:
+            return message
+        message.body_file, message.body_row = NO_FILE, 0
         try:
             self._context.published(message)
         except LookupError:

@@ -14,7 +14,7 @@ import msgspec
 
 from topology.values import Timestamp
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 
 Upgrades = Mapping[int, Callable[[bytes], bytes]]
 """Version n -> a function that turns a payload of version n into one of version n + 1; layouts

@@ -83,6 +83,7 @@ class QueueRecord(msgspec.Struct, array_like=True):
     unused: bool = False  # kept for its position; earlier versions stored a flag here
     owner: int = -1
     may_expire: bool = False
+    above_soft_limit: bool = False
 
 
 NO_QUEUE: Final = -1
@@ -138,7 +139,8 @@ class Held(msgspec.Struct, array_like=True, gc=False, eq=False):
     """A copy held by at-least-once dead-lettering.
 
     `reason` and `died_at_s` (epoch seconds) are of its death; `accepted` are the targets that have
-    accepted its dead letter; `held` says that its HELD event was recorded.
+    accepted its dead letter; `held` says that its HELD event was recorded; `cause` is what the
+    consumer said that gave it up (`causes`); `asked` says that it had a target.
     """
 
     copy: Copy
@@ -146,6 +148,8 @@ class Held(msgspec.Struct, array_like=True, gc=False, eq=False):
     died_at_s: int
     accepted: tuple[str, ...] = ()
     held: bool = False
+    cause: str | None = None
+    asked: bool = False
 
 
 class DetachedRecord(msgspec.Struct, array_like=True):

@@ -133,16 +133,13 @@ consumes = st.builds(
     auto_ack=st.sampled_from([False, False, True]),
     channel=channels,
 )
+_given_up = {"refs": _refs, "requeue": st.booleans(), "channel": _maybe_channel} | {
+    "reason": st.sampled_from([None, None, "no stock", "\ud834 declined", "é" * 600])
+}
 settlements = st.one_of(
     st.builds(commands.Ack, refs=_refs, multiple=st.booleans(), channel=_maybe_channel),
-    st.builds(commands.Reject, refs=_refs, requeue=st.booleans(), channel=_maybe_channel),
-    st.builds(
-        commands.Nack,
-        refs=_refs,
-        requeue=st.booleans(),
-        multiple=st.booleans(),
-        channel=_maybe_channel,
-    ),
+    st.builds(commands.Reject, **_given_up),
+    st.builds(commands.Nack, multiple=st.booleans(), **_given_up),
 )
 checks = st.builds(
     commands.Check,

@@ -2,10 +2,20 @@
 
 from typing import Any
 
+from streaming.broker import commands
 from streaming.broker.commands import RedriveOptions
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Kind
-from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
+from streaming.broker.message import (
+    CONFIRM,
+    NEVER,
+    NO_COPY,
+    Copy,
+    Envelope,
+    Message,
+    publication_of,
+)
+from streaming.broker.outbound import ConfirmOut
 from streaming.broker.rebuilt_shard import (
     KnownConsumer,
     KnownDelivery,
@@ -14,7 +24,7 @@ from streaming.broker.rebuilt_shard import (
     rebuild_shard,
 )
 from streaming.broker.redrives.moves import RepublishedCopies
-from streaming.broker.redrives.records import FINISHED, PAUSED, ClosedRecord, OpenRecord
+from streaming.broker.redrives.records import FINISHED, PAUSED, Chunk, ClosedRecord, OpenRecord
 from streaming.broker.shard import Shard
 from streaming.broker.state.schema import Held
 from streaming.broker.state.store import MemoryStore
@@ -118,19 +128,29 @@ def test_held_copies_keep_the_targets_that_have_accepted_them():
     assert [each.accepted for each in queue.held_fifo.take_all()] == [("target",)]
 
 
-def test_a_quorum_queue_that_refused_stays_blocked_above_the_soft_limit():
+def test_a_full_quorum_queue_refuses_until_it_is_drained_and_knows_no_publisher_any_more():
+    """All channels were closed, so each publisher is new (R-LEN-18)."""
     limited: dict[str, Any] = {
         "x-queue-type": "quorum",
         "x-max-length": 10,
         "x-overflow": "reject-publish",
     }
 
-    def blocked(ready):
+    def confirms(ready):
         copies = [("q", a_copy(number, number)) for number in range(ready)]
-        shard = opened(known(Queue("q", arguments=limited), ready=copies, blocked={"q"}))
-        return shard.state.queues.named("q").blocked
+        shard = opened(known(Queue("q", arguments=limited), ready=copies))
+        publication = publication_of("", "q", {}, None)
+        drain = commands.Get(queue="q", count=3, auto_ack=True)
+        for number in range(2):
+            shard.publish(NOW_MS, a_copy(number).message, publication, CONFIRM)
+        shard.command(NOW_MS, drain)
+        shard.publish(NOW_MS, a_copy(2).message, publication, CONFIRM)
+        return [out.ack for out in shard.outbound if isinstance(out, ConfirmOut)]
 
-    assert [blocked(9), blocked(8)] == [True, False]
+    assert confirms(9) == [True, True, True]
+    assert confirms(10) == [True, False, True]
+    assert confirms(11) == [False, False, True]
+    assert confirms(12) == [False, False, False]
 
 
 def test_copies_that_were_requeued_to_a_quorum_queue_stay_in_front():
@@ -154,7 +174,7 @@ def test_copies_that_were_requeued_to_a_quorum_queue_stay_in_front():
 
 def test_open_redrives_are_cancelled_and_ended_ones_move_nothing_again():
     record = OpenRecord("r1", 9, "ann", "why", "seal", RedriveOptions(), 5, status=PAUSED)
-    record.chunks = [(0, 3)]
+    record.chunks = [Chunk(0, 3)]
     ended = ClosedRecord("seal", FINISHED, 2, 2, 0, 0)
 
     shard = opened(

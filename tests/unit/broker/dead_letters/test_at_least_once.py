@@ -4,6 +4,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
+from streaming.broker.message import NEVER
 from tests.builders import Broker
 
 CUT = pytest.mark.parametrize("cut", [False, True])
@@ -231,6 +232,134 @@ def test_a_purge_keeps_the_buffer_and_a_deletion_discards_it():
 
     assert (purged, deleted) == ({"purged": 1}, {"deleted_ready": 0})
     assert broker.story() == ["m2 purged in work", "m1 deleted in work"]
+
+
+ALO = {"dead-letter-exchange": "dlx", "dead-letter-strategy": "at-least-once"}
+REJECTING = {**ALO, "overflow": "reject-publish"}
+
+
+def a_broker_with_a_policy(*, cut: bool = False) -> Broker:
+    """The same, but a policy asks for it; the queue has at most 3 messages."""
+    broker = Broker(cut=cut, dead_letter_retry_ms=1_000, consumer_timeout_ms=None)
+    broker.quorum("work", max_length=3)
+    broker.policy("p", "^work$", REJECTING)
+    return broker
+
+
+@CUT
+@pytest.mark.parametrize(
+    "definition",
+    [
+        None,
+        {"overflow": "reject-publish"},
+        {**ALO, "overflow": "drop-head"},
+        {**REJECTING, "dead-letter-strategy": "at-most-once"},
+        {key: value for key, value in REJECTING.items() if key != "dead-letter-exchange"},
+    ],
+)
+def test_r_alo_7_held_copies_are_lost_when_the_queue_no_longer_dead_letters_at_least_once(
+    cut, definition
+):
+    """Even if its dead-letter exchange could take them now; the limit has room again at once."""
+    broker = a_broker_with_a_policy(cut=cut)
+    for body in ("m1", "m2", "m3"):
+        reject(broker, body)
+    broker.exchange("dlx", "fanout")
+    broker.queue("dead")
+    broker.bind("dlx", "dead")
+    broker.story()
+
+    if definition is None:
+        broker.do(commands.ClearPolicy(name="p"))
+    else:
+        broker.policy("p", "^work$", definition)
+    broker.publish("", "work", "later")
+
+    assert broker.story() == [
+        *[f"m{n} died in work, rejected, to nowhere: strategy_changed" for n in (1, 2, 3)],
+        "later enqueued in work",
+    ]
+    overview = broker.shard.overview()
+    assert (overview.queues["work"].held, overview.queues["work"].held_bytes) == (0, 0)
+    assert overview.next_deadline_ms == NEVER
+    assert broker.at(86_400_000).story() == []
+
+
+def test_r_alo_7_targets_that_had_accepted_a_lost_copy_keep_theirs():
+    broker = a_broker_with_a_policy()
+    broker.exchange("dlx", "fanout")
+    broker.queue("full", max_length=0, overflow="reject-publish")
+    broker.queue("dead")
+    broker.bind("dlx", "full")
+    broker.bind("dlx", "dead")
+    reject(broker, "m1")
+    broker.story()
+
+    broker.do(commands.ClearPolicy(name="p"))
+
+    [(*_, outcome, targets)] = broker.finish().events.deaths()
+    assert (outcome, targets) == ("strategy_changed", ("dead",))
+    assert broker.drain("dead") == ["m1"]
+
+
+@CUT
+def test_r_alo_7_copies_that_die_after_the_strategy_is_back_are_held_again(cut):
+    broker = a_broker_with_a_policy(cut=cut)
+    reject(broker, "m1")
+    broker.do(commands.ClearPolicy(name="p"))
+    broker.policy("p", "^work$", REJECTING)
+    broker.story()
+
+    reject(broker, "m2")
+    broker.exchange("dlx", "fanout")
+    broker.queue("dead")
+    broker.bind("dlx", "dead")
+    held = broker.story()[2:]
+    broker.at(1_000)
+
+    assert held == ["m2 held in work"]
+    assert broker.story() == ["m2 died in work, rejected, to dead", "m2 enqueued in dead"]
+
+
+@CUT
+def test_r_alo_3_a_changed_policy_retries_at_once_what_had_no_target(cut):
+    """What a target refused waits for its retry all the same."""
+    broker = a_broker_with_a_policy(cut=cut)
+    reject(broker, "no exchange")
+    broker.exchange("dlx", "fanout")
+    broker.queue("full", max_length=0, overflow="reject-publish")
+    broker.bind("dlx", "full")
+    reject(broker, "refused")
+    broker.exchange("other", "fanout")
+    broker.queue("dead")
+    broker.bind("other", "dead")
+    broker.story()
+
+    broker.policy("p", "^work$", {**REJECTING, "dead-letter-exchange": "other"})
+    at_once = broker.story()
+    broker.at(1_000)
+
+    assert at_once == [
+        "no exchange died in work, rejected, to dead",
+        "no exchange enqueued in dead",
+    ]
+    assert broker.story() == ["refused died in work, rejected, to dead", "refused enqueued in dead"]
+
+
+def test_r_alo_3_no_timer_is_left_if_a_changed_policy_empties_the_buffer():
+    broker = a_broker_with_a_policy()
+    reject(broker, "m1")
+    broker.queue("dead")
+
+    broker.policy(
+        "p",
+        "^work$",
+        {**REJECTING, "dead-letter-exchange": "", "dead-letter-routing-key": "dead"},
+    )
+
+    assert broker.drain("dead") == ["m1"]
+    broker.finish()
+    assert broker.shard.overview().next_deadline_ms == NEVER
 
 
 def test_a_dead_letter_excluded_from_every_target_by_the_cycle_rule_stays_held():

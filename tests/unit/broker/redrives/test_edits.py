@@ -202,3 +202,21 @@ def test_a_letter_in_no_queue_is_published_as_its_version():
     broker.do(Redrive(id="r", reason="x", seal="s", total=1, letters=(letter,)))
 
     assert broker.drain("work") == ["new"]
+
+
+@CUT
+def test_a_version_has_the_header_of_its_cause_as_the_editor_left_it(cut):
+    """R-SET-9."""
+    broker = Broker(cut=cut)
+    broker.queue("work")
+    broker.queue("first", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    broker.publish("", "first", "m0")
+    broker.get("first", "g")
+    broker.do(commands.Reject(refs=("g/0",), reason="a typo"))
+    store(broker)
+
+    move(broker, Edit(OLD, NEW))
+
+    [got] = broker.get("work")
+    assert "x-exception-message" not in (broker.delivered_headers(got.copy) or {})

@@ -120,7 +120,7 @@ def test_equal_copies_are_the_same_bytes_whether_or_not_they_share_an_envelope()
 
 def test_deliveries_and_held_copies_are_decoded_unchanged():
     delivery = Delivery(1, 2, 3, 4, a_copy(1, an_envelope()))
-    held = Held(a_copy(1, an_envelope()), "expired", 5, ("a",), held=True)
+    held = Held(a_copy(1, an_envelope()), "expired", 5, ("a",), held=True, cause="a typo")
 
     assert plain(DELIVERIES.decode(DELIVERIES.encode([delivery]))) == plain([delivery])
     assert plain(HELD.decode(HELD.encode([held]))) == plain([held])
@@ -135,16 +135,16 @@ def test_state_of_a_newer_version_is_refused_with_a_remedy():
         Shard(ShardConfig(), store)
 
     assert str(caught.value) == (
-        "the state has version 4, but this program reads versions up to 3:"
+        "the state has version 5, but this program reads versions up to 4:"
         " run the version that wrote it, or a newer one"
     )
-    assert caught.value.args == (4,)
+    assert caught.value.args == (5,)
 
 
 def test_state_of_older_versions_goes_through_every_upgrade(monkeypatch):
     old = encoding.pack(b"one")
-    upgrades = {3: lambda data: data + b" two", 4: lambda data: data + b" three"}
-    monkeypatch.setattr(encoding, "STATE_VERSION", 5)
+    upgrades = {4: lambda data: data + b" two", 5: lambda data: data + b" three"}
+    monkeypatch.setattr(encoding, "STATE_VERSION", 6)
 
     assert encoding.unpack(old, upgrades) == b"one two three"
     assert encoding.unpack(old) == b"one"
@@ -198,7 +198,7 @@ def test_a_changed_layout_needs_a_new_version_and_an_upgrade():
 
     digest = hashlib.sha256(layout.encode()).hexdigest()[:16]
 
-    assert (encoding.STATE_VERSION, digest) == (3, "e4a7527a0f6ddceb")
+    assert (encoding.STATE_VERSION, digest) == (4, "24be76d31bd8a085")
 
 
 def test_a_worker_does_not_remember_large_envelopes():
