@@ -11,7 +11,6 @@ carry the batch (a Delta transaction identifier), so a repeated one is skipped.
 
 import time
 from collections.abc import Iterator
-from contextlib import closing as closing_of
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +20,7 @@ from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, load_table
 from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import batch_rows
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.table_writer import TableWriter
 from streaming.queries.as_of import last_batch
 from streaming.queries.closings import (
@@ -101,7 +100,7 @@ class Closer:
             QueryError: there is no such batch, or the tables have batches of several checkpoints.
         """
         started = time.perf_counter()
-        with closing_of(self._tables()) as tables:
+        with self._tables() as tables:
             if not query_ids(tables):
                 return None
             last = last_batch(tables)
@@ -130,8 +129,8 @@ class Closer:
 
     def _write(self, name: str, query_id: str, batch_id: int, rows: pa.Table) -> Iterator[DataFile]:
         storage = self._root.below(name).storage()
-        for index, first in enumerate(range(0, rows.num_rows, FILE_ROWS)):
-            file_name = DataFileName(query_id, batch_id, name, index)
+        for first in range(0, rows.num_rows, FILE_ROWS):
+            file_name = DataFileName(query_id, batch_id, name, DRIVER, first)
             part = rows.slice(first, FILE_ROWS)
             file = write_data_file(storage, TABLES[name], file_name, part)
             if file is not None:
@@ -212,19 +211,20 @@ def _channel_rows(tables: Tables) -> list[dict[str, Any]]:
     is_open = {*open_channels(tables)}
     channel_events(tables)
     found = tables.values(
-        "SELECT vhost, queue, coalesce(detail ->> '$.name', channel) AS name, seq, "
-        'epoch_us("at"), "user", channel, detail FROM channel_event ORDER BY vhost, seq'
+        "SELECT vhost, lane, queue, coalesce(detail ->> '$.name', channel) AS name, seq, "
+        'epoch_us("at"), "user", channel, detail FROM channel_event ORDER BY vhost, lane, seq'
     )
     return [
         {
             "kind": "channel",
             "vhost": vhost,
+            "lane": lane,
             "queue": queue,
             "detail": _json(
                 {"seq": seq, "at_us": at_us, "user": user, "channel": channel, "detail": detail}
             ),
         }
-        for vhost, queue, name, seq, at_us, user, channel, detail in found
+        for vhost, lane, queue, name, seq, at_us, user, channel, detail in found
         if (vhost, name) in is_open
     ]
 

@@ -8,14 +8,13 @@ became of their letters, and open channels. While a redrive is open, messages an
 The balance still closes: it starts at the closing. A row in `closings` says what was removed,
 before any file is, so that queries refuse what is no longer known.
 
+A redrive may put an old letter into a queue again meanwhile: see `revived.py`.
+
 Replay: a run that was interrupted leaves every table at one version or the next; the next run
 removes the rest. Two runs at once exclude each other by the version of the table.
 """
 
-import hashlib
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing as closing_of
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -23,26 +22,25 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake.exceptions import CommitFailedError
+from deltalake import DeltaTable
 
 from streaming.broker.events import ENDINGS
 from streaming.config.tables import period_ms
+from streaming.contents.replacement import KEPT, replace_rows
+from streaming.contents.revived import redriven_since
 from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES, TableSpec
 from streaming.ledger.schema.table_setup import Retention as LogRetention
-from streaming.ledger.schema.table_setup import allow_removals, load_table, open_table
+from streaming.ledger.schema.table_setup import load_table, open_table
 from streaming.ledger.storage import Place, Storage
-from streaming.ledger.upkeep.compaction import COMPACTED_PREFIX, commit_onto, conformed
-from streaming.ledger.write.data_file import ranges
-from streaming.ledger.write.log_actions import add_action, removal
-from streaming.ledger.write.parquet_layout import write_row_groups
+from streaming.ledger.upkeep.compaction import conformed
 from streaming.queries.closings import CLOSED_CONTENTS, CLOSINGS, Closing, list_closings
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import Tables, quoted, text
 from streaming.queries.vhosts.clients import open_channels
 
-_ATTEMPTS: Final = 20
+_ATTEMPTS: Final = 5
 _STAYING: Final = (
     "'topology', 'erased', 'redrive', 'redriven', 'republished', 'discarded', 'skipped'"
 )
@@ -80,7 +78,6 @@ _OPEN_REDRIVES: Final = """
         FROM events WHERE kind = 'redrive' GROUP BY ALL)
     WHERE what NOT IN ('finished', 'cancelled') ORDER BY ALL
 """
-_KEPT: Final = f"{COMPACTED_PREFIX}kept-"
 
 
 class Periods(msgspec.Struct, frozen=True):
@@ -147,22 +144,39 @@ def retain(
     """
     done: list[Retained] = []
     for name in ("events", "dead_letters", "messages"):
-        period_ms = periods.shortest(name)
-        if not period_ms:
+        if not periods.shortest(name):
             continue
-        with closing_of(Tables(root.url, root.options, threads=threads)) as tables:
-            known = list_closings(tables)
-            end = now or (known[-1].at if known else None)
-            if end is None:
+        for _ in range(_ATTEMPTS):
+            try:
+                with Tables(root.url, root.options, threads=threads) as tables:
+                    found = _retain(root, tables, name, periods, now, dry=dry)
+            except _RedrivenError:  # what it needs has to be read again
                 continue
-            until = end - timedelta(milliseconds=period_ms)
-            passed = [one for one in known if one.at is not None and one.at <= until]
-            if not passed or (name != "events" and has_open_redrive(tables)):
-                continue
-            found = _retain_table(root, tables, name, passed[-1], periods, end, dry=dry)
+            break
+        else:
+            raise CommitError(f"{root.url}: redrives kept moving letters; run it again")
         if found is not None:
             done.append(found)
     return done
+
+
+class _RedrivenError(Exception):
+    """A redrive has put messages into queues since it was read what the queues need."""
+
+
+def _retain(
+    root: Place, tables: Tables, name: str, periods: Periods, now: datetime | None, *, dry: bool
+) -> Retained | None:
+    """Remove the rows of one table; None: there are none, or a redrive is open."""
+    known = list_closings(tables)
+    end = now or (known[-1].at if known else None)
+    if end is None:
+        return None
+    until = end - timedelta(milliseconds=periods.shortest(name))
+    passed = [one for one in known if one.at is not None and one.at <= until]
+    if not passed or (name != "events" and has_open_redrive(tables)):
+        return None
+    return _retain_table(root, tables, name, passed[-1], periods, end, dry=dry)
 
 
 def has_open_redrive(tables: Tables) -> bool:
@@ -191,7 +205,7 @@ def _retain_table(
         path = files.paths[index]
         kept = _needed_rows(tables, spec, place.storage(), path, condition)
         gone = int(files.rows[index]) - kept.num_rows
-        if gone and (2 * gone >= files.rows[index] or not path.startswith(_KEPT)):
+        if gone and (2 * gone >= files.rows[index] or not path.startswith(KEPT)):
             paths.append(path)
             pieces.append(kept)
             rows += gone
@@ -200,9 +214,15 @@ def _retain_table(
     kept = pa.concat_tables(pieces)
     result = Retained(name, closing.batch_id, len(paths), rows, kept.num_rows)
     if not dry:
+        batch_id = tables.table("events").transaction_version(closing.query_id)
+
+        def check(table: DeltaTable) -> None:
+            if redriven_since(root, table, closing.query_id, batch_id or 0).any:
+                raise _RedrivenError
+
         detail = {"tables": [name]}
         _say(root, "retention", closing.query_id, closing.batch_id, now, detail)
-        replace_rows(place, spec, paths, kept)
+        replace_rows(place, spec, paths, kept, check=None if name == "events" else check)
         if name == "events":
             _drop_closings(root, closing.batch_id)
     return result
@@ -267,55 +287,6 @@ def _needed_rows(
 def _instant(now: datetime, period_ms: int) -> str:
     since = (now - timedelta(milliseconds=period_ms)).astimezone(UTC)
     return f"CAST({text(since.isoformat())} AS TIMESTAMPTZ)"
-
-
-def _kept_name(digest: str) -> str:
-    return f"{_KEPT}{digest}.parquet"
-
-
-def replace_rows(
-    place: Place, spec: TableSpec, paths: Sequence[str], rows: pa.Table, *, is_new: bool = False
-) -> None:
-    """Replace files by one with these rows, or by nothing.
-
-    Delta's log says that rows left the table (`dataChange`): streams that read it need the option
-    `skipChangeCommits`, and `ignoreDeletes` is enough if no row is new.
-
-    Args:
-        is_new: whether a row is in none of the files, or is changed.
-
-    Raises:
-        CommitError: the files kept changing, or left the table.
-    """
-    now_ms = time.time_ns() // 1_000_000
-    added = []
-    if rows.num_rows:
-        storage = place.storage()
-        digest = hashlib.sha256("\n".join(sorted(paths)).encode())
-        digest.update(str(time.time_ns()).encode())
-        path = _kept_name(digest.hexdigest()[:32])
-        storage.create(path, write_row_groups(rows, spec.schema, {"dlx.table": spec.name}))
-        size = storage.size(path)
-        assert size is not None, path
-        found = ranges(spec, rows)
-        added = [
-            add_action(
-                spec, path, size, rows.num_rows, found, modified_ms=now_ms, data_change=is_new
-            )
-        ]
-    removed = [removal(path, None, now_ms, data_change=True) for path in paths]
-    if removed:
-        allow_removals(place)
-    for _ in range(_ATTEMPTS):
-        table = load_table(place)
-        if not set(paths) <= set(ActiveFiles(table).paths):
-            break
-        try:
-            commit_onto(table, spec, [*added, *removed])
-        except CommitFailedError:
-            continue
-        return
-    raise CommitError(f"{place.url}: other processes kept changing the table; run it again")
 
 
 def _say(

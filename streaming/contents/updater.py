@@ -21,7 +21,6 @@ one more small file each time (`python -m tests.bench.tables`).
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
@@ -136,7 +135,7 @@ class ContentsUpdater:
         done = None if rebuild else self._apply_nets(started)
         if done is not None:
             return done
-        with closing(Tables(self._root.url, self._root.options, threads=self._threads)) as tables:
+        with Tables(self._root.url, self._root.options, threads=self._threads) as tables:
             tables.table(EVENTS)  # without events, queue_contents is not created
             table = open_table(self._root, CONTENTS, self._retention)
             behind = progress(tables, self._known_queries(tables))
@@ -208,7 +207,9 @@ class ContentsUpdater:
         attempt = time.time_ns()
         for index, first in enumerate(range(0, rows.num_rows, FILE_ROWS)):
             part = rows.slice(first, FILE_ROWS)
-            path = str(DataFileName(latest.query_id, max(latest.last, 0), _STAGE, index, attempt))
+            path = str(
+                DataFileName(latest.query_id, max(latest.last, 0), _STAGE, f"{index:05}", attempt)
+            )
             storage.create(path, write_row_groups(part, _SPEC.schema, {"dlx.table": CONTENTS}))
             size = storage.size(path)
             assert size is not None, f"{path} was written and then removed"

@@ -29,9 +29,15 @@ from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import VhostCache
 from streaming.contents.net_changes import encode, net_changes
+from streaming.contents.revived_keys import revived_keys
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import TABLES
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.data_file import (
+    DataFile,
+    DataFileName,
+    source_of_shard,
+    write_data_file,
+)
 from streaming.pipeline.outbound import dead_letters
 from streaming.pipeline.outbound.producer import OutboundWriter
 from streaming.pipeline.reports import (
@@ -167,12 +173,16 @@ class BrokerProcessor(StatefulProcessor):
         with paused_gc():
             records = unpack(blobs)
             lap("unpack")
-            with published_rows(self._settings.tables, context.query_id) as published:
+            ids = (context.query_id, context.batch_id, source_of_shard(shard_key))
+            with published_rows(self._settings.tables, *ids) as published:
                 batch = fold(config, store, records, published)
+                found_in = published.found_in
             lap("fold")
             counter = EventCounter()
             writer = OutboundWriter(self._settings, config, context)
             with stored_rows(self._settings.tables) as stored:
+                if found_in is not None:  # rows that left the table since are still in its files
+                    stored.look_in(found_in.files)
                 files, net = self._write(shard_key, config, context, batch.events, stored, counter)
                 lap("rows")
                 outbound = writer.write(batch, stored)
@@ -212,6 +222,9 @@ class BrokerProcessor(StatefulProcessor):
                 config.lane,
             ),
             parts=writer.parts,
+            revived=revived_keys(batch.events),
+            revived_from=None if found_in is None else found_in.version,
+            redrives=batch.redrives,
         )
 
     def _write(
@@ -228,11 +241,12 @@ class BrokerProcessor(StatefulProcessor):
             return [], b""
         ids = (context.query_id, context.batch_id, config.vhost, config.lane)
         files = []
+        source = source_of_shard(shard_key)
 
         def write(name: str, tables: Iterator[tuple[int, pa.Table]]) -> None:
             storage = self._settings.tables.below(name).storage()
             for first, table in tables:
-                file_name = DataFileName(context.query_id, context.batch_id, name, shard_key, first)
+                file_name = DataFileName(context.query_id, context.batch_id, name, source, first)
                 file = write_data_file(storage, TABLES[name], file_name, table)
                 if file is not None:
                     files.append(file)

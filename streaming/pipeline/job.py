@@ -34,6 +34,7 @@ from streaming.pipeline.checkpoint.folders import (
     open_ledger,
     tables_place,
 )
+from streaming.pipeline.checkpoint.manifest import FILE as MANIFEST_FILE
 from streaming.pipeline.checkpoint.table_match import read_table_batches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import SPARK_TRIGGER, Ticks, Trigger
@@ -47,6 +48,7 @@ from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarni
 from streaming.pipeline.observe.failures import SparkLostError, failure_text, wait_for_end
 from streaming.pipeline.observe.retries import Retries
 from streaming.pipeline.query import build_query
+from streaming.pipeline.redrive_verdicts import RedriveVerdicts
 from streaming.pipeline.replay_constants import replay_constants
 from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.pipeline.task import task_settings
@@ -59,7 +61,8 @@ from streaming.pipeline.traffic import TrafficTotals
 from streaming.protocol.addressing import JobMark
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.queries.duckdb_tables import Tables
-from streaming.spark.executor_check import ExecutorChanges, check_executors, facts_of_driver
+from streaming.spark.executor_check import ExecutorChanges, facts_of_driver
+from streaming.spark.executor_start import ExecutorStart
 from streaming.spark.session import (
     available_cores,
     make_session,
@@ -67,7 +70,7 @@ from streaming.spark.session import (
     spark_url,
     stop_session,
 )
-from streaming.spark.settings import LogFormat, arrow_settings
+from streaming.spark.settings import LogFormat
 from topology.declarations import Definitions
 from topology.errors import DlxError
 
@@ -178,7 +181,7 @@ class Job:
             outcome_hash(config, core_version=CORE_VERSION, wire_version=WIRE_VERSION),
             outcome_settings(config),
             read_table_batches(ledger, query_id),
-            replay_constants(config, arrow_settings()),
+            replay_constants(),
         )
         topics.prepare()
         last = self.last_batch = ledger.last_batch(query_id) if query_id else None
@@ -218,10 +221,11 @@ class Job:
             self._own_spark = spark
             self._kept.callback(stop_session, spark)
         driver = facts_of_driver(spark)
+        executors = None
         if driver is not None:
-            for executor in check_executors(spark, driver):
-                logger.info("%s", executor.words())
-            self._executors = ExecutorChanges(spark)
+            cold = self._executors is None
+            file = spark_url(str(checkpoint.path / MANIFEST_FILE))
+            executors = ExecutorStart(spark, driver, file if cold else None)
         settings = msgspec.structs.replace(settings, driver=driver)
         housekeeping = Housekeeping(config, ledger, checkpoint, dict(self._producer))
         housekeeping.start()
@@ -255,6 +259,7 @@ class Job:
             flow=flow,
             ticks=self._ticks,
             lane_answers=LaneAnswers(settings.outbound),
+            verdicts=RedriveVerdicts(config, settings, dict(self._producer), detail),
             housekeeping=housekeeping,
             warnings=BrokerWarnings(),
             faults=faults,
@@ -264,9 +269,13 @@ class Job:
         first_rows = flow.first_rows(spark, importing=is_importing, commands=commands)
         first_commands = flow.first_commands(spark)
         has_gaps = bool(loss.gaps)
+        query = build_query(spark, config, settings, dict(self._jvm), first_rows, first_commands)
+        if executors is not None:
+            for executor in executors.executors():
+                logger.info("%s", executor.words())
+            self._executors = ExecutorChanges(spark)
         self._query = (
-            build_query(spark, config, settings, dict(self._jvm), first_rows, first_commands)
-            .writeStream.foreachBatch(batch.run)
+            query.writeStream.foreachBatch(batch.run)
             .outputMode("append")
             .option("checkpointLocation", spark_url(str(checkpoint.path)))
             .queryName("dlx")

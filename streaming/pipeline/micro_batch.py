@@ -7,11 +7,13 @@ return the same reports, and tables that have the batch are skipped (`ledger.wri
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from pyspark.sql import DataFrame
 
+from streaming.contents.revived import put_back
+from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
@@ -21,11 +23,14 @@ from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.housekeeping import Housekeeping
 from streaming.pipeline.lane_answers import LaneAnswers
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
+from streaming.pipeline.redrive_verdicts import RedriveVerdicts
 from streaming.pipeline.reports import BatchDone, ShardStats, read_reports
 from streaming.pipeline.task import set_batch_time
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.topics.offset_gaps import GapWatch
 from streaming.pipeline.traffic import TrafficTotals
+
+MESSAGES: Final = LEDGER[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +52,7 @@ class MicroBatch:
     flow: FlowControl
     ticks: Ticks
     lane_answers: LaneAnswers
+    verdicts: RedriveVerdicts
     housekeeping: Housekeeping
     warnings: BrokerWarnings
     faults: FaultWarnings
@@ -55,6 +61,7 @@ class MicroBatch:
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """Run the stages of a batch, commit their files, and prepare the next batch."""
         started_s = time.perf_counter()
+        before = self.ledger.writers[MESSAGES].version
         self.trigger.batch_began()
         self.flow.batch_began()
         self.checkpoint.lock.check()
@@ -66,6 +73,7 @@ class MicroBatch:
         set_batch_time(frame.sparkSession, now_ms)
         reports = read_reports(frame.collect())
         self.lane_answers.send(reports.shards)
+        self.verdicts.batch_done(reports.shards)
         stages_s = time.perf_counter() - started_s
         self.watch.check_mapped_topics()
         files = [*reports.files, *self.loss.files(self.ledger, query_id, batch_id)]
@@ -84,6 +92,7 @@ class MicroBatch:
             "core_version": CORE_VERSION,
             "manifest": self.checkpoint.manifest.known(),
             **self.stats.detail(),
+            **self.verdicts.detail(),
             "traffic": self.traffic.detail(),
             "gate": msgspec.to_builtins(self.flow.state),
             "lowest_resident": self.housekeeping.lowest_detail(),
@@ -92,7 +101,14 @@ class MicroBatch:
             **totals(files),
         }
         self.checkpoint.lock.check()
-        committed = self.ledger.commit(files, BatchRow(query_id, batch_id, now_ms, detail))
+        revived = reports.revived()
+        row = BatchRow(query_id, batch_id, now_ms, detail)
+        committed = self.ledger.commit(
+            files, row, needs_messages=bool(revived), needs_row=self.verdicts.is_changed
+        )
+        if revived:  # a batch that runs again does not know which version was before it
+            is_new = "committed" in committed.outcomes.values()
+            put_back(self.ledger.root, revived, reports.least_version(before) if is_new else None)
         self.loss.committed()
         self.checkpoint.written.add(batch_id, committed.tables)
         self.warnings.log(reports.shards)

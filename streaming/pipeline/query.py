@@ -75,7 +75,12 @@ def read_source(
     properties: dict[str, str],
     max_rows: int,
 ) -> DataFrame:
-    """Return one Kafka source, known by its name in the checkpoint."""
+    """Return one Kafka source, known by its name in the checkpoint.
+
+    A task reads all that a batch has of one Kafka partition: no option lets Spark cut it into
+    several (`minPartitions`, `maxRecordsPerPartition`). It could cut it elsewhere when the batch
+    runs again, and files are named by their first offset (`rows.bounds`).
+    """
     reader = (
         spark.readStream.format("kafka")
         .name(name)

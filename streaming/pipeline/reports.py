@@ -11,6 +11,7 @@ import msgspec
 
 from streaming.broker.lanes import LanePart
 from streaming.broker.message import NEVER
+from streaming.broker.redrives.agreement import LaneNote
 from streaming.contents.pending_nets import ShardNet
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.shard_block import FILES_KEY
@@ -121,6 +122,9 @@ class ShardReport(msgspec.Struct, frozen=True):
         net: encoded net changes of the queues; empty if there are none, None if they are too large.
         next_outbound: number of the shard's next outbound record.
         parts: what the lane answers to commands that all lanes answer together.
+        revived: messages that redrives put into queues although they were in none.
+        redrives: how far open redrives have come on the lane, in a vhost of several lanes.
+        revived_from: the version of `messages` that had these messages; None: it asked for none.
     """
 
     shard: int
@@ -148,6 +152,9 @@ class ShardReport(msgspec.Struct, frozen=True):
     net: bytes | None = b""
     next_outbound: int = 0
     parts: list[LanePart] = []
+    revived: list[tuple[int, int, int]] = []
+    redrives: list[LaneNote] = []
+    revived_from: int | None = None
 
 
 class BatchDone(msgspec.Struct, frozen=True):
@@ -185,7 +192,8 @@ class Reports(NamedTuple):
     def faults(self) -> list[FaultCount]:
         """Return the faults that all tasks counted."""
         faults = [fault for task in self.intake for fault in task.faults]
-        return faults + [fault for shard in self.shards for fault in shard.faults]
+        faults += [fault for shard in self.shards for fault in shard.faults]
+        return sorted(faults, key=lambda one: (one.kind, one.place, one.cause, one.example))
 
     def fault_totals(self) -> dict[str, int]:
         """Return the number of faults of each kind, zero included."""
@@ -209,6 +217,15 @@ class Reports(NamedTuple):
             if report.net:
                 found.append(ShardNet(report.vhost, report.lane, report.net))
         return found
+
+    def revived(self) -> list[tuple[int, int, int]]:
+        """Return the messages that were put into queues although they were in none."""
+        return [key for report in self.shards for key in report.revived]
+
+    def least_version(self, version: int) -> int:
+        """Return this version of `messages`, or an earlier one that a task looked letters up in."""
+        found = [each.revived_from for each in self.shards if each.revived_from is not None]
+        return min([version, *found])
 
     def truncated_detail(self) -> dict[str, Any]:
         """Log truncated outbound records, and return their part of the batch row's detail."""
@@ -279,7 +296,10 @@ def encode_report(report: IntakeReport | ShardReport) -> bytes:
 
 
 def read_reports(rows: Iterable[Any]) -> Reports:
-    """Decode the rows (shard, report) of a batch."""
+    """Decode the rows (shard, report) of a batch.
+
+    Files and shards are sorted: the order of the rows depends on Spark's tasks.
+    """
     intake, shards = [], []
     for row in rows:
         if row["shard"] == FILES_KEY:
@@ -288,7 +308,8 @@ def read_reports(rows: Iterable[Any]) -> Reports:
             shards.append(_shard_decoder.decode(bytes(row["report"])))
     files = [file for task in intake for file in task.files]
     files += [file for shard in shards for file in shard.files]
-    return Reports(files, intake, shards)
+    files.sort(key=lambda file: file.path)
+    return Reports(files, intake, sorted(shards, key=lambda one: one.shard))
 
 
 class ShardStats:

@@ -131,7 +131,7 @@ def task_settings(
 
 
 class BatchContext(msgspec.Struct, frozen=True):
-    """Identifies a task of a batch.
+    """Identifies a batch, and not the task: what a task writes follows from its records (D18).
 
     Attributes:
         now_ms: the batch's timestamp, epoch milliseconds; the same whenever the batch runs again.
@@ -139,7 +139,6 @@ class BatchContext(msgspec.Struct, frozen=True):
 
     query_id: str
     batch_id: int
-    partition: int
     now_ms: int
 
 
@@ -158,7 +157,7 @@ def batch_context() -> BatchContext:
     assert query_id is not None, "the task has no query id"
     assert batch_id is not None, "the task has no batch id"
     assert now_ms is not None, "the task has no batch timestamp"
-    return BatchContext(query_id, int(batch_id), context.partitionId(), int(now_ms))
+    return BatchContext(query_id, int(batch_id), int(now_ms))
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 
 QUERY = "bench"
@@ -184,8 +184,7 @@ def write_letters(root: Path, letters: int) -> None:
 
 
 def _file(place: Place, batch_id: int, name: str, table: pa.Table) -> DataFile:
-    partition = 0 if name == "messages" else 1
-    file_name = DataFileName(QUERY, batch_id, name, partition, 0)
+    file_name = DataFileName(QUERY, batch_id, name, DRIVER)
     file = write_data_file(place.below(name).storage(), TABLES[name], file_name, table)
     assert file is not None
     return file

@@ -24,7 +24,7 @@ from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.events import event_table
 from tests.bench.output import say
@@ -113,7 +113,7 @@ class History:
         return count
 
     def _file(self, name: str, table: pa.Table) -> DataFile:
-        file_name = DataFileName(QUERY_ID, self.batch_id, name, 1)
+        file_name = DataFileName(QUERY_ID, self.batch_id, name, DRIVER)
         storage = self.place.below(name).storage()
         file = write_data_file(storage, TABLES[name], file_name, table)
         assert file is not None

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # not in its stubs
 
-from streaming.protocol.record_headers import OP
+from streaming.protocol.record_headers import DEFAULT_VHOST, OP, VHOST
 
 FLUSH_S: Final = 120
 
@@ -51,10 +51,19 @@ class KafkaLog:
             else:
                 return
 
-    def command(self, topic: str, document: Mapping[str, Any], *, at_ms: int = 0) -> None:
+    def command(
+        self,
+        topic: str,
+        document: Mapping[str, Any],
+        *,
+        vhost: str = DEFAULT_VHOST,
+        partition: int = 0,
+        at_ms: int = 0,
+    ) -> None:
         """Queue a command."""
-        headers: Headers = [(OP, document["op"].encode())]
-        self.send(topic, json.dumps(document).encode(), headers, at_ms=at_ms)
+        headers: Headers = [(OP, document["op"].encode()), (VHOST, vhost.encode())]
+        value = json.dumps(document).encode()
+        self.send(topic, value, headers, partition=partition, at_ms=at_ms)
 
     def flush(self) -> None:
         """Wait until Kafka has everything.

@@ -22,6 +22,7 @@ from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
 from streaming.ledger.write.data_file import (
+    DRIVER,
     DataFile,
     DataFileName,
     coded_columns,
@@ -104,7 +105,7 @@ def measure_writing(root: Place, name: str, rows: int, bodies: pa.Array) -> Data
     written: list[DataFile] = []
 
     def write() -> None:
-        file_name = DataFileName(QUERY, 0, name, len(written))
+        file_name = DataFileName(QUERY, 0, name, DRIVER, len(written))
         file = write_data_file(storage, TABLES[name], file_name, table)
         assert file is not None
         written.append(file)

@@ -33,7 +33,13 @@ from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Column, Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.data_file import (
+    DataFile,
+    DataFileName,
+    source_of_partition,
+    source_of_shard,
+    write_data_file,
+)
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
@@ -82,7 +88,9 @@ class Writer:
         self._batch_id += 1
         messages = [message for _at_ms, message, _publication, _command in records if message]
         for row, message in enumerate(messages):
-            message.body_file = body_file_number(self._batch_id, 0, 0)
+            message.body_file = body_file_number(
+                self._batch_id, message.offset - messages[0].offset - row
+            )
             message.body_row = row
         self._commit(records, self.broker.fold(records))
 
@@ -113,7 +121,7 @@ class Writer:
             "body_bytes": np.full(rows, workload.BODY_BYTES),
             "body": [os.urandom(workload.BODY_BYTES) for _ in range(rows)],
         }
-        yield self._file("messages", 0, build_table(MESSAGES, columns, rows))
+        yield self._file("messages", int(offsets[0]), build_table(MESSAGES, columns, rows))
 
     def _rows(self, events: Events) -> Iterator[DataFile]:
         yield self._file(
@@ -127,10 +135,8 @@ class Writer:
 
     def _file(self, name: str, first: int, table: pa.Table | None) -> DataFile:
         storage = self.place.below(name).storage()
-        partition = 0 if name == "messages" else 1
-        name_of = DataFileName(
-            QUERY, self._batch_id, name, partition, 0 if not partition else first
-        )
+        source = source_of_partition(1, 0) if name == "messages" else source_of_shard(1)
+        name_of = DataFileName(QUERY, self._batch_id, name, source, first)
         assert table is not None
         file = write_data_file(storage, TABLES[name], name_of, table)
         assert file is not None

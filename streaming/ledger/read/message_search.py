@@ -47,12 +47,18 @@ class MessageSearch:
 
     Args:
         groups: reads row groups with at least the columns of KEY.
+
+    Attributes:
+        files: those that are looked in first; then the table's current ones.
+        is_fixed: whether only `files` count, and others only in place of those that are gone.
     """
 
     def __init__(self, place: Place, groups: RowGroups) -> None:
         self._place = place
         self._groups = groups
-        self._files: ActiveFiles | None = None
+        self.files: ActiveFiles | None = None
+        self.is_fixed = False
+        self._gone = False  # whether a file was compacted and removed meanwhile
 
     def find(self, keys: Ints) -> Iterator[tuple[Ints, pa.Table]]:
         """Find messages.
@@ -69,10 +75,15 @@ class MessageSearch:
         distinct, asked = np.unique(keys, axis=0, return_inverse=True)
         asked = asked.reshape(-1)
         left = np.ones(len(distinct), np.bool_)
+        self._gone = False
         for fresh in (False, True):
-            if fresh or self._files is None:
-                self._files = ActiveFiles(load_table(self._place))
-            for found, piece in self._find_distinct(self._files, distinct, left):
+            files = self.files
+            if fresh and self.is_fixed and not self._gone:
+                break
+            if fresh or files is None:
+                files = ActiveFiles(load_table(self._place))
+                self.files = self.files if self.is_fixed else files
+            for found, piece in self._find_distinct(files, distinct, left):
                 row_of = np.full(len(distinct), -1, np.int64)
                 row_of[found] = np.arange(len(found))
                 rows = row_of[asked]
@@ -114,6 +125,7 @@ class MessageSearch:
                 continue
             opened = self._groups.file(path)
             if opened is None:  # compacted meanwhile: a search in fresh files finds them
+                self._gone = True
                 continue
             for group in range(len(opened.starts) - 1):
                 if any(_may_hold(opened, group, source) for source in sources):

@@ -183,6 +183,7 @@ DEAD_LETTERS: Final = pa.schema(
             "rejected, expired, maxlen or delivery_limit; orphaned: its queue was deleted and had "
             "an alternate exchange of its own",
         ),
+        _column("cause", TEXT, "why, in the words of the consumer that gave it up; null: none"),
         _column(
             "count", LONG, "deaths of the message for this queue and reason, this one included"
         ),
@@ -252,6 +253,7 @@ CLOSED_CONTENTS: Final = pa.schema(
         *QUEUE_CONTENTS,
         _column("closing", LONG, "the last batch of the closing", required=True),
         _column("reason", TEXT, "why a held copy died"),
+        _column("cause", TEXT, "of a held copy: as in `dead_letters`"),
         _column("held_at", INSTANT, "when a held copy died"),
         _column("envelope", BINARY, "as in `events`; null: the copy came from a publish"),
         _column("delivered_seq", LONG, "of an unacked copy: seq of its delivery"),

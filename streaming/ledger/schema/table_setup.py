@@ -15,7 +15,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from streaming.ledger.errors import TableMismatchError
+from streaming.ledger.damaged_log import fault_of_log
+from streaming.ledger.errors import DamagedLogError, TableMismatchError
 from streaming.ledger.schema.schemas import COMMENT, TABLES, TableSpec
 from streaming.ledger.storage import Place
 
@@ -74,8 +75,18 @@ def load_table(place: Place) -> DeltaTable:
 
     Raises:
         deltalake.exceptions.TableNotFoundError: there is no table.
+        DamagedLogError: an entry of its log is damaged or missing.
     """
-    return DeltaTable(place.url, storage_options=dict(place.options))
+    try:
+        return DeltaTable(place.url, storage_options=dict(place.options))
+    except TableNotFoundError:
+        raise
+    except DeltaError:
+        folder = place.local_path()
+        fault = None if folder is None else fault_of_log(folder)
+        if fault is None:
+            raise
+        raise DamagedLogError(fault) from None
 
 
 def open_table(root: Place, name: str, retention: Retention | None = None) -> DeltaTable:

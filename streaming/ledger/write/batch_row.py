@@ -25,7 +25,7 @@ from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.storage import Storage
 from streaming.ledger.write.arrow_columns import Constant, build_table
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 
 BATCH_KIND: Final = "batch"
 BATCH_STAGE: Final = "batch"
@@ -64,7 +64,7 @@ def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
     Raises:
         DataFileConflictError: the existing file is not a row of this batch at this instant.
     """
-    name = DataFileName(row.query_id, row.batch_id, BATCH_STAGE, 0)
+    name = DataFileName(row.query_id, row.batch_id, BATCH_STAGE, DRIVER)
     path = str(name)
     try:
         written = write_data_file(storage, _EVENTS, name, _table(row))

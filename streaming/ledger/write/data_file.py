@@ -27,8 +27,11 @@ CODED_KEY: Final = "dlx.coded"
 
 _NAME: Final = re.compile(
     r"(?P<query_id>[A-Za-z0-9-]{1,64})\.(?P<batch_id>\d{12,19})\.(?P<stage>[a-z][a-z0-9_]{0,31})"
-    r"\.(?P<partition>\d{5,10})\.(?P<first>\d{20})\.parquet"
+    r"\.(?P<source>[a-z0-9-]{1,32})\.(?P<first>\d{20})\.parquet"
 )
+DRIVER: Final = "driver"
+"""The source of files that the driver writes."""
+
 _MAX_COLUMN_BYTES: Final = 2**31 - 1
 # Another driver may have committed the batch, compacted its files and vacuumed them meanwhile.
 _TRIES: Final = 3
@@ -37,24 +40,27 @@ Bound = int | str | None
 
 
 class DataFileName(msgspec.Struct, frozen=True):
-    """The parts of a data file's name.
+    """The parts of a data file's name; they follow from its rows, never from the task (D18).
+
+    Spark may give the records of a batch to other tasks when it runs again. Names of core version
+    10 and earlier have the number of the task as their source; no batch writes such a file again.
 
     Attributes:
         query_id: the checkpoint's Spark query id.
         stage: the writer among those of the batch; lower case.
-        partition: the writer's task.
-        first: the first row's offset or seq, since one task may write several files.
+        source: what the rows come from: `source_of_partition`, `source_of_shard`, or DRIVER.
+        first: the first row's offset or seq, since there may be several files of a source.
     """
 
     query_id: str
     batch_id: int
     stage: str
-    partition: int
+    source: str
     first: int = 0
 
     def __str__(self) -> str:
         name = (  # names of one query sort in the order of batches
-            f"{self.query_id}.{self.batch_id:012}.{self.stage}.{self.partition:05}"
+            f"{self.query_id}.{self.batch_id:012}.{self.stage}.{self.source}"
             f".{self.first:020}.parquet"
         )
         if _NAME.fullmatch(name) is None:
@@ -67,8 +73,18 @@ class DataFileName(msgspec.Struct, frozen=True):
         found = _NAME.fullmatch(name)
         if found is None:
             return None
-        batch_id, partition, first = map(int, found.group("batch_id", "partition", "first"))
-        return cls(found["query_id"], batch_id, found["stage"], partition, first)
+        batch_id, first = map(int, found.group("batch_id", "first"))
+        return cls(found["query_id"], batch_id, found["stage"], found["source"], first)
+
+
+def source_of_partition(topic_number: int, partition: int) -> str:
+    """The source of rows that are records of one Kafka partition."""
+    return f"t{topic_number}-p{partition}"
+
+
+def source_of_shard(key: int) -> str:
+    """The source of rows of one shard, known by its grouping key."""
+    return f"s{key}"
 
 
 class ColumnRange(msgspec.Struct, frozen=True, array_like=True):

@@ -53,7 +53,14 @@ class Ledger:
         self._refresher = ThreadPoolExecutor(1, thread_name_prefix="ledger-refresh")
         self._refreshing: Future[None] | None = None
 
-    def commit(self, files: Iterable[DataFile], batch: BatchRow) -> Committed:
+    def commit(
+        self,
+        files: Iterable[DataFile],
+        batch: BatchRow,
+        *,
+        needs_messages: bool = False,
+        needs_row: bool = False,
+    ) -> Committed:
         """Commit a batch. A batch without files commits nothing, unless it is the query's first.
 
         Replay: tables that have the batch are skipped; the resulting tables are the same.
@@ -61,6 +68,9 @@ class Ledger:
         Args:
             files: the published files of all tables, in any order.
             batch: the batch's row, published here. The commits carry its ids.
+            needs_messages: it has put earlier messages into queues again, so it commits `messages`
+                in any case: whoever removes rows there sees that, and waits for its events.
+            needs_row: its row says what a restart has to know, so it is written in any case.
 
         Raises:
             CommitError: Delta refused every attempt of a commit.
@@ -73,13 +83,18 @@ class Ledger:
             self._refreshing.result()
         outcomes: dict[str, Outcome] = {}
         seconds: dict[str, float] = {}
-        occurred = batch.batch_id == FIRST_BATCH or any(by_table.values())
+        occurred = needs_row or batch.batch_id == FIRST_BATCH or any(by_table.values())
         for name in LEDGER:
             started = time.perf_counter()
             if name == LEDGER[-1] and occurred:
                 by_table[name].append(write_batch_row(self._events.storage, batch))
             writer = self.writers[name]
-            outcomes[name] = writer.commit_batch(batch.query_id, batch.batch_id, by_table[name])
+            outcomes[name] = writer.commit_batch(
+                batch.query_id,
+                batch.batch_id,
+                by_table[name],
+                even_empty=needs_messages and name == LEDGER[0],
+            )
             seconds[name] = time.perf_counter() - started
         flush_entries(
             (self.writers[name].place, self.writers[name].version)

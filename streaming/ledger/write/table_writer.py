@@ -60,18 +60,21 @@ class TableWriter:
         open_table(root, name, retention)
         self._load()
 
-    def commit_batch(self, query_id: str, batch_id: int, files: Sequence[DataFile]) -> Outcome:
+    def commit_batch(
+        self, query_id: str, batch_id: int, files: Sequence[DataFile], *, even_empty: bool = False
+    ) -> Outcome:
         """Commit a batch's files.
 
         Replay: skipped if the table has this batch of this query, or a later one.
 
         Args:
             files: published files of this table; if empty, nothing is committed.
+            even_empty: commit the number of the batch without files too.
 
         Raises:
             CommitError: Delta refused every attempt, and the batch is not committed.
         """
-        if not files:
+        if not (files or even_empty):
             return "skipped"
         refused: DeltaError | None = None
         with self._lock:

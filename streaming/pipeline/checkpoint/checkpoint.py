@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
@@ -31,8 +31,16 @@ from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatch
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.stored_path import AnyPath
 
-CORE_VERSION = 10
+CORE_VERSION = 11
 """The version of the broker's behaviour: raised if the same log would have another outcome."""
+
+LAST_WITH_TASK_NUMBERS: Final = 10
+"""The last core version whose files were named after Spark's tasks.
+
+It could not always finish the batch that it had begun: Spark may number the tasks in another order
+when it runs a batch again. So later versions finish it. Their files have other names; those of the
+first attempt stay behind until they are vacuumed.
+"""
 
 LOCK_FILE = "dlx.lock"
 
@@ -180,8 +188,24 @@ class Checkpoint:
                 f"partitions; this start has {ours.shuffle_partitions}. Set it to "
                 f"{found.shuffle_partitions}, or change it by `dlx checkpoint rebuild --replace`"
             )
-        is_cut_alike = not found.constants or found.constants == ours.constants
-        if not is_cut_alike and self.logs.has_unfinished_batch():
+        if self.logs.has_unfinished_batch():
+            self._refuse_other_batch(found, ours)
+
+    def _refuse_other_batch(self, found: Manifest, ours: Manifest) -> None:
+        """Refuse to finish a batch that was begun otherwise."""
+        changes = outcome_changes(found.outcome_settings, ours.outcome_settings)
+        is_for_us = (
+            found.core_version <= LAST_WITH_TASK_NUMBERS and found.wire_version == ours.wire_version
+        )
+        if is_for_us and not changes:
+            logger.info(
+                "%s has an unfinished batch of an earlier version (%s): it is run again, with "
+                "files of other names; housekeeping removes those of the first attempt",
+                self.path,
+                found.versions,
+            )
+            return
+        if not is_for_us and found.constants and found.constants != ours.constants:
             names = sorted(found.constants.keys() | ours.constants.keys())
             differences = (
                 f"  {name}: was {found.constants.get(name)}, now {ours.constants.get(name)}"
@@ -189,12 +213,11 @@ class Checkpoint:
                 if found.constants.get(name) != ours.constants.get(name)
             )
             raise UnfinishedBatchError(
-                f"{self.path} has an unfinished batch that this version or these "
-                "job.spark_properties would cut into other files and records. Start once with "
-                f"those that began it ({found.versions}), then change:\n" + "\n".join(differences)
+                f"{self.path} has an unfinished batch that this version would cut into other files "
+                f"and records. Start once with the version that began it ({found.versions}), then "
+                "change:\n" + "\n".join(differences)
             )
-        if found.outcome_hash != ours.outcome_hash and self.logs.has_unfinished_batch():
-            changes = outcome_changes(found.outcome_settings, ours.outcome_settings)
+        if found.outcome_hash != ours.outcome_hash:
             raise UnfinishedBatchError(
                 f"{self.path} has an unfinished batch that was begun with another configuration or "
                 f"version ({found.versions}, hash {found.outcome_hash[:12]}; now hash "

@@ -14,6 +14,7 @@ from deltalake.exceptions import DeltaError
 from streaming.config import JobConfig, reveal
 from streaming.config.secrets import mask_secrets
 from streaming.config.types import local_folder
+from streaming.ledger.errors import DamagedLogError
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.storage import Place
 from streaming.ledger.write.ledger import Ledger
@@ -107,7 +108,7 @@ def open_ledger(root: Place, retention: Retention) -> Ledger:
         make_folder("job.tables_location", local)
     try:
         return Ledger(root, retention)
-    except (OSError, DeltaError, pa.ArrowInvalid) as error:
+    except (OSError, DeltaError, DamagedLogError, pa.ArrowInvalid) as error:
         reason = _reason(str(error), root)
         raise FolderError(f"job.tables_location: the tables cannot be opened: {reason}") from error
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streaming.pipeline.rows.bounds import HEADER_BYTES
 from streaming.protocol.record_headers import INBOUND, OP, OURS
 
 HEADER_COLUMNS = tuple(name.replace("-", "_") for name in INBOUND)
 FOREIGN = "foreign"
-HEADER_BYTES = "header_bytes"
 
 
 def with_header_columns(batch: pa.RecordBatch, *, is_mapped: bool) -> pa.RecordBatch:
@@ -58,7 +58,7 @@ def with_header_columns(batch: pa.RecordBatch, *, is_mapped: bool) -> pa.RecordB
 
 def _last_values(values: pa.Array, found: Any, row_of: Any, rows: int) -> pa.Array:
     """Return the last value of a header in each row; null in rows without it."""
-    if len(found) == rows == len(values):
+    if len(found) == rows == len(values) and np.array_equal(row_of, np.arange(rows)):
         return values  # the only header, exactly once in each row
     places = np.full(rows, -1)
     places[row_of] = found  # ascending: the last one stays

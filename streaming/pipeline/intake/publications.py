@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from streaming.broker.message import Publication
 from streaming.pipeline.intake.attributes import Attributes, attributes_of
 from streaming.pipeline.intake.command_records import unlisted_vhost
-from streaming.pipeline.intake.header_columns import FOREIGN, HEADER_BYTES, HEADER_COLUMNS
+from streaming.pipeline.intake.header_columns import FOREIGN, HEADER_COLUMNS
 from streaming.pipeline.intake.mapping import (
     ForeignHeaders,
     MappedPublish,
@@ -25,6 +25,7 @@ from streaming.pipeline.intake.mapping import (
     body_document,
 )
 from streaming.pipeline.rows.amqp_columns import properties_array
+from streaming.pipeline.rows.bounds import HEADER_BYTES
 from streaming.pipeline.rows.messages import HEADERS, PROPERTIES, Publish
 from streaming.pipeline.task import TaskSettings, TopicTask
 from streaming.protocol import amqp_properties

@@ -4,12 +4,13 @@ It runs as `mapInArrow` over Kafka's partitions and returns rows of (grouping ke
 per shard (`shard_block`), and one with the task's report (key FILES_KEY). Records that cannot be
 understood go to `quarantine`; no record makes this stage fail.
 
-Replay: file names and contents follow from the batch and the offsets. A second run finds its files
-and returns the same blobs.
+Replay: file names, their contents and the places of bodies follow from the batch and its records,
+not from the task (D18). A second run finds its files, however Spark numbers and fills its tasks.
 """
 
 import time
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -23,11 +24,12 @@ from streaming.broker.message import AWAY
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.intake.command_records import CommandRow, read_commands
-from streaming.pipeline.intake.header_columns import HEADER_BYTES, with_header_columns
+from streaming.pipeline.intake.header_columns import with_header_columns
 from streaming.pipeline.intake.publications import MALFORMED, CodeMap, DistinctPublishes
 from streaming.pipeline.reports import FaultCount, IntakeReport, encode_report
+from streaming.pipeline.rows.bounds import HEADER_BYTES
 from streaming.pipeline.rows.messages import HEADERS, MessageRows
-from streaming.pipeline.rows.quarantine import QuarantineRows
+from streaming.pipeline.rows.quarantine import Faults, QuarantineRows
 from streaming.pipeline.shard_block import FILES_KEY, pack, record_table
 from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask, batch_context, paused_gc
 from streaming.protocol.record_headers import MalformedRecordError
@@ -79,13 +81,25 @@ class Intake:
             rows = batch
             if len(topics.dictionary) > 1:
                 rows = batch.filter(pc.equal(topics.indices, code))
-            rows = with_header_columns(rows, is_mapped=topic.mapping is not None)
-            commands = pc.is_valid(rows["dlx_op"])
-            if pc.any(commands).as_py():
-                self._add_commands(rows.filter(commands), name, topic)
-                rows = rows.filter(pc.invert(commands))
-            if rows.num_rows:
-                self._add_publishes(rows, name, topic)
+            for part in _by_partition(rows):
+                self._add_rows(part, name, topic)
+
+    def _add_rows(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
+        """Add records of one Kafka partition."""
+        rows = with_header_columns(rows, is_mapped=topic.mapping is not None)
+        is_command = pc.is_valid(rows["dlx_op"])
+        faults: Faults = []
+        publishes, numbers = rows, np.arange(rows.num_rows)
+        if pc.any(is_command).as_py():
+            found = self._add_commands(rows.filter(is_command), topic)
+            faults += _renumbered(found, np.flatnonzero(is_command))
+            is_publish = pc.invert(is_command)
+            publishes, numbers = rows.filter(is_publish), np.flatnonzero(is_publish)
+        if publishes.num_rows:
+            faults += _renumbered(self._add_publishes(publishes, topic_name, topic), numbers)
+        if faults:
+            faults.sort(key=itemgetter(0))
+            self._quarantine.add(rows, topic_name, topic, faults)
 
     def close(self) -> list[DataFile]:
         """Write the remaining rows; return the descriptions of all files written."""
@@ -93,7 +107,7 @@ class Intake:
 
     def faults(self) -> list[FaultCount]:
         """Return the quarantined records by topic and cause."""
-        return self._quarantine.faults.counts()
+        return self._quarantine.faults()
 
     def arrivals(self) -> dict[int, int]:
         """Return when the records arrived in Kafka: instant -> how many, in few classes."""
@@ -122,7 +136,7 @@ class Intake:
 
     # -- publishes
 
-    def _add_publishes(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
+    def _add_publishes(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> Faults:
         rows, codes = self._publishes.read(rows, topic)
         sizes = pc.fill_null(pc.binary_length(rows["value"]), -1).to_numpy()
         header_bytes = rows[HEADER_BYTES].to_numpy()
@@ -132,18 +146,18 @@ class Intake:
             | (sizes > self._settings.max_body_bytes)
             | (header_bytes > self._settings.max_header_bytes)
         ).tolist()
+        faults: Faults = []
         if suspects:
             faults = [
                 (index, self._fault(rows.slice(index, 1), codes[index], sizes[index], topic))
                 for index in suspects
             ]
-            self._quarantine.add(rows, topic_name, topic, faults)
             keep = np.ones(rows.num_rows, bool)
             keep[suspects] = False
             rows = rows.filter(pa.array(keep))
             codes, sizes = codes[keep], sizes[keep]
         if not rows.num_rows:
-            return
+            return faults
         partitions = rows["partition"].to_numpy()
         lanes, keys, homes = self._lanes_and_keys(rows, codes, partitions)
         used, indices = np.unique(codes, return_inverse=True)
@@ -170,6 +184,7 @@ class Intake:
             chosen = is_away & (homes == key)
             part = {name: column[chosen] for name, column in columns.items()}
             self._add_to_shard(int(key), part, topic, AWAY)
+        return faults
 
     def _add_to_shard(
         self, key: int, columns: dict[str, Any], topic: TopicTask, more_flags: int = 0
@@ -258,7 +273,7 @@ class Intake:
 
     # -- commands
 
-    def _add_commands(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
+    def _add_commands(self, rows: pa.RecordBatch, topic: TopicTask) -> Faults:
         commands, faults = read_commands(rows, self._settings.vhosts)
         self.commands += rows.num_rows - len(faults)
         self.command_bytes += sum(len(one.value) for one in commands)
@@ -278,8 +293,20 @@ class Intake:
                 "flags": np.array([one.answering for one in chosen], np.int8),
             }
             shard.tables.append(record_table(columns))
-        if faults:
-            self._quarantine.add(rows, topic_name, topic, faults)
+        return faults
+
+
+def _renumbered(faults: Faults, numbers: Any) -> Faults:
+    """Return faults of some rows as those of all rows, given their numbers there."""
+    return [(int(numbers[index]), fault) for index, fault in faults]
+
+
+def _by_partition(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Return records by Kafka partition; Spark reads one partition with a task."""
+    partitions = rows["partition"].to_numpy()
+    if (partitions == partitions[0]).all():
+        return [rows]
+    return [rows.filter(pa.array(partitions == one)) for one in np.unique(partitions)]
 
 
 def _header_lane(table: Any, name: str, lanes: int) -> int:

@@ -18,6 +18,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +68,16 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(line, enc_hook=str).decode()
 
 
+class _LogFile(RotatingFileHandler):
+    """A file that others than the user and the group may not read."""
+
+    def _open(self) -> TextIOWrapper:
+        def create(path: str, flags: int) -> int:
+            return os.open(path, flags, 0o640)
+
+        return open(self.baseFilename, "a", encoding=self.encoding, opener=create)
+
+
 class FolderHandler(logging.Handler):
     """Writes to a file once its folder exists; until then, records wait.
 
@@ -83,7 +94,7 @@ class FolderHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
         if self._handler is None and self._file.parent.is_dir():
-            self._handler = RotatingFileHandler(
+            self._handler = _LogFile(
                 self._file, maxBytes=MAX_FILE_BYTES, backupCount=OLD_FILES, encoding="utf-8"
             )
             self._handler.setFormatter(self.formatter)

@@ -63,6 +63,10 @@ _CAUSES: Final = (
             r"|stage with indeterminate output was failed and retried"
         ),
     ),
+    (  # the start has checked that Python starts at all
+        "a Python worker that a busy machine started too late",
+        re.compile(r"Python worker failed to connect back"),
+    ),
     (
         "a driver that has lost its lease: it planned a batch when it woke up",
         re.compile(r"CONCURRENT_STREAM_LOG_UPDATE"),

@@ -89,6 +89,8 @@ _Columns = tuple[bytes, list[Header], int, bytes | None, str | None, bytes | Non
 
 _NOT_STORED: Final = _Stored(b"", [], 0, None, None, None)
 _EMPTY: Final = b"{}"
+_OWN_NAMES: Final[tuple[bytes, ...]] = (b"-death", b"x-delivery-count")
+"""Parts of the names of headers that the broker adds: a published header may have such a name."""
 _encode = msgspec.json.Encoder().encode
 _decode_properties = msgspec.json.Decoder(Properties).decode
 
@@ -143,7 +145,7 @@ class OutboundRecords:
         self._on_lane = on_lane(" ", config.lane).encode().strip()
         self._channels = _NamedTexts(wire.CHANNEL)
         self._shared: dict[tuple[str, str, Envelope], tuple[list[Header], bool]] = {}
-        self._given: dict[Envelope, bytes] = {}
+        self._given: dict[Envelope, tuple[bytes, tuple[bytes, ...]]] = {}
 
     def of(self, batch: Batch, bodies: BodyReader) -> Iterator[tuple[Outbound, OutboundRecord]]:
         """Yield the records of a batch, in order.
@@ -180,7 +182,7 @@ class OutboundRecords:
         found = bodies.read(body_places(list(distinct.values()), self._query_id))
         properties = found["properties"].combine_chunks()
         rows = zip(
-            _values(pc.fill_null(found["body"], b"")),  # erased, and published again since
+            _values(found["body"]),
             *_foreign_headers(found["kafka_headers"]),
             *map(_values, (properties_json(properties), properties.field("expiration"))),
             _values(found["headers"].cast(pa.binary())),
@@ -263,13 +265,11 @@ class OutboundRecords:
         """
         envelope = out.copy.envelope
         compat = self._config.compat
-        if envelope.dropped or envelope.added:
+        if envelope.dropped:
             return _delivered(out, published, compat)
-        given = b""
-        if envelope.deaths:
-            given = self._given.get(envelope) or self._given.setdefault(
-                envelope, table_bytes(death_headers(envelope))
-            )
+        given, names = b"", _OWN_NAMES
+        if envelope.deaths or envelope.added:
+            given, names = self._given.get(envelope) or self._give(envelope)
         if out.quorum:
             count = wire.shown_delivery_count(out, compat)
             if count is not None:
@@ -280,9 +280,15 @@ class OutboundRecords:
             return published
         if published is None or published == _EMPTY:
             return given
-        if b"-death" in published or b"x-delivery-count" in published:
+        if any(name in published for name in names):
             return _delivered(out, published, compat)
         return b"%s,%s" % (published[:-1], given[1:])
+
+    def _give(self, envelope: Envelope) -> tuple[bytes, tuple[bytes, ...]]:
+        """Return the headers that the broker adds, as JSON, and parts of their names."""
+        names = (*_OWN_NAMES, *(name.encode() for name in envelope.added or ()))
+        found = self._given[envelope] = table_bytes(death_headers(envelope)), names
+        return found
 
     def _confirm(self, out: ConfirmOut, seq: int) -> OutboundRecord:
         message = out.message

@@ -6,14 +6,24 @@ What the last batch row says of a shard (its time, the number of its next outbou
 if it is there; tables of older versions do not have it, and safe bounds take its place.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from streaming.broker.causes import with_cause
 from streaming.broker.commands import RedriveOptions
 from streaming.broker.events import Actor
-from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message, publication_of
+from streaming.broker.message import (
+    NEVER,
+    NO_COPY,
+    NO_FILE,
+    Copy,
+    Envelope,
+    Message,
+    publication_of,
+)
 from streaming.broker.outbound import next_start
 from streaming.broker.publishing import published_envelope
 from streaming.broker.rebuilt_shard import (
@@ -22,21 +32,28 @@ from streaming.broker.rebuilt_shard import (
     KnownShard,
     Positions,
 )
-from streaming.broker.redrives.records import CANCELLED, FINISHED, PAUSED, ClosedRecord, OpenRecord
+from streaming.broker.redrives.records import (
+    CANCELLED,
+    FINISHED,
+    PAUSED,
+    Chunk,
+    ClosedRecord,
+    OpenRecord,
+)
+from streaming.broker.redrives.version_keys import version_of
 from streaming.broker.state.pages import decode_envelope
 from streaming.broker.state.schema import Held
 from streaming.pipeline.rows.stored import published_table
 from streaming.queries.closings import closing_before
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.resident import resident_copies
-from streaming.queries.vhosts.clients import list_channels, list_consumers
+from streaming.queries.vhosts.clients import clients_of_lanes, list_channels
 from streaming.queries.vhosts.declared import Declared, declared
+from topology.definitions.json_object import Fields, Report
+from topology.definitions.objects import read_queue
 from topology.errors import DlxError
 from topology.values import Compat
 from topology.vhost import Vhost
-
-UNKNOWN_FILE: Final = -1
-"""The file of a message whose place is not known: it is found by its key."""
 
 _EVENTS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
@@ -47,16 +64,13 @@ _POSITIONS: Final = """
         SELECT vhost, lane, detail ->> '$.name' AS queue, max(seq) AS seq FROM later_event
         WHERE kind = 'topology' AND detail ->> '$.what' = 'queue_declared' GROUP BY ALL),
     placed AS (
-        SELECT vhost, lane, queue, seq, "position", kind, parent_copy_id FROM later_event
-        WHERE kind IN ('enqueued', 'requeued', 'refused') AND queue IS NOT NULL
+        SELECT vhost, lane, queue, seq, "position" FROM later_event
+        WHERE kind IN ('enqueued', 'requeued') AND queue IS NOT NULL
         UNION ALL
-        SELECT vhost, lane, queue, -1, "position", 'enqueued', 0 FROM resident)
+        SELECT vhost, lane, queue, -1, "position" FROM resident)
     SELECT placed.vhost, placed.lane, placed.queue,
            max("position") FILTER ("position" >= 0) AS arrived,
-           max("position") FILTER ("position" < 0) AS requeued,
-           coalesce(max(placed.seq) FILTER (kind = 'refused'), 0) >
-           coalesce(max(placed.seq) FILTER (kind = 'enqueued' AND parent_copy_id IS NULL), 0)
-               AS refused
+           max("position") FILTER ("position" < 0) AS requeued
     FROM placed LEFT JOIN born USING (vhost, lane, queue)
     WHERE placed.seq = -1 OR born.seq IS NULL OR placed.seq > born.seq
     GROUP BY ALL
@@ -66,16 +80,28 @@ _OWNERS: Final = """
            seq) AS actor
     FROM later_event WHERE kind = 'topology' AND detail ->> '$.what' = 'queue_declared' GROUP BY ALL
 """
+_DECLARATION: Final = """
+    SELECT arg_max(detail ->> '$.declaration', {'at': "at", 'seq': seq}) FROM topology
+    WHERE kind = 'topology' AND detail ->> '$.what' = 'queue_declared' AND vhost = ?
+          AND detail ->> '$.name' = ?
+"""
 _REDRIVES: Final = """
     SELECT vhost, lane, kind, seq, "user", copy_id, detail FROM every
     WHERE kind IN ('redrive', 'redriven', 'discarded', 'republished', 'skipped') ORDER BY seq
+"""
+_VERSIONS: Final = """
+    SELECT edited.vhost, edited.lane, exchange, routing_key, topic_number, "partition", "offset",
+           body_bytes
+    FROM every AS edited JOIN stored ON (topic_number, "partition", "offset") =
+        (edited.message_id.topic_number, edited.message_id."partition", edited.message_id."offset")
+    WHERE edited.kind = 'edited' ORDER BY edited.seq
 """
 
 _COPIES: Final = """
     SELECT vhost, lane, queue, state, copy_id, parent_copy_id, message_id.topic_number,
            message_id."partition", message_id."offset", body_bytes, "position",
            epoch_us(expires_at), returns, "user", channel, reason, epoch_us(held_at), envelope,
-           delivered_seq, epoch_us(delivered_at), accepted
+           delivered_seq, epoch_us(delivered_at), accepted, cause
     FROM ({copies}) ORDER BY vhost, lane, queue, "position", copy_id
 """
 
@@ -111,6 +137,7 @@ class _Row(NamedTuple):
     delivered_seq: int | None
     delivered_us: int | None
     accepted: list[str] | None
+    cause: str | None
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -169,9 +196,9 @@ def known_shards(
             next_outbound=next_start(sent),  # a lost batch may have sent the next numbers
             vhost=vhost_of(topologies.get(place[0], Declared()), compat),
         )
-    _add_copies(found, rows, envelopes)
+    _add_copies(tables, found, rows, envelopes)
     _add_queues(tables, found)
-    _add_clients(tables, found)
+    _add_clients(tables, found, figures.keys() or found.keys())
     _add_redrives(tables, found)
     return found
 
@@ -236,21 +263,17 @@ class _Envelopes:
 
 
 def _add_copies(
-    found: dict[Place, KnownShard], rows: Iterable[_Row], envelopes: _Envelopes
+    tables: Tables, found: dict[Place, KnownShard], rows: Iterable[_Row], envelopes: _Envelopes
 ) -> None:
     deliveries: dict[Place, list[tuple[int, KnownDelivery]]] = {}
     for row in rows:
         place = (row.vhost, row.lane)
         shard = found[place]
         if row.queue not in shard.vhost.queues:
-            raise LostStateError(
-                f"queue {row.queue!r} of vhost {row.vhost!r} was deleted with more messages than "
-                "one step removes, and the others were still to follow: this is not supported; "
-                "restore the checkpoint from a backup"
-            )
+            _add_leaving_queue(tables, shard, row)
         copy = Copy(
             row.copy_id,
-            Message(*row.key, UNKNOWN_FILE, 0, row.body_bytes),
+            Message(*row.key, NO_FILE, 0, row.body_bytes),
             envelopes.of(row),
             row.position,
             NEVER if row.expires_us is None else row.expires_us // 1000,
@@ -262,7 +285,9 @@ def _add_copies(
         elif row.state == "held":
             held_s = (row.held_us or 0) // 1_000_000
             accepted = tuple(row.accepted or ())
-            held = Held(copy, row.reason or "", held_s, accepted, held=True)
+            if row.cause is not None:
+                copy.envelope = with_cause(copy.envelope, row.cause)
+            held = Held(copy, row.reason or "", held_s, accepted, held=True, cause=row.cause)
             shard.held.append((row.queue, held))
         else:
             actor = Actor(row.user, row.channel or "")
@@ -274,50 +299,75 @@ def _add_copies(
         found[place].unacked.extend(delivery for _order, delivery in ordered)
 
 
+def _add_leaving_queue(tables: Tables, shard: KnownShard, row: _Row) -> None:
+    """Declare a queue again that was deleted, but has copies: the first batch deletes it at once.
+
+    It had more messages than one step removes, or the home lane deleted it before this lane did.
+    An exclusive queue without an owner goes with the channels, as those of lost clients do.
+    """
+    tables.view("events", columns=_EVENTS, view="topology")  # retention keeps these events
+    found = tables.values(_DECLARATION, [row.vhost, row.queue])
+    if not found or found[0][0] is None:
+        raise LostStateError(
+            f"queue {row.queue!r} of vhost {row.vhost!r} was deleted, but lane {row.lane} still "
+            "has messages in it, and the tables do not say how it was declared: restore the "
+            "checkpoint from a backup"
+        )
+    document = msgspec.json.decode(found[0][0])
+    declaration = read_queue(Fields(document, "", Report()))
+    shard.vhost.add_queue(msgspec.structs.replace(declaration, exclusive=True))
+
+
 # -- queues and clients
 
 
 def _add_queues(tables: Tables, found: dict[Place, KnownShard]) -> None:
-    for vhost, lane, queue, arrived, requeued, refused in tables.values(_POSITIONS):
+    for vhost, lane, queue, arrived, requeued in tables.values(_POSITIONS):
         shard = found.get((vhost, lane))
         if shard is None or queue not in shard.vhost.queues:
             continue
         shard.positions[queue] = Positions(
             0 if arrived is None else arrived + 1, None if requeued is None else requeued + 1
         )
-        if refused:
-            shard.blocked.add(queue)
     for vhost, lane, queue, actor in tables.values(_OWNERS):
         shard = found[vhost, lane]
         if queue in shard.vhost.exclusive_queues:
             shard.owners[queue] = Actor(actor["user"], actor["channel"] or "")
 
 
-def _add_clients(tables: Tables, found: dict[Place, KnownShard]) -> None:
-    for row in list_channels(tables):
-        shard = found.get((row["vhost"], 0))
-        if shard is not None:
-            shard.channels.append(Actor(row["user"], row["name"] or ""))
-    for row in list_consumers(tables):
-        shard = found.get((row["vhost"], 0))
-        if shard is not None and row["queue_name"] in shard.vhost.queues:
-            actor = Actor(row["user"], row["channel"] or "")
-            shard.consumers.append(
-                KnownConsumer(
-                    actor,
-                    row["consumer_tag"],
-                    row["queue_name"],
-                    row["prefetch_count"] or 0,
-                    not row["ack_required"],
-                )
-            )
+def _add_clients(tables: Tables, found: dict[Place, KnownShard], lanes: Container[Place]) -> None:
+    """Add channels and consumers to every lane of their vhost, as the lanes have them.
+
+    A channel that is open on one lane only is there too: its lease has expired on the others
+    meanwhile. So all lanes lose the same channels, and the same queues with them.
+
+    Args:
+        lanes: those that the job had; a lane that a rebuild removed closed nothing.
+    """
+    channels: dict[str, dict[Actor, None]] = {}
+    consumers: dict[str, dict[tuple[Actor, str], KnownConsumer]] = {}
+    clients = clients_of_lanes(tables)
+    for vhost, lane, user, name in clients.channels:
+        if (vhost, lane) in lanes:
+            channels.setdefault(vhost, {})[Actor(user, name)] = None
+    for row in list_channels(tables):  # also those that only hold messages
+        channels.setdefault(row["vhost"], {})[Actor(row["user"], row["name"] or "")] = None
+    for vhost, lane, user, name, tag, queue, prefetch, auto_ack in clients.consumers:
+        if (vhost, lane) in lanes:
+            consumer = KnownConsumer(Actor(user, name), tag, queue, prefetch, auto_ack)
+            consumers.setdefault(vhost, {})[consumer.actor, tag] = consumer
+    for (vhost, _lane), shard in found.items():
+        shard.channels.extend(channels.get(vhost, ()))
+        known = consumers.get(vhost, {}).values()
+        shard.consumers.extend(one for one in known if one.queue in shard.vhost.queues)
 
 
 def _add_redrives(tables: Tables, found: dict[Place, KnownShard]) -> None:
-    """Add the redrives; retention keeps their events."""
+    """Add the redrives, whose events retention keeps, and the versions that are in `messages`."""
     columns = ["batch_id", "vhost", "lane", "seq", "kind", "user", "copy_id", "detail"]
-    tables.view("events", columns=columns, view="every")
+    tables.view("events", columns=[*columns, "message_id"], view="every")
     open_ones: dict[tuple[Place, str], OpenRecord] = {}
+    handled: Counter[tuple[str, str]] = Counter()  # letters on all lanes, by vhost and redrive
     for vhost, lane, kind, seq, user, copy_id, text in tables.values(_REDRIVES):
         shard = found[vhost, lane]
         detail = msgspec.json.decode(text)
@@ -343,10 +393,18 @@ def _add_redrives(tables: Tables, found: dict[Place, KnownShard]) -> None:
             )
         elif kind != "redrive":
             _count(record, kind, detail)
-    for (place, _id), record in open_ones.items():
-        left = record.total - record.moved - record.skipped - record.parked
-        record.chunks = [(0, left)] if left > 0 else []
+            handled[vhost, record.id] += 1
+    for (place, redrive_id), record in open_ones.items():
+        # the tables do not say which lane the other letters are on: the first one counts them all
+        left = record.total - handled[place[0], redrive_id]
+        record.chunks = [Chunk(0, left)] if left > 0 else []
+        handled[place[0], redrive_id] = record.total
         found[place].open_redrives.append(record)
+    columns = ["topic_number", "partition", "offset", "exchange", "routing_key", "body_bytes"]
+    tables.view("messages", columns=columns, view="stored")
+    for vhost, lane, exchange, key, topic, partition, offset, size in tables.values(_VERSIONS):
+        message = Message(topic, partition, offset, NO_FILE, 0, size)
+        found[vhost, lane].versions[version_of(exchange, key)] = message
 
 
 def _count(record: OpenRecord, kind: str, detail: dict[str, Any]) -> None:

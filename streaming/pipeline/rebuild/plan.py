@@ -36,6 +36,7 @@ from streaming.queries.current_contents import query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.vhosts.declared import Declared, declared
+from topology.vhost import Vhost
 
 EVENTS: Final = LEDGER[-1]
 
@@ -226,7 +227,7 @@ def _add_lanes(
     """Let each vhost have its configured lanes; messages stay on their lane.
 
     Raises:
-        LostStateError: a lane that is to go has messages.
+        LostStateError: a lane that is to go has messages, or letters that a redrive still moves.
     """
     topologies = declared(tables)
     for vhost, settings in config.vhosts.items():
@@ -241,21 +242,47 @@ def _add_lanes(
                     f"start the job with {before} lanes, stop the publishers until consumers have "
                     f"emptied the vhost's queues, and rebuild then; or keep {before} lanes"
                 )
+            if shard.open_redrives and lane < before:
+                names = ", ".join(sorted(each.id for each in shard.open_redrives))
+                raise LostStateError(
+                    f"vhosts.{vhost}.lanes: redrive {names} is open on lane {lane}, and this "
+                    f"configuration has {settings.lanes} lanes. Rebuild with {before} lanes first: "
+                    "a job that starts with that checkpoint cancels it"
+                )
         first = found.get((vhost, 0))
         if first is None or before in {0, settings.lanes}:
             continue
         for lane in range(before, settings.lanes):
             known = found.get((vhost, lane))
             if known is None:
-                known = found[vhost, lane] = KnownShard(
-                    first.now_ms, 1, first.next_outbound, first.vhost
-                )
-            known.vhost = vhost_of(topologies.get(vhost, Declared()), config.job.compat)
+                known = KnownShard(first.now_ms, 1, first.next_outbound, first.vhost)
+            topology = topologies.get(vhost, Declared())
+            found[vhost, lane] = _like_home(known, first, vhost_of(topology, config.job.compat))
         notes.append(
             f"vhost {vhost!r} gets {settings.lanes} lanes instead of {before}: its messages stay "
             "on their lanes, later ones are spread anew, so records of one Kafka partition may "
             "overtake those that wait on another lane"
         )
+
+
+def _like_home(known: KnownShard, home: KnownShard, vhost: Vhost) -> KnownShard:
+    """A new lane, or one that comes back, with what all lanes of a vhost have alike."""
+    counts = {"moved": 0, "skipped": 0, "parked": 0}
+    ended = {
+        name: known.ended_redrives.get(name, msgspec.structs.replace(each, **counts))
+        for name, each in home.ended_redrives.items()
+    }
+    return msgspec.structs.replace(
+        known,
+        vhost=vhost,
+        channels=list(home.channels),
+        consumers=list(home.consumers),
+        owners=dict(home.owners),
+        ended_redrives=ended,
+        open_redrives=[
+            msgspec.structs.replace(each, chunks=[], **counts) for each in home.open_redrives
+        ],
+    )
 
 
 def _new_manifest(

@@ -16,6 +16,10 @@ from streaming.pipeline.checkpoint.manifest import FILE
 from streaming.stored_path import AnyPath, StoredPath
 
 _LOCKS: Final = frozenset({LOCK_FILE, LEASE_FILE, f".{LEASE_FILE}.lock"})
+_ASIDE: Final = ".before-rebuild-"
+WORK: Final = ".rebuilding"
+"""The name of the folder of a rebuild that is under way ends in this."""
+
 _MOVED_LAST: Final = (FILE, "metadata")
 
 
@@ -30,7 +34,7 @@ def put_aside(path: AnyPath) -> AnyPath | None:
     if not entries:
         return None
     number = 1
-    while (kept := path.parent / f"{path.name}.before-rebuild-{number}").is_dir():
+    while (kept := path.parent / f"{path.name}{_ASIDE}{number}").is_dir():
         number += 1
     kept.mkdir(parents=True, exist_ok=True)
     for entry in entries:
@@ -39,6 +43,15 @@ def put_aside(path: AnyPath) -> AnyPath | None:
         elif isinstance(path, Path):
             (path / entry).rename(str(kept / entry))
     return kept
+
+
+def kept_checkpoints(checkpoint: Path) -> list[Path]:
+    """The folders of earlier checkpoints beside one, and that of an unfinished rebuild."""
+    name = checkpoint.name
+    aside = checkpoint.parent.glob(f"{name}{_ASIDE}*")
+    numbered = [path for path in aside if path.name.rpartition("-")[2].isdigit()]
+    unfinished = checkpoint.with_name(f"{name}{WORK}")
+    return sorted([*numbered, *([unfinished] if unfinished.is_dir() else [])])
 
 
 def put_in_place(new: Path, path: AnyPath) -> None:

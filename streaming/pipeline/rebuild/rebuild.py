@@ -14,7 +14,7 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.config import JobConfig
-from streaming.contents.retention import replace_rows
+from streaming.contents.replacement import replace_rows
 from streaming.json_file import write_json_file
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
@@ -47,7 +47,7 @@ from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.pipeline.flow.notices import FILE as FLOW_FILE
 from streaming.pipeline.query import COMMANDS, PUBLISHES
 from streaming.pipeline.rebuild.plan import RebuildPlan, plan_rebuild
-from streaming.pipeline.rebuild.put_in_place import is_empty, put_aside, put_in_place
+from streaming.pipeline.rebuild.put_in_place import WORK, is_empty, put_aside, put_in_place
 from streaming.pipeline.rebuild.spark_state import renumber, store_entries, write_entries
 from streaming.queries.duckdb_tables import Tables
 from streaming.spark.session import SessionConfig, session_config
@@ -109,7 +109,7 @@ class Rebuild:
 
     def plan(self) -> RebuildPlan:
         """Read what the new checkpoint will hold; see `plan_rebuild` for the errors."""
-        with closing(Tables(self.place.url, self.place.options)) as tables:
+        with Tables(self.place.url, self.place.options) as tables:
             return plan_rebuild(self.config, tables, self.place, self._partitions)
 
     def session_config(self, environ: Mapping[str, str]) -> SessionConfig:
@@ -141,7 +141,7 @@ class Rebuild:
             LeaseLostError: another job has taken the checkpoint meanwhile.
         """
         beside = self.path if isinstance(self.path, Path) else self._logs / self.path.name
-        work = beside.with_name(f"{beside.name}.rebuilding")
+        work = beside.with_name(f"{beside.name}{WORK}")
         shutil.rmtree(work, ignore_errors=True)
         source, seed = work / "entries", work / "checkpoint"
         entries = (

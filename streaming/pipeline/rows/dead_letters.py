@@ -36,6 +36,7 @@ class _Deaths(NamedTuple):
 
     Attributes:
         rows: of the events.
+        causes: what the consumer said; None: no copy of the batch has a cause.
         codes: indexes into `distinct`.
         columns: of all events.
         before: the distinct envelopes of all events; `before_codes` are indexes into it.
@@ -44,6 +45,7 @@ class _Deaths(NamedTuple):
     rows: Any
     at_ms: Any
     copies: list[Copy]
+    causes: list[str | None] | None
     codes: Any
     distinct: list[_Death]
     columns: CopyColumns
@@ -78,6 +80,9 @@ def dead_letter_tables(
     at_ms = times_of(events, len(events))[rows]
     sizes = columns.size[rows]
     texts = np.array([_text_bytes(death) for death in distinct], np.int64)[codes]
+    causes = _causes(events)
+    if causes is not None:
+        texts += np.array([len(cause or "") for cause in causes], np.int64)
     headers = np.full(len(rows), max_header_bytes, np.int64)  # unknown before they are read
     ids = (query_id, batch_id, vhost, lane)
     held: list[pa.Table] = []
@@ -89,8 +94,9 @@ def dead_letter_tables(
         used, part_codes = np.unique(codes[part], return_inverse=True)
         known = [distinct[code] for code in used.tolist()]
         deaths = _Deaths(
-            *(rows[part], at_ms[part], copies[part], part_codes.astype(np.int32), known),
-            *(columns, envelopes, envelope_codes[rows[part]]),
+            *(rows[part], at_ms[part], copies[part], None if causes is None else causes[part]),
+            *(part_codes.astype(np.int32), known, columns),
+            *(envelopes, envelope_codes[rows[part]]),
         )
         table = _table(events.first_seq, deaths, ids, bodies)
         body_bytes += int(sizes[part].sum())
@@ -127,6 +133,16 @@ def _text_bytes(death: _Death) -> int:
     return size + sum(map(len, envelope.routing_keys))
 
 
+def _causes(events: Events) -> list[str | None] | None:
+    """Return the cause of each death; None if there is none at all."""
+    details = events.details
+    if not details:
+        return None
+    nothing: dict[str, Any] = {}
+    causes = [details.get(row, nothing).get("cause") for row in events.death_rows]
+    return causes if any(causes) else None
+
+
 def _distinct_deaths(events: Events) -> tuple[list[_Death], Any]:
     """Return the distinct deaths, and the index of each death into them."""
     outcomes = events.death_outcomes
@@ -143,7 +159,7 @@ def _table(
     first_seq: int, deaths: _Deaths, shard: tuple[str, int, str, int], bodies: BodyReader
 ) -> pa.Table:
     query_id, batch_id, vhost, lane = shard
-    rows, at_ms, copies, codes, distinct, known, before, before_codes = deaths
+    rows, at_ms, copies, causes, codes, distinct, known, before, before_codes = deaths
     count = len(rows)
     outcomes = [death.outcome for death in distinct]
     after = [outcome.envelope for outcome in outcomes]
@@ -183,6 +199,8 @@ def _table(
         "dead_letter_routing_key": Coded(codes, [one and one.routing_keys[0] for one in sent]),
         "x_death": _x_death(after, codes),
     }
+    if causes is not None:
+        columns["cause"] = causes
     for name in ("first_death", "last_death"):
         notes = [getattr(envelope, name) for envelope in after]
         for place, member in enumerate(("reason", "queue", "exchange")):

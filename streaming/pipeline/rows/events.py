@@ -5,8 +5,8 @@
 | enqueued | the new copy | | |
 | delivered, consumed | the copy | | earlier returns |
 | acked, purged, deleted | the copy | | |
-| requeued | the copy | | returns, this one included |
-| died | the copy | rejected, expired, maxlen, delivery_limit | |
+| requeued | the copy | | returns, this one included; in `detail` the cause, if any |
+| died | the copy | rejected, expired, maxlen, delivery_limit | in `detail` the cause, if any |
 | rerouted | the copy | rejected, orphaned | |
 | held | the copy | why it died | |
 | refused, unroutable, returned, publish_error | | | reply code, if any |

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Message, Publication
+from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, NO_FILE, Message, Publication
 from streaming.ledger.read.body_reader import Places
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
-from streaming.ledger.write.data_file import DataFile, DataFileName
+from streaming.ledger.write.data_file import DataFile, DataFileName, source_of_partition
 from streaming.pipeline.rows.amqp_columns import instants
-from streaming.pipeline.rows.bounds import RollingFiles
+from streaming.pipeline.rows.bounds import HEADER_BYTES, MAX_FILE_OFFSETS, RollingFiles
 from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask
 
 _SPEC = TABLES["messages"]
@@ -23,11 +23,14 @@ PROPERTIES: Final = "amqp_properties"
 HEADERS: Final = "amqp_headers"
 """Columns of publishes with what becomes `properties` and `headers`."""
 
+UNKNOWN: Final = "unknown"
+"""No file has this name: a message that is said to be there is found by its key."""
+
 NAMES_BYTES = 64
 """Estimated bytes of a row's names and properties."""
 
-_PARTITION_BITS, _INDEX_BITS = 16, 12
-FILE_BITS = (_PARTITION_BITS, _INDEX_BITS)
+_NEWEST: Final = NO_FILE - 1
+_GAP_BITS: Final = MAX_FILE_OFFSETS.bit_length() - 1
 
 
 class Publish(NamedTuple):
@@ -56,18 +59,16 @@ class MessageRows:
         lanes: Any,
         sizes: Any,
     ) -> tuple[Any, Any]:
-        """Add publishes, with the columns PROPERTIES and HEADERS too; return their places.
+        """Add publishes of one Kafka partition, with the columns PROPERTIES and HEADERS too.
 
         Args:
             codes: indexes into `distinct`.
 
         Returns:
-            File number and row of each.
+            `body_file_number` and row of each.
         """
         count = rows.num_rows
-        context, index = self._context, self._files.index
-        files = np.full(count, body_file_number(context.batch_id, context.partition, index))
-        places = np.arange(self._files.rows, self._files.rows + count, dtype=np.int32)
+        context = self._context
         vhosts, publications, flags, channels = zip(*distinct, strict=True)
         columns: dict[str, Any] = {
             "query_id": Constant(context.query_id),
@@ -100,26 +101,58 @@ class MessageRows:
             columns[name] = (np.array(flags) & flag != 0)[codes]
         if rows["foreign"].null_count < count:
             columns["kafka_headers"] = rows["foreign"]
-        size = int(sizes.sum()) + NAMES_BYTES * count
-        size += pc.sum(pc.binary_length(rows[HEADERS])).as_py() or 0
-        size += rows["key"].nbytes + rows["foreign"].nbytes
-        self._files.add(build_table(_SPEC.schema, columns, count), size)
-        return files, places
+        offsets = rows["offset"].to_numpy()
+        keys = pc.fill_null(pc.binary_length(rows["key"]), 0).to_numpy()
+        bytes_each = sizes + keys + rows[HEADER_BYTES].to_numpy() + NAMES_BYTES
+        table = build_table(_SPEC.schema, columns, count)
+        partition = rows["partition"][0].as_py()
+        firsts, places = self._files.add(topic.number, partition, table, offsets, bytes_each)
+        return body_file_number(context.batch_id, offsets - firsts - places), places
 
     def close(self) -> list[DataFile]:
         """Write the remaining rows; return the descriptions of all files."""
         return self._files.close()
 
 
-def body_file_number(batch_id: int, partition: int, index: int) -> int:
-    """Return the number that stands for a data file of `messages` in the state.
+class BodyFile(NamedTuple):
+    """A data file of `messages`, known by the records that it has."""
 
-    It packs the batch id, the partition of the task and the index of the task's file. A message in
-    the state holds it, and its row in that file.
+    batch_id: int
+    topic_number: int
+    partition: int
+    first: int
+
+    def name(self, query_id: str) -> str:
+        """Return its name."""
+        source = source_of_partition(self.topic_number, self.partition)
+        return str(DataFileName(query_id, self.batch_id, _SPEC.name, source, self.first))
+
+
+def body_file_number(batch_id: int, gaps: Any) -> Any:
+    """Return the numbers that stand for data files of `messages` in the state.
+
+    A number packs the batch and a gap. Together with the offset of the message and its row in the
+    file, which the state has too, the gap gives the first offset of the file:
+
+        first = offset - row - gap
+
+    So a number follows from the records alone (D18), and is the same for messages in a row. Numbers
+    are below NO_FILE. Those of core version 10 and earlier, from 0 on, contain the number of a task
+    and stand for no file any more: such a message is found by its key.
+
+    Args:
+        gaps: for each message, the offsets since the first of its file that are in no row there.
     """
-    assert partition < 1 << _PARTITION_BITS, f"partition {partition} has no number"
-    assert index < 1 << _INDEX_BITS, f"file {index} of a task has no number"
-    return (batch_id << (_PARTITION_BITS + _INDEX_BITS)) | (partition << _INDEX_BITS) | index
+    return _NEWEST - ((batch_id << _GAP_BITS) | gaps)
+
+
+def body_file(message: Message) -> BodyFile | None:
+    """Return the file that a message was written to; None if the state does not know it."""
+    number = _NEWEST - message.body_file
+    if number < 0:
+        return None
+    first = message.offset - message.body_row - (number & (MAX_FILE_OFFSETS - 1))
+    return BodyFile(number >> _GAP_BITS, message.topic_number, message.partition, first)
 
 
 def body_places(
@@ -133,11 +166,20 @@ def body_places(
     topic_numbers, partitions, offsets = ids or (
         _column(messages, name) for name in ("topic_number", "partition", "offset")
     )
-    files, codes = np.unique(_column(messages, "body_file"), return_inverse=True)
+    rows = _column(messages, "body_row")
+    numbers = _NEWEST - _column(messages, "body_file")
+    firsts = offsets - rows - (numbers & (MAX_FILE_OFFSETS - 1))
+    files = np.stack((numbers >> _GAP_BITS, topic_numbers, partitions, firsts))
+    files[:, numbers < 0] = NO_FILE
+    order = np.lexsort(files)
+    is_new = (np.diff(files[:, order], prepend=NO_FILE - 1) != 0).any(axis=0)
+    codes = np.empty(len(order), np.int64)
+    codes[order] = np.cumsum(is_new) - 1
+    distinct = files[:, order[is_new]].T.tolist()
     return Places(
-        files=[file_name(number, query_id) for number in files.tolist()],
+        files=[UNKNOWN if one[0] < 0 else BodyFile(*one).name(query_id) for one in distinct],
         file_codes=codes,
-        rows=_column(messages, "body_row"),
+        rows=rows,
         topic_numbers=topic_numbers,
         partitions=partitions,
         offsets=offsets,
@@ -146,13 +188,3 @@ def body_places(
 
 def _column(messages: Sequence[Message], name: str) -> Any:
     return np.fromiter(map(attrgetter(name), messages), np.int64, len(messages))
-
-
-def file_name(number: int, query_id: str) -> str:
-    """Return the name of the data file that `body_file_number` stands for; below 0: no file's."""
-    if number < 0:
-        return "unknown"  # no file has this name, so the message is found by its key
-    batch_id = number >> (_PARTITION_BITS + _INDEX_BITS)
-    partition = (number >> _INDEX_BITS) & ((1 << _PARTITION_BITS) - 1)
-    index = number & ((1 << _INDEX_BITS) - 1)
-    return str(DataFileName(query_id, batch_id, "messages", partition, index))

@@ -4,13 +4,14 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.data_file import DataFile
-from streaming.pipeline.reports import FaultCounter
+from streaming.pipeline.reports import FaultCount, FaultCounter
 from streaming.pipeline.rows.amqp_columns import instants
-from streaming.pipeline.rows.bounds import RollingFiles
+from streaming.pipeline.rows.bounds import HEADER_BYTES, RollingFiles
 from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask
 from streaming.protocol.record_headers import MalformedRecordError
 
@@ -21,24 +22,21 @@ Faults = list[tuple[int, MalformedRecordError]]
 
 
 class QuarantineRows:
-    """Collects and writes the malformed records of one task.
-
-    Attributes:
-        faults: the records by topic and cause.
-    """
+    """Collects and writes the malformed records of one task."""
 
     def __init__(self, settings: TaskSettings, context: BatchContext) -> None:
         self._context = context
         self._files = RollingFiles(_SPEC, settings, context)
-        self.faults = FaultCounter()
+        self._faults: dict[tuple[int, int], FaultCounter] = {}
 
     def add(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask, faults: Faults) -> None:
-        """Add the faulty ones among some rows."""
+        """Add the faulty ones among some rows of one Kafka partition; `faults` in order of rows."""
         bad = rows.take(pa.array([index for index, _fault in faults], pa.int64()))
         count = bad.num_rows
-        partitions, offsets = bad["partition"].to_pylist(), bad["offset"].to_pylist()
-        for (_index, fault), partition, offset in zip(faults, partitions, offsets, strict=True):
-            self.faults.add(
+        partition, offsets = bad["partition"][0].as_py(), bad["offset"].to_numpy()
+        counter = self._faults.setdefault((topic.number, partition), FaultCounter())
+        for (_index, fault), offset in zip(faults, offsets.tolist(), strict=True):
+            counter.add(
                 "quarantined",
                 topic_name,
                 fault.cause,
@@ -61,8 +59,15 @@ class QuarantineRows:
             "record_value": bad["value"],
             "kafka_headers": bad["headers"],
         }
-        size = sum(bad[name].nbytes for name in ("key", "value", "headers"))
-        self._files.add(build_table(_SPEC.schema, columns, count), size)
+        sizes = bad[HEADER_BYTES].to_numpy()
+        for name in ("key", "value"):
+            sizes = sizes + pc.fill_null(pc.binary_length(bad[name]), 0).to_numpy()
+        table = build_table(_SPEC.schema, columns, count)
+        self._files.add(topic.number, partition, table, offsets, sizes)
+
+    def faults(self) -> list[FaultCount]:
+        """Return the records by topic and cause, for each Kafka partition."""
+        return [one for _key, found in sorted(self._faults.items()) for one in found.counts()]
 
     def close(self) -> list[DataFile]:
         """Write the remaining rows; return the descriptions of all files."""

@@ -6,19 +6,21 @@ and the footers of files stay known.
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from streaming.broker.message import Message, PublishedHeaders
-from streaming.broker.redrives.letters import NO_FILE
+from streaming.broker.message import NO_FILE, Message, PublishedHeaders
 from streaming.ledger.errors import BodyMissingError
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.storage import Place
-from streaming.pipeline.rows.messages import body_places, file_name
+from streaming.ledger.write.data_file import DataFileName
+from streaming.pipeline.rows.looked_up import LookedUp, looked_up
+from streaming.pipeline.rows.messages import BodyFile, body_file, body_places
 from streaming.protocol.record_headers import kafka_headers_table
 from topology.values import table_from_json
 
@@ -26,7 +28,7 @@ STORED: Final = ("body", "properties", "headers", "kafka_headers", "origin")
 """The columns of `messages` that dead letters, deliveries and returns need."""
 
 _HEADERS: Final = ("headers", "kafka_headers")
-_LETTER: Final = (*_HEADERS, "body", "body_bytes")
+_LETTER: Final = (*_HEADERS, "body")
 _PORT_BYTES: Final = 32 * 1024 * 1024
 
 _readers: dict[tuple[Any, ...], BodyReader] = {}  # of this worker process
@@ -66,20 +68,33 @@ class PublishedRows:
     Row groups stay in memory up to a limit, so that a headers exchange does not read a file for
     each message.
 
-    A letter that is published again was in no queue, so it may have been erased. It is looked up in
-    the current files: an erasure may be later than what `reader` knows.
+    A letter that is published again, or its new version, was in no queue, so it may have been
+    erased. It is looked up in the files of one version of the table, the same whenever the batch
+    runs: see `looked_up`.
 
     Args:
         reader: of the columns `headers` and `kafka_headers`.
         letters: of `_LETTER`, with nothing read yet.
+        look: returns that version.
+
+    Attributes:
+        found_in: the version that letters were looked up in; None: none was.
     """
 
-    def __init__(self, reader: BodyReader, letters: BodyReader, query_id: str) -> None:
+    def __init__(
+        self,
+        reader: BodyReader,
+        letters: BodyReader,
+        query_id: str,
+        look: Callable[[], LookedUp],
+    ) -> None:
         self._reader = reader
         self._letters = letters
         self._query_id = query_id
-        self._starts: dict[int, list[int]] = {}
-        self._groups: OrderedDict[tuple[int, int], _Group] = OrderedDict()
+        self._look = look
+        self.found_in: LookedUp | None = None
+        self._starts: dict[BodyFile, list[int]] = {}
+        self._groups: OrderedDict[tuple[BodyFile, int], _Group] = OrderedDict()
         self._bytes = 0
 
     def __call__(self, message: Message) -> PublishedHeaders:
@@ -89,9 +104,10 @@ class PublishedRows:
             LookupError: `messages` does not have it, or no longer has its data.
         """
         if message.body_file == NO_FILE:
+            if self.found_in is None:
+                self.found_in = self._look()
+                self._letters.look_in(self.found_in.files, only=True)
             row = self._search(self._letters, message)
-            if row["body"] is None and row["body_bytes"]:
-                raise LookupError(f"the data of {message} was erased")
             return _published(row["headers"], row["kafka_headers"])
         group, index = self._row(message)
         if group is not None:
@@ -109,11 +125,12 @@ class PublishedRows:
 
     def _row(self, message: Message) -> tuple[_Group | None, int]:
         """Return the row group of a message, and its row there; None if it is elsewhere."""
-        file, row = message.body_file, message.body_row
+        file, row = body_file(message), message.body_row
+        if file is None:
+            return None, 0
         starts = self._starts.get(file)
         if starts is None:
-            path = file_name(file, self._query_id)
-            starts = self._starts[file] = self._reader.group_starts(path)
+            starts = self._starts[file] = self._reader.group_starts(file.name(self._query_id))
         if not starts or not 0 <= row < starts[-1]:
             return None, 0
         number = bisect_right(starts, row) - 1
@@ -126,8 +143,8 @@ class PublishedRows:
             return None, 0
         return group, index
 
-    def _read(self, file: int, number: int) -> _Group | None:
-        table = self._reader.group(file_name(file, self._query_id), number)
+    def _read(self, file: BodyFile, number: int) -> _Group | None:
+        table = self._reader.group(file.name(self._query_id), number)
         if table is None:
             return None
         group = _Group(
@@ -146,10 +163,13 @@ class PublishedRows:
 
 
 @contextmanager
-def published_rows(root: Place, query_id: str) -> Iterator[PublishedRows]:
-    """Lend a port for the headers of messages."""
+def published_rows(
+    root: Place, query_id: str, batch_id: int, source: str
+) -> Iterator[PublishedRows]:
+    """Lend a port for the headers of messages to one batch of a shard, its `source`."""
+    look = partial(looked_up, root, DataFileName(query_id, batch_id, "letters", source))
     with stored_rows(root, _HEADERS) as reader, closing(BodyReader(root, _LETTER)) as letters:
-        yield PublishedRows(reader, letters, query_id)
+        yield PublishedRows(reader, letters, query_id, look)
 
 
 def published_table(text: str | bytes | None) -> dict[str, Any] | None:

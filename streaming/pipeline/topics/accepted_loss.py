@@ -18,7 +18,7 @@ from streaming.json_file import read_json_file, remove_file, write_json_file
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.errors import CheckpointError
@@ -98,7 +98,7 @@ class AcceptedLoss:
             columns[f"{prefix}topic_number"] = [gap.topic_number for gap in self.gaps]
             columns[f"{prefix}partition"] = [gap.partition for gap in self.gaps]
             columns[f"{prefix}offset"] = [gap.start for gap in self.gaps]
-        name = DataFileName(query_id, batch_id, "lost", 0)
+        name = DataFileName(query_id, batch_id, "lost", DRIVER)
         storage = ledger.root.below(_SPEC.name).storage()
         table = build_table(_SPEC.schema, columns, len(self.gaps))
         file = write_data_file(storage, _SPEC, name, table)

@@ -1,16 +1,14 @@
 """`dlx bench chaos --cluster`: the same comparison with the job's tasks on a Spark cluster.
 
-Checkpoint and tables are in an S3-compatible store, topics on three Kafka brokers. Executors,
-driver, workers and brokers are killed in turn at random instants, and the store stops answering for
-20 seconds. Each worker runs in a mount
-namespace of its own, in which the folders that it must not need are empty: the code of this
-checkout, Kafka's data, and all folders of the jobs.
+Checkpoint and tables are in MinIO, topics on three Kafka brokers. Executors, driver, workers and
+brokers are killed in turn at random instants, and the store stops answering for 20 seconds. Workers
+share nothing with the driver (`tests.fixtures.strangers`): they have Spark's distribution and a
+bare Python.
 """
 
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,15 +19,19 @@ from typing import Final
 import psutil
 
 from streaming.embedded.cluster import LocalCluster
-from tests.bench.chaos.run import ChaosJob, ChaosResult, run_chaos
+from tests.bench.chaos.log import LogShape
+from tests.bench.chaos.run import DEFAULT_SHAPE, ChaosJob, ChaosResult, run_chaos
 from tests.bench.chaos.three_kafkas import ThreeKafkas
 from tests.bench.output import say
+from tests.fixtures.minio import Minio
+from tests.fixtures.strangers import Strangers
 
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 KINDS: Final = ("executor", "driver", "worker", "Kafka broker", "object store")
 EXECUTOR_START_S: Final = 120.0
 KAFKA_IS_DOWN_S: Final = 5.0
 STORE_IS_AWAY_S: Final = 20.0
+HIDDEN: Final = ("kafka", "jobs", "store")
 
 
 class Strikes:
@@ -68,10 +70,11 @@ class Strikes:
                 spark = self._cluster.spark
                 spark.kill_worker(chances.choice(sorted(spark.workers)))
                 self._cluster.add_worker()
-            case "object store":  # its objects are in memory, so it is stopped instead of killed
-                self._cluster.store.process.send_signal(signal.SIGSTOP)
+            case "object store":  # its objects may be in memory, so it is not killed
+                store = psutil.Process(self._cluster.store.pid)
+                store.suspend()
                 time.sleep(STORE_IS_AWAY_S)
-                self._cluster.store.process.send_signal(signal.SIGCONT)
+                store.resume()
             case _:
                 assert self._kafka is not None, "a kind that needs brokers"
                 broker = self._kafka.nodes[chances.choice(sorted(self._kafka.nodes))]
@@ -110,16 +113,18 @@ def run_cluster_chaos(
     kills: int,
     *,
     seed: int = 1,
+    shape: LogShape = DEFAULT_SHAPE,
     report: Callable[[str], None] = say,
 ) -> ChaosResult:
     """Run the comparison on a cluster of two workers; see `run_chaos`.
 
     Raises:
-        EmbeddedError: this user cannot make mount namespaces.
+        EmbeddedError: this user cannot make mount namespaces, or Go cannot build MinIO.
     """
     with (
         ThreeKafkas(root / "kafka") as kafka,
-        LocalCluster(root / "cluster", hidden=[root / "kafka", root / "jobs"]) as cluster,
+        Minio(root / "store") as store,
+        Strangers(root / "cluster", [root / each for each in HIDDEN], store) as cluster,
     ):
         return run_chaos(
             root / "jobs",
@@ -130,4 +135,5 @@ def run_cluster_chaos(
             report=report,
             cluster=cluster,
             strike=Strikes(cluster, kafka).strike,
+            shape=shape,
         )

@@ -1,109 +1,212 @@
-"""The log of `dlx bench chaos`: messages expire, overflow, are rejected, redriven and acked."""
+"""The log of `dlx bench chaos`: messages expire, overflow, are rejected, redriven and acked.
+
+    topic `chaos`, partition 0              publishes and commands of vhost `/`
+    topic `chaos`, partition 1              publishes and commands of vhost `partition-1`
+    ...
+    topic `chaos-publishes`, all partitions    publishes of vhost `merged`; its commands are first
+                                               in partition 0 of `chaos`
+
+A vhost that is fed by one partition has the same outcome wherever batches begin. How the records of
+several partitions merge depends on it. So `merged` has queues in which each message ends alike in
+every order, and one, `limited`, in which only the numbers do.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, TopicPartition
-
-from streaming.protocol.record_headers import EXCHANGE, FLAGS, ROUTING_KEY
-from tests.bench.kafka_log import Headers, KafkaLog
+from streaming.protocol.record_headers import DEFAULT_VHOST, EXCHANGE, FLAGS, ROUTING_KEY, VHOST
+from tests.bench.kafka_log import Headers, KafkaLog, whole_topic
 
 LOG: Final = "chaos"
-EMPTY_LOG: Final = f"{LOG}-empty"
+PUBLISHES: Final = f"{LOG}-publishes"
+MERGED: Final = "merged"
+COUNTED_QUEUES: Final = ("limited", "overflowed")
+"""Queues of `merged` in which the order of merged records decides which messages stay."""
+
 START_MS: Final = 1_700_000_000_000
+MERGED_EVERY: Final = 5
 WORK_QUEUES: Final = 4
 GET_COUNT: Final = 20
-REDRIVE_EVERY: Final = 1_500
-REDRIVEN: Final = 1_000
+REDRIVE_EVERY: Final = 400
+REDRIVEN: Final = 600
 """Copies that a redrive names; those that are not in the graveyard are skipped."""
 
 _ANSWER_S: Final = 30
 
 
-def produce_log(servers: str, messages: int, *, holds: bool = True, lanes: int = 1) -> int:
-    """Write the log, and return its end offset.
+class LogShape(NamedTuple):
+    """How a log is spread, and what it leaves open.
 
-    Args:
-        holds: whether deliveries wait for their settlement, and redrives are open for a while: both
-            end with a checkpoint that is lost.
-        lanes: of the vhost; with several, consumers on all of them settle too.
+    Attributes:
+        partitions: of each of its two topics.
+        lanes: of each vhost.
+        holds: whether deliveries wait for their settlement, consumers stay, and redrives are open
+            for a while: all end with a checkpoint that is lost.
+    """
+
+    partitions: int = 4
+    lanes: int = 2
+    holds: bool = True
+
+    @property
+    def has_consumers(self) -> bool:
+        """Whether consumers settle on all lanes of a vhost."""
+        return self.holds and self.lanes > 1
+
+    @property
+    def vhosts(self) -> tuple[str, ...]:
+        """The vhosts that are fed by one partition each, in the order of partitions."""
+        others = (f"partition-{number}" for number in range(1, self.partitions))
+        return DEFAULT_VHOST, *others
+
+
+class VhostLog:
+    """Writes to the one partition that feeds a vhost."""
+
+    def __init__(self, log: KafkaLog, vhost: str, partition: int) -> None:
+        self._log = log
+        self._vhost = vhost
+        self._partition = partition
+        self.at_ms = START_MS
+
+    def command(self, **members: Any) -> None:
+        """Queue a command."""
+        vhost, partition = self._vhost, self._partition
+        self._log.command(LOG, members, vhost=vhost, partition=partition, at_ms=self.at_ms)
+
+    def publish(self, body: str, routing_key: str, *, confirm: bool) -> None:
+        """Queue a publish to the exchange `orders`."""
+        headers = _publish_headers(self._vhost, routing_key, confirm=confirm)
+        self._log.send(LOG, body.encode(), headers, partition=self._partition, at_ms=self.at_ms)
+
+
+def produce_log(servers: str, messages: int, shape: LogShape) -> int:
+    """Write the log, and return the number of its records.
 
     Raises:
         RuntimeError: Kafka did not accept everything.
     """
     log = KafkaLog(servers)
     limits = {"message.timestamp.before.max.ms": str((1 << 63) - 1), "retention.ms": "-1"}
-    for topic in (LOG, EMPTY_LOG):
-        log.create(topic, lanes, limits)
-    _declare(log)
-    if lanes > 1:
-        _declare_consumers(log)
+    for topic in (LOG, PUBLISHES):
+        log.create(topic, shape.partitions, limits)
+    _declare_merged(log, shape)
+    vhosts = [VhostLog(log, vhost, number) for number, vhost in enumerate(shape.vhosts)]
+    for vhost in vhosts:
+        _declare(vhost)
+        if shape.has_consumers:
+            _declare_consumers(vhost)
     at_ms = START_MS
+    count = 0
     for number in range(messages):
         at_ms += 1
-        headers: Headers = [
-            (EXCHANGE, b"orders"),
-            (ROUTING_KEY, _key(number, lanes)),
-        ]
-        if number % 50 == 0:
-            headers.append((FLAGS, b"confirm"))
-        log.send(LOG, f"body {number}".encode(), headers, at_ms=at_ms)
-        if number % 100 == 99:
-            (_settle if holds else _consume)(log, at_ms, number)
-        if lanes > 1 and number % 10 == 9:
-            _settle_on_lanes(log, at_ms, number, lanes)
-        if holds and number % REDRIVE_EVERY == REDRIVE_EVERY - 1:
-            _redrive(log, at_ms, number)
+        turn, place = divmod(number, MERGED_EVERY)
+        if place == MERGED_EVERY - 1:
+            headers = _publish_headers(MERGED, f"{number}", confirm=turn % 50 == 0)
+            partition = turn % shape.partitions
+            log.send(PUBLISHES, f"{number}".encode(), headers, partition=partition, at_ms=at_ms)
+            continue
+        in_vhost, partition = divmod(count, shape.partitions)
+        count += 1
+        vhosts[partition].at_ms = at_ms
+        _traffic(vhosts[partition], in_vhost, shape)
     log.flush()
-    consumer = Consumer({"bootstrap.servers": servers, "log_level": 0, "group.id": "chaos-end"})
-    _low, high = consumer.get_watermark_offsets(TopicPartition(LOG, 0), timeout=_ANSWER_S)
-    consumer.close()
-    return int(high)
+    return sum(ends(servers).values())
 
 
-def _key(number: int, lanes: int) -> bytes:
+def ends(servers: str) -> dict[tuple[str, int], int]:
+    """The end offset of each (topic, partition) of the log."""
+    found = {}
+    for topic in (LOG, PUBLISHES):
+        consumer = whole_topic(servers, topic)
+        for one in consumer.assignment():
+            _low, high = consumer.get_watermark_offsets(one, timeout=_ANSWER_S)
+            found[topic, one.partition] = high
+        consumer.close()
+    return found
+
+
+def _publish_headers(vhost: str, routing_key: str, *, confirm: bool) -> Headers:
+    headers: Headers = [
+        (VHOST, vhost.encode()),
+        (EXCHANGE, b"orders"),
+        (ROUTING_KEY, routing_key.encode()),
+    ]
+    return [*headers, (FLAGS, b"confirm")] if confirm else headers
+
+
+def _declare_merged(log: KafkaLog, shape: LogShape) -> None:
+    """Declare queues in which merged records end alike, and one in which their order counts."""
+    queues: dict[str, Mapping[str, Any]] = {
+        "kept": {},
+        "taken": {},
+        "expired": {"x-message-ttl": 0, "x-dead-letter-routing-key": "expired-letters"},
+        "expired-letters": {},
+        "limited": {"x-max-length": 40, "x-dead-letter-routing-key": "overflowed"},
+        "overflowed": {},
+    }
+    commands: list[dict[str, Any]] = [
+        {"op": "declare_exchange", "exchange": {"name": "orders", "type": "fanout"}}
+    ]
+    for name, arguments in queues.items():
+        dead = {"x-dead-letter-exchange": ""} if arguments else {}
+        queue = {"name": name, "arguments": {**arguments, **dead}}
+        commands.append({"op": "declare_queue", "queue": queue})
+    if shape.holds:
+        commands.append({"op": "consume", "queue": "taken", "as": "taker", "auto_ack": True})
+    commands += [
+        {"op": "bind", "binding": {"source": "orders", "destination": name}}
+        for name in ("kept", "taken", "expired", "limited")
+    ]
+    for command in commands:
+        log.command(LOG, command, vhost=MERGED, at_ms=START_MS)
+
+
+def _traffic(vhost: VhostLog, number: int, shape: LogShape) -> None:
+    """Write a message of a vhost, and the commands that follow it."""
+    vhost.publish(f"body {number}", _key(number, shape.lanes), confirm=number % 50 == 0)
+    if number % 100 == 99:
+        (_settle if shape.holds else _consume)(vhost, number)
+    if shape.has_consumers and number % 10 == 9:
+        _settle_on_lanes(vhost, number, shape.lanes)
+    if shape.holds and number % REDRIVE_EVERY == REDRIVE_EVERY - 1:
+        _redrive(vhost, number)
+
+
+def _key(number: int, lanes: int) -> str:
     """The routing key of a message: with several lanes, those of a queue are on all of them."""
     more = f".{number % 13}" if lanes > 1 else ""
-    return f"order.{number % WORK_QUEUES}.created{more}".encode()
+    return f"order.{number % WORK_QUEUES}.created{more}"
 
 
-def _declare_consumers(log: KafkaLog) -> None:
+def _declare_consumers(vhost: VhostLog) -> None:
     """Let a consumer have a queue on all lanes, and one have a queue on a single lane."""
     for name, single in (("shared", False), ("exact", True)):
         arguments = {"x-single-lane": single, "x-dead-letter-exchange": "dead"}
-        commands: list[dict[str, Any]] = [
-            {"op": "declare_queue", "queue": {"name": name, "arguments": arguments}},
-            {
-                "op": "bind",
-                "binding": {"source": "orders", "destination": name, "routing_key": "order.1.#"},
-            },
-            {"op": "consume", "queue": name, "as": name, "prefetch": 16, "channel": "consumers"},
-        ]
-        for command in commands:
-            log.command(LOG, command, at_ms=START_MS)
+        vhost.command(op="declare_queue", queue={"name": name, "arguments": arguments})
+        binding = {"source": "orders", "destination": name, "routing_key": "order.1.#"}
+        vhost.command(op="bind", binding=binding)
+        more = {"as": name, "prefetch": 16, "channel": "consumers"}
+        vhost.command(op="consume", queue=name, **more)
 
 
-def _settle_on_lanes(log: KafkaLog, at_ms: int, number: int, lanes: int) -> None:
+def _settle_on_lanes(vhost: VhostLog, number: int, lanes: int) -> None:
     """Settle what the consumers have by now, on all lanes: ack most, reject or requeue some."""
     turn = number // 10
     op, more = (("ack", {}), ("ack", {}), ("nack", {"requeue": True}), ("reject", {}))[turn % 4]
     names = [f"shared/{turn}", *(f"shared/{turn}@{lane}" for lane in range(1, lanes))]
     refs = [*names, f"exact/{2 * turn}", f"exact/{2 * turn + 1}"]
-    command = {"op": op, "refs": refs, "channel": "consumers", **more}
-    log.command(LOG, command, at_ms=at_ms)
+    vhost.command(op=op, refs=refs, channel="consumers", **more)
 
 
-def _declare(log: KafkaLog) -> None:
+def _declare(vhost: VhostLog) -> None:
     """Declare four kinds of work queues with one dead-letter queue."""
-
-    def command(**members: Any) -> None:
-        log.command(LOG, members, at_ms=START_MS)
-
     for name, kind in (("orders", "topic"), ("dead", "fanout")):
-        command(op="declare_exchange", exchange={"name": name, "type": kind})
-    command(op="declare_queue", queue={"name": "graveyard"})
-    command(op="bind", binding={"source": "dead", "destination": "graveyard"})
+        vhost.command(op="declare_exchange", exchange={"name": name, "type": kind})
+    vhost.command(op="declare_queue", queue={"name": "graveyard"})
+    vhost.command(op="bind", binding={"source": "dead", "destination": "graveyard"})
     variants: list[dict[str, Any]] = [
         {"x-message-ttl": 500},
         {"x-max-length": 50},
@@ -113,51 +216,44 @@ def _declare(log: KafkaLog) -> None:
     for number in range(WORK_QUEUES):
         arguments = {"x-dead-letter-exchange": "dead", **variants[number % len(variants)]}
         name = f"work{number}"
-        command(op="declare_queue", queue={"name": name, "arguments": arguments})
+        vhost.command(op="declare_queue", queue={"name": name, "arguments": arguments})
         binding = {"source": "orders", "destination": name, "routing_key": f"order.{number}.#"}
-        command(op="bind", binding=binding)
+        vhost.command(op="bind", binding=binding)
 
 
-def _settle(log: KafkaLog, at_ms: int, number: int) -> None:
+def _settle(vhost: VhostLog, number: int) -> None:
     """Get messages from a queue without TTL or limit: reject half, requeue two, ack the others."""
-
-    def command(**members: Any) -> None:
-        log.command(LOG, {**members, "channel": "worker"}, at_ms=at_ms)
-
     label = f"g{number}"
     refs = [f"{label}/{place}" for place in range(GET_COUNT)]
     queue = f"work{2 + number // 100 % 2}"
-    command(op="get", queue=queue, count=GET_COUNT, **{"as": label})
-    command(op="reject", refs=refs[:10])
-    command(op="nack", refs=refs[10:12], requeue=True)
-    command(op="ack", refs=refs[12:])
+    channel = {"channel": "worker"}
+    vhost.command(op="get", queue=queue, count=GET_COUNT, **{"as": label}, **channel)
+    vhost.command(op="reject", refs=refs[:10], **channel)
+    vhost.command(op="nack", refs=refs[10:12], requeue=True, **channel)
+    vhost.command(op="ack", refs=refs[12:], **channel)
 
 
-def _consume(log: KafkaLog, at_ms: int, number: int) -> None:
+def _consume(vhost: VhostLog, number: int) -> None:
     """Get messages from a queue without TTL or limit, with automatic ack."""
     queue = f"work{2 + number // 100 % 2}"
-    command = {
-        "op": "get",
-        "queue": queue,
-        "count": GET_COUNT,
-        "auto_ack": True,
-        "as": f"g{number}",
-    }
-    log.command(LOG, {**command, "channel": "worker"}, at_ms=at_ms)
+    more = {"count": GET_COUNT, "auto_ack": True, "as": f"g{number}", "channel": "worker"}
+    vhost.command(op="get", queue=queue, **more)
 
 
-def _redrive(log: KafkaLog, at_ms: int, number: int) -> None:
+def _redrive(vhost: VhostLog, number: int) -> None:
     """Send the letters among recent copies back, in two parts and at a rate."""
     target = ["work2", "orders", ["order.2.created"]]
     first = 2 * number
     letters = [[0, first + place, "graveyard", target] for place in range(REDRIVEN)]
     half = REDRIVEN // 2
     for start, part in ((0, letters[:half]), (half, letters[half:])):
-        command: dict[str, Any] = {
-            "op": "redrive",
-            "id": f"r{number}",
-            "seal": "s",
-            "reason": "chaos",
-        }
-        command |= {"total": REDRIVEN, "first": start, "letters": part}
-        log.command(LOG, {**command, "options": {"rate": 300, "cap": 2}}, at_ms=at_ms)
+        vhost.command(
+            op="redrive",
+            id=f"r{number}",
+            seal="s",
+            reason="chaos",
+            total=REDRIVEN,
+            first=start,
+            letters=part,
+            options={"rate": 300, "cap": 2},
+        )

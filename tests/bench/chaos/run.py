@@ -2,9 +2,11 @@
 
 Two jobs read one log, each with its own checkpoint, tables and outbound topics. The first runs
 undisturbed. The second is killed at random instants (SIGKILL for the JVM and all Python processes
-at once) and restarted. With `clock = event` and one partition, the outcome does not depend on where
-batches begin. So the tables must be equal, except for `batch_id` and file names, and so must the
-outbound records without repeats.
+at once) and restarted. Both topics have several partitions. With `clock = event`, the outcome of a
+vhost that is fed by one of them does not depend on where batches begin. So its tables must be
+equal, except for `batch_id` and file names, and so must its outbound records without repeats.
+Batches decide how the records of several partitions merge, so the vhost `merged` is compared as a
+set: see `compare`.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from tests.bench.chaos.compare import COMPARED, compare_outbound, compare_tables, rows_of
-from tests.bench.chaos.log import EMPTY_LOG, LOG, produce_log
+from tests.bench.chaos.log import LOG, MERGED, PUBLISHES, LogShape, produce_log
 from tests.bench.output import say
 from tests.bench.processes import Process
 
@@ -42,9 +44,13 @@ LEASE_MS: Final = 40_000
 """Longer than the object store is ever away."""
 
 CALM_ROWS: Final = 20_000
+LEAST_ROWS: Final = 200
+"""Records of a batch per partition: the first batch declares `merged` before its publishes."""
+
 LOOK_S: Final = 0.05
 LOOK_AT_STORE_S: Final = 0.5
 
+DEFAULT_SHAPE: Final = LogShape()
 
 Strike = Callable[["ChaosJob", int, random.Random], str]
 """Kills a part of a job and replaces it, given the number of earlier kills; returns its name."""
@@ -90,7 +96,7 @@ class ChaosJob:
         name: str,
         batch_rows: int,
         cluster: LocalCluster | None = None,
-        lanes: int = 1,
+        shape: LogShape = DEFAULT_SHAPE,
     ) -> None:
         self.root = root / name
         self.root.mkdir(parents=True)
@@ -107,10 +113,16 @@ class ChaosJob:
         config = JobConfig(
             job=job,
             kafka=KafkaSettings(bootstrap_servers=tuple(servers.split(","))),
-            vhosts={"/": VhostSettings(lanes=lanes, lane_by="routing_key")},
+            vhosts={
+                MERGED: VhostSettings(lanes=shape.lanes),
+                **{
+                    vhost: VhostSettings(lanes=shape.lanes, lane_by="routing_key")
+                    for vhost in shape.vhosts
+                },
+            },
             inputs=(
-                InputSettings(topic=EMPTY_LOG, source="publishes"),
-                InputSettings(topic=LOG, source="commands", partitions=lanes),
+                InputSettings(topic=PUBLISHES, source="publishes", partitions=shape.partitions),
+                InputSettings(topic=LOG, source="commands", partitions=shape.partitions),
             ),
             outbound=OutboundSettings(topic=f"{LOG}-{name}.{{vhost}}.{{user}}"),
         )
@@ -123,9 +135,9 @@ class ChaosJob:
         self.process = Process(self.root, "run", "streaming.cli", "run", "--config", str(file))
 
     @property
-    def outbound_topic(self) -> str:
-        """The topic to which the job writes confirms and answers."""
-        return self.config.outbound_topics()[("/", "guest")]
+    def outbound_topics(self) -> dict[str, str]:
+        """The topics to which the job writes confirms, deliveries and answers, by vhost."""
+        return {vhost: topic for (vhost, _user), topic in self.config.outbound_topics().items()}
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -154,9 +166,9 @@ class ChaosJob:
             raise RuntimeError(f"the checkpoint was not rebuilt:\n{done.stdout}{done.stderr}")
 
     def position(self) -> int:
-        """Return the offset up to which the last finished batch has read the log."""
+        """Return the number of records of the log that finished batches have read."""
         ends = self._logs.next_positions()
-        return ends.get(LOG, {}).get("0", 0)
+        return sum(sum(ends.get(topic, {}).values()) for topic in (LOG, PUBLISHES))
 
     def wait(self, end: int, until: Callable[[], bool] = lambda: False) -> bool:
         """Wait until the log is read; False if `until` became true first.
@@ -181,14 +193,14 @@ class Undisturbed(NamedTuple):
     Attributes:
         root: the folder of the jobs.
         messages: of the log.
-        end: the end offset of the log.
+        end: the number of its records.
     """
 
     root: Path
     servers: str
     messages: int
     end: int
-    lanes: int
+    shape: LogShape
     job: ChaosJob
 
 
@@ -203,13 +215,15 @@ def run_chaos(
     report: Callable[[str], None] = say,
     cluster: LocalCluster | None = None,
     strike: Strike | None = None,
-    lanes: int = 1,
+    shape: LogShape = DEFAULT_SHAPE,
 ) -> ChaosResult:
     """Run both jobs and compare what they leave.
 
     See `run_undisturbed` and `run_killed`.
     """
-    calm = run_undisturbed(root, servers, messages, holds=not rebuild, lanes=lanes, report=report)
+    calm = run_undisturbed(
+        root, servers, messages, shape=shape._replace(holds=not rebuild), report=report
+    )
     return run_killed(
         calm, kills, seed=seed, rebuild=rebuild, report=report, cluster=cluster, strike=strike
     )
@@ -220,8 +234,7 @@ def run_undisturbed(
     servers: str,
     messages: int,
     *,
-    holds: bool = True,
-    lanes: int = 1,
+    shape: LogShape = DEFAULT_SHAPE,
     report: Callable[[str], None] = say,
 ) -> Undisturbed:
     """Write the log, and let the first job read it.
@@ -229,17 +242,16 @@ def run_undisturbed(
     Args:
         root: an empty folder.
         servers: a Kafka without topics of these names.
-        holds: whether the log leaves deliveries unacked and redrives open for a while.
-        lanes: of the vhost; all records are in one partition, so the lanes go by routing key.
+        shape: the partitions of the log, the lanes of its vhosts, and what it leaves open.
         report: called with lines about the progress.
     """
-    end = produce_log(servers, messages, holds=holds, lanes=lanes)
-    calm = ChaosJob(root, servers, "calm", min(CALM_ROWS, max(600, end // 4)), lanes=lanes)
+    end = produce_log(servers, messages, shape)
+    calm = ChaosJob(root, servers, "calm", min(CALM_ROWS, max(600, end // 4)), shape=shape)
     with calm.running():
         calm.wait(end)
         calm.process.stop()
     report(f"{end} records; undisturbed run done")
-    return Undisturbed(root, servers, messages, end, lanes, calm)
+    return Undisturbed(root, servers, messages, end, shape, calm)
 
 
 def run_killed(
@@ -270,8 +282,8 @@ def run_killed(
         always_progress: strike only once another batch was finished.
     """
     servers, end = calm.servers, calm.end
-    batch_rows = max(200, end // (2 * kills + 4))
-    killed = ChaosJob(calm.root, servers, name, batch_rows, cluster, calm.lanes)
+    batch_rows = max(LEAST_ROWS * calm.shape.partitions, end // (2 * kills + 4))
+    killed = ChaosJob(calm.root, servers, name, batch_rows, cluster, calm.shape)
     strike = strike or (rebuild_job if rebuild else kill_job)
     with killed.running():
         done = _kill_often(
@@ -287,9 +299,10 @@ def run_killed(
         killed.process.stop()
     tables = calm.job.tables
     differences = compare_tables(tables, killed.tables, rebuilt=rebuild)
-    differences += compare_outbound(
-        servers, calm.job.outbound_topic, killed.outbound_topic, rebuilt=rebuild
-    )
+    for vhost, topic in calm.job.outbound_topics.items():
+        differences += compare_outbound(
+            servers, topic, killed.outbound_topics[vhost], rebuilt=rebuild, as_set=vhost == MERGED
+        )
     differences += _unbalanced(killed.tables)
     rows = {table: len(rows_of(tables, table)) for table in COMPARED}
     redriven = sum("'kind': 'redriven'" in row for row in rows_of(tables, "events"))
@@ -355,5 +368,5 @@ def _kill_often(
             return kill
         at = job.position()
         struck = strike(job, kill, chances)
-        report(f"kill {kill + 1} of {kills}: the {struck} at offset {at} of {end}")
+        report(f"kill {kill + 1} of {kills}: the {struck} at record {at} of {end}")
     return kills

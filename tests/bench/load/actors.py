@@ -28,6 +28,9 @@ PREFETCH = 200
 LEASE_S = 10
 TIMEOUT_S = 60.0
 REJECTED_PERCENT, REQUEUED_PERCENT = 10, 5
+KEYS = 4
+"""Record keys of a publisher: its messages with one key are in one partition, and stay in order."""
+
 _PAUSE_S = 0.5
 
 app = typer.Typer(add_completion=False)
@@ -70,6 +73,11 @@ def planned_outcome(publisher: str, number: int) -> str:
     return "requeue" if share < REJECTED_PERCENT + REQUEUED_PERCENT else "ack"
 
 
+def key_of(number: int) -> int:
+    """Return which of its keys a publisher uses for a message."""
+    return number % KEYS
+
+
 @app.command()
 def publisher(
     config: Config, events: Events, rate: Annotated[float, typer.Option()] = 500.0
@@ -106,8 +114,9 @@ def _publish(
                 else:
                     log.write(p=name, lost=number, why=str(future.exception()))
 
+            key = f"{name}-{key_of(number)}".encode()
             number += 1
-            sending.publish("", WORK, body).add_done_callback(confirmed)
+            sending.publish("", WORK, body, record_key=key).add_done_callback(confirmed)
         time.sleep(0.01)
     return number
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from streaming.ledger.storage import Place
 from streaming.queries.audit.balance import Balance, balance
 from streaming.queries.duckdb_tables import Tables
-from tests.bench.load.actors import GRAVEYARD, WORK
+from tests.bench.load.actors import GRAVEYARD, WORK, key_of
 
 _MAX_SHOWN = 3
 _ENDINGS = {"acked", "died", "consumed", "purged", "deleted", "rerouted"}
@@ -105,17 +105,17 @@ def _names(tables: Tables) -> list[Name]:
     return [(body["p"], body["n"]) for body in bodies]
 
 
-def _endings(tables: Tables) -> dict[int, list[str]]:
-    """How each copy in the work queue ended."""
-    endings: dict[int, list[str]] = {}
-    tables.view("events", columns=["kind", "queue", "copy_id", "seq"], view="moves")
-    for copy_id, kind in tables.values(
-        "SELECT copy_id, kind FROM moves WHERE queue = ? ORDER BY seq", [WORK]
+def _endings(tables: Tables) -> dict[tuple[int, int], list[str]]:
+    """How each copy in the work queue ended, by lane and id."""
+    endings: dict[tuple[int, int], list[str]] = {}
+    tables.view("events", columns=["kind", "queue", "lane", "copy_id", "seq"], view="moves")
+    for lane, copy_id, kind in tables.values(
+        "SELECT lane, copy_id, kind FROM moves WHERE queue = ? ORDER BY seq", [WORK]
     ):
         if kind == "enqueued":
-            endings[copy_id] = []
+            endings[lane, copy_id] = []
         elif kind in _ENDINGS:
-            endings[copy_id].append(kind)
+            endings[lane, copy_id].append(kind)
     return endings
 
 
@@ -125,15 +125,18 @@ def _read(log: Path) -> list[dict[str, Any]]:
 
 
 def out_of_order(delivered: list[dict[str, Any]]) -> list[str]:
-    """Return first deliveries to a consumer that follow a later message of the same publisher."""
-    highest: defaultdict[tuple[str, str], int] = defaultdict(lambda: -1)
+    """Return first deliveries to a consumer that follow a later message of the same key.
+
+    Messages with one key are in one partition. How partitions merge depends on where batches begin.
+    """
+    highest: defaultdict[tuple[str, str, int], int] = defaultdict(lambda: -1)
     found = []
     for event in delivered:
         if not event["again"]:
-            pair = event["s"], event["p"]
-            if event["n"] <= highest[pair]:
-                found.append(f"{event['p']}:{event['n']} after {highest[pair]} to {event['s']}")
-            highest[pair] = max(event["n"], highest[pair])
+            key = event["s"], event["p"], key_of(event["n"])
+            if event["n"] <= highest[key]:
+                found.append(f"{event['p']}:{event['n']} after {highest[key]} to {event['s']}")
+            highest[key] = max(event["n"], highest[key])
     return found
 
 

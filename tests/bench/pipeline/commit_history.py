@@ -23,7 +23,12 @@ from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.data_file import (
+    DataFile,
+    DataFileName,
+    source_of_shard,
+    write_data_file,
+)
 from streaming.ledger.write.ledger import Ledger
 
 QUERY: Final = "bench-query"
@@ -158,7 +163,7 @@ def batch_files(root: Place, batch_id: int, tasks: int = 2) -> list[DataFile]:
             file = write_data_file(
                 root.below(name).storage(),
                 TABLES[name],
-                DataFileName(QUERY, batch_id, name, task),
+                DataFileName(QUERY, batch_id, name, source_of_shard(task)),
                 _rows(TABLES[name].schema, batch_id),
             )
             assert file is not None, "there are rows"

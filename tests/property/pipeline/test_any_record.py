@@ -136,7 +136,7 @@ WITH_FOREIGN = {
 def test_no_record_stops_the_stream_and_each_has_a_row(place, rows, compat):
     first = next(OFFSETS)
     settings_ = task(place, compat)
-    context = BatchContext(QUERY, first, 0, START_MS)
+    context = BatchContext(QUERY, first, START_MS)
     intake = Intake(settings_, context)
 
     intake.add(arrow_batch(rows, "log", first))
@@ -170,7 +170,7 @@ def deliveries(settings_, context, taken):
     config = settings_.shards[1]
     store = prepared(config)
 
-    with published_rows(settings_.tables, QUERY) as published:
+    with published_rows(settings_.tables, QUERY, context.batch_id, "s1") as published:
         batch = fold(config, store, taken, published)
 
     assert event_table(batch.events, QUERY, context.batch_id, "/", 0).num_rows == len(batch.events)

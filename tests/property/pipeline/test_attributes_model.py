@@ -151,7 +151,7 @@ def test_dead_letters_and_deliveries_have_them_without_what_the_broker_removed(
         max_body_bytes=16,
         max_header_bytes=1 << 20,
     )
-    context = BatchContext(QUERY, next(BATCHES), 0, START_MS)
+    context = BatchContext(QUERY, next(BATCHES), START_MS)
     intake = Intake(task, context)
 
     intake.add(arrow_batch(rows, "log", 0))
@@ -160,7 +160,7 @@ def test_dead_letters_and_deliveries_have_them_without_what_the_broker_removed(
     if not blobs:
         assert not any(said)
         return
-    with published_rows(place, QUERY) as published:
+    with published_rows(place, QUERY, 1, "s1") as published:
         batch = fold(config, broker(config), unpack(blobs), published)
     with stored_rows(place) as stored:
         tables_ = dead_letter_tables(batch.events, QUERY, 0, "/", 0, stored, 1 << 20)

@@ -4,11 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streaming.broker.message import Message
-from streaming.broker.redrives.letters import NO_FILE
-from streaming.contents import erasure, retention
+from streaming.broker import commands
+from streaming.broker.commands import Edit, Letter, Redrive, Target
+from streaming.broker.events import Kind
+from streaming.broker.message import NO_FILE, Message
+from streaming.broker.redrives.version_keys import VERSION_KEY
+from streaming.contents import erasure, replacement
 from streaming.contents.closer import Closer
-from streaming.contents.erasure import Erased, erase
+from streaming.contents.erasure import erase
 from streaming.contents.retention import Periods, retain
 from streaming.pipeline.rows.stored import published_rows
 from streaming.queries.audit.balance import balance
@@ -16,10 +19,14 @@ from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.redrives.plan import RedriveWish, plan_redrive
 from tests.builders import Broker
-from tests.unit.queries.recording import QUERY_ID, Recording
+from tests.unit.queries.recording import QUERY_ID, TOPIC, Recording
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 OF_ANNA = "headers ->> 'customer' = 'anna'"
+
+
+def counts(done):
+    return done.messages, done.dead_letters, done.in_queues
 
 
 @pytest.fixture
@@ -51,7 +58,9 @@ def stored(recording, name):
 def test_bodies_headers_and_properties_go_and_the_events_stay(recording):
     done = erase(recording.place, OF_ANNA, "request 4711", NOW, user="clerk")
 
-    assert done == Erased(2, 1, 1)
+    assert counts(done) == (2, 1, 1)
+    assert done.keys == {(0, 0, 0), (0, 0, 1)}
+    assert done.records == ((TOPIC, 0, 0, 1, 2),)
     gone = [row for row in stored(recording, "messages") if row["body"] is None]
     assert [(row["headers"], row["properties"]) for row in gone] == [(None, None)] * 2
     assert all(row["body_bytes"] for row in gone)
@@ -69,7 +78,7 @@ def test_a_second_run_finds_nothing_to_erase(recording):
     erase(recording.place, OF_ANNA, "request 4711", NOW)
 
     assert erase(recording.place, "true", "all", NOW, dry=True).dead_letters == 1
-    assert erase(recording.place, OF_ANNA, "again", NOW) == Erased(0, 0, 1)
+    assert counts(erase(recording.place, OF_ANNA, "again", NOW)) == (0, 0, 1)
 
 
 def test_the_balance_closes_from_a_closing_after_an_erasure(recording):
@@ -81,7 +90,7 @@ def test_the_balance_closes_from_a_closing_after_an_erasure(recording):
 
 def test_a_run_that_was_interrupted_is_finished_by_the_next(recording, monkeypatch):
     with monkeypatch.context() as patched:
-        replace = retention.replace_rows
+        replace = replacement.replace_rows
         calls: list[str] = []
 
         def once(place, spec, paths, rows, **options):
@@ -120,7 +129,7 @@ def test_an_erased_letter_cannot_be_published_again(recording):
 def test_a_dry_run_counts(recording):
     before = stored(recording, "messages")
 
-    assert erase(recording.place, OF_ANNA, "why", NOW, dry=True) == Erased(2, 1, 1)
+    assert counts(erase(recording.place, OF_ANNA, "why", NOW, dry=True)) == (2, 1, 1)
     assert stored(recording, "messages") == before
 
 
@@ -132,12 +141,66 @@ def test_a_condition_that_is_none_is_refused(recording, where):
 
 def test_a_letter_that_was_erased_after_its_plan_is_not_published_again(recording):
     letter = Message(0, 0, 0, NO_FILE, 0, 0)
-    with published_rows(recording.place, QUERY_ID) as published:
+    with published_rows(recording.place, QUERY_ID, 1, "s1") as published:
         assert published(letter).headers == {"customer": "anna"}
 
     erase(recording.place, OF_ANNA, "request 4711", NOW)
 
-    with published_rows(recording.place, QUERY_ID) as published:
+    with published_rows(recording.place, QUERY_ID, 2, "s1") as published:
         with pytest.raises(LookupError, match="erased"):
             published(letter)
         assert published(Message(0, 0, 3, NO_FILE, 0, 0)).headers == {"customer": "ben"}
+
+
+def test_an_edited_letter_whose_version_was_erased_is_skipped(tmp_path):
+    """Also if its new body is empty, so that only its headers had the data."""
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work")
+    broker.queue("dead")
+    for number, customer in enumerate(("anna", "anna", "ben")):
+        broker.publish("", "dead", f"m{number}")
+        body, headers = ("" if number else "EUR 12"), {"customer": customer}
+        broker.publish("", f"{VERSION_KEY}{str(number) * 64}", body, headers=headers)
+    recording.commit()
+    copies = [row.seq for row in broker.rows if row.kind is Kind.ENQUEUED]
+    work = Target("work", "", ("work",))
+    letters = tuple(
+        Letter(0, copy, "dead", work, edit=Edit("a" * 64, str(number) * 64))
+        for number, copy in enumerate(copies)
+    )
+
+    assert erase(recording.place, OF_ANNA, "request 4711", NOW).messages == 2
+
+    with published_rows(recording.place, QUERY_ID, 3, "s1") as published:
+        broker.published = published  # type: ignore[method-assign]
+        broker.shard = broker.reopened()
+        broker.do(Redrive(id="r", reason="x", seal="s", total=3, letters=letters))
+        broker.finish()
+    skipped = [(row.detail or {})["reason"] for row in broker.rows if row.kind is Kind.SKIPPED]
+    assert (skipped, broker.depth("work"), broker.depth("dead")) == (["not_stored"] * 2, 1, 2)
+
+
+def test_what_consumers_said_goes_too(tmp_path):
+    """R-SET-9: in the dead letter, in its event, in the envelopes of its copies, in a closing."""
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    for customer in ("anna", "ben"):
+        broker.publish("", "work", "order", headers={"customer": customer})
+        broker.get("work", customer)
+        broker.do(commands.Reject(refs=(f"{customer}/0",), reason=f"{customer} is unknown"))
+    recording.commit()
+    Closer(recording.place).close()
+    broker.get("dead", "g", 2)
+    broker.ack("g/0", "g/1")
+    recording.commit()
+
+    erase(recording.place, OF_ANNA, "request 4711", NOW)
+
+    tables = Tables(recording.root)
+    for name in ("events", "dead_letters", "closed_contents"):
+        tables.view(name)
+        text = str(tables.values(f"FROM {name}"))
+        assert ("anna" in text, "ben" in text) == (False, True), name

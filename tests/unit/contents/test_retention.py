@@ -18,7 +18,7 @@ from streaming.ledger.upkeep.compaction import compact, plan, small_files
 from streaming.queries.as_of import resolve
 from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
-from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Tables
 from streaming.queries.job_totals import earliest_event_s, totals_through
 from streaming.queries.life.copies import copies_of
 from streaming.queries.life.scenario import scenario_of
@@ -211,7 +211,7 @@ def test_an_instant_within_the_last_removed_batch_is_refused(tmp_path):
             cut = resolve(Tables(str(tmp_path)), wanted, datetime.fromisoformat)
             assert len(contents_at(tmp_path, cut)) == 1
             continue
-        with pytest.raises(QueryError, match="the tables begin at"):
+        with pytest.raises(BeforeHistoryError, match="history begins at"):
             resolve(Tables(str(tmp_path)), wanted, datetime.fromisoformat)
 
 

@@ -121,7 +121,11 @@ def publish(
         storage or root.below(name).storage(),
         TABLES[name],
         DataFileName(
-            table["query_id"][0].as_py(), table["batch_id"][0].as_py(), name, partition, first
+            table["query_id"][0].as_py(),
+            table["batch_id"][0].as_py(),
+            name,
+            f"{partition:05}",
+            first,
         ),
         table,
     )

@@ -1,6 +1,7 @@
 """Bodies are found in their original or compacted file, and never mistaken for others."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,6 +95,23 @@ def test_an_empty_request_has_an_empty_result(root):
     found = reader.read(places([], []))
 
     assert (found.num_rows, found.column_names) == (0, ["body", "headers"])
+
+
+def test_a_body_that_was_erased_is_never_read_as_an_empty_one(root):
+    rows = messages(range(3), body=lambda offset: b"" if offset == 1 else b"body")
+    erased = pa.array([b"body", b"", None], pa.binary())
+    store(
+        root,
+        rows.set_column(rows.schema.get_field_index("body"), rows.schema.field("body"), erased),
+    )
+    file = ActiveFiles(load_table(root.below("messages"))).paths[0]
+
+    assert read(root, places([file], [(0, 0, 0, 0), (0, 1, 0, 1)])) == [
+        {"body": b"body"},
+        {"body": b""},
+    ]
+    with pytest.raises(BodyMissingError, match=r"was erased, first of .*offset 2\)"):
+        read(root, places([file], [(0, 0, 0, 0), (0, 2, 0, 2)]))
 
 
 def test_a_file_before_its_commit_is_read_like_any_other(root):

@@ -14,18 +14,21 @@ from streaming.ledger.errors import DataFileConflictError
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.storage import LocalStorage
 from streaming.ledger.write.data_file import (
+    DRIVER,
     ColumnRange,
     DataFile,
     DataFileName,
     coded_columns,
     fingerprint,
+    source_of_partition,
+    source_of_shard,
     write_data_file,
 )
 from streaming.ledger.write.parquet_layout import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 from tests.unit.ledger.builders import QUERY, dead_letters, events, messages
 
 MESSAGES = TABLES["messages"]
-NAME = DataFileName(QUERY, 7, "messages", 3, 4711)
+NAME = DataFileName(QUERY, 7, "messages", source_of_partition(1, 3), 4711)
 
 
 def test_the_description_of_a_data_file_has_what_the_driver_needs(tmp_path):
@@ -33,7 +36,7 @@ def test_the_description_of_a_data_file_has_what_the_driver_needs(tmp_path):
 
     written = write_data_file(LocalStorage(tmp_path), MESSAGES, NAME, table)
 
-    path = "0f8d2c1e-query.000000000007.messages.00003.00000000000000004711.parquet"
+    path = "0f8d2c1e-query.000000000007.messages.t1-p3.00000000000000004711.parquet"
     assert written == DataFile(
         table="messages",
         path=path,
@@ -63,7 +66,7 @@ def test_the_description_of_a_data_file_has_what_the_driver_needs(tmp_path):
 )
 def test_a_file_has_the_given_rows(tmp_path, name, table):
     written = write_data_file(
-        LocalStorage(tmp_path), TABLES[name], DataFileName(QUERY, 0, name, 0), table
+        LocalStorage(tmp_path), TABLES[name], DataFileName(QUERY, 0, name, DRIVER), table
     )
 
     assert written is not None
@@ -269,7 +272,7 @@ def test_a_column_without_any_value_has_no_bounds(tmp_path):
     without = table.set_column(index, table.schema.field("lane").name, pa.nulls(2, pa.int32()))
 
     written = write_data_file(
-        LocalStorage(tmp_path), TABLES["events"], DataFileName(QUERY, 0, "events", 0), without
+        LocalStorage(tmp_path), TABLES["events"], DataFileName(QUERY, 0, "events", DRIVER), without
     )
 
     assert written is not None
@@ -284,11 +287,15 @@ def test_a_column_without_any_value_has_no_bounds(tmp_path):
         st.from_regex(r"[A-Za-z0-9-]{1,64}", fullmatch=True),
         st.integers(0, 10**19 - 1),
         st.from_regex(r"[a-z][a-z0-9_]{0,31}", fullmatch=True),
-        st.integers(0, 2**31),
+        st.one_of(
+            st.builds(source_of_partition, st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)),
+            st.builds(source_of_shard, st.integers(0, 2**31 - 1)),
+            st.just(DRIVER),
+        ),
         st.integers(0, 2**63 - 1),
     )
 )
-def test_a_file_name_identifies_its_batch_and_task(name):
+def test_a_file_name_identifies_its_batch_and_source(name):
     assert DataFileName.parse(str(name)) == name
 
 
@@ -302,11 +309,12 @@ def test_other_file_names_are_not_parsed(name):
 @pytest.mark.parametrize(
     "name",
     [
-        DataFileName("a/b", 1, "events", 0),
-        DataFileName("", 1, "events", 0),
-        DataFileName("q", -1, "events", 0),
-        DataFileName("q", 1, "Events", 0),
-        DataFileName("q", 1, "events", 0, -5),
+        DataFileName("a/b", 1, "events", DRIVER),
+        DataFileName("", 1, "events", DRIVER),
+        DataFileName("q", -1, "events", DRIVER),
+        DataFileName("q", 1, "Events", DRIVER),
+        DataFileName("q", 1, "events", DRIVER, -5),
+        DataFileName("q", 1, "events", "a.b"),
     ],
 )
 def test_invalid_parts_of_a_file_name_are_refused(name):

@@ -70,7 +70,7 @@ class Lanes:
         self.offset = self.batch_id = 0
         for module in (stage, fold):
             monkeypatch.setattr(
-                module, "batch_context", lambda: BatchContext("q", self.batch_id, 0, NOW_MS)
+                module, "batch_context", lambda: BatchContext("q", self.batch_id, NOW_MS)
             )
         monkeypatch.setattr(producer, "sender_of", lambda _properties: self.sender)
         monkeypatch.setattr(lane_answers, "RecordSender", lambda _properties: self.answers)

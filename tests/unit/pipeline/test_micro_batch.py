@@ -1,5 +1,6 @@
 """A batch from the rows of the stages to the commit, without Spark and Kafka."""
 
+import dataclasses
 import json
 import logging
 import time
@@ -9,11 +10,18 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from streaming.broker.commands import RedriveOptions
 from streaming.broker.config import ShardConfig
+from streaming.broker.redrives.agreement import LaneNote
 from streaming.config import JobConfig
 from streaming.contents.pending_nets import PendingNets
+from streaming.contents.replacement import replace_rows
+from streaming.ledger.read.table_files import ActiveFiles
+from streaming.ledger.schema.schemas import TABLES
+from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.storage import Place
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline import fold
@@ -27,6 +35,7 @@ from streaming.pipeline.intake import stage
 from streaming.pipeline.lane_answers import LaneAnswers
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
+from streaming.pipeline.redrive_verdicts import RedriveVerdicts
 from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
@@ -77,7 +86,7 @@ class Stages:
             monkeypatch.setattr(module, "batch_context", self._context)
 
     def _context(self) -> BatchContext:
-        return BatchContext(QUERY, self.batch_id, 0, self.now_ms)
+        return BatchContext(QUERY, self.batch_id, self.now_ms)
 
     def run(self, batch_id: int, *records: tuple[bytes, list[tuple[str, bytes]]]) -> Any:
         """A data frame whose `collect` runs the stages on (value, headers) of each record."""
@@ -147,6 +156,7 @@ class Job:
             flow=FlowControl(JobConfig(), MARKS, {}, stats),
             ticks=nothing,
             lane_answers=LaneAnswers(OutboundTask({})),
+            verdicts=RedriveVerdicts(JobConfig(), self.stages.settings, {}, {}),
             housekeeping=nothing,
             warnings=BrokerWarnings(),
             faults=FaultWarnings(),
@@ -208,6 +218,24 @@ def test_tasks_report_the_net_changes_of_queues(job):
     assert job.nets.after(QUERY, 1) is None
 
 
+@pytest.mark.parametrize("number", ["00000", "00001"])
+def test_files_with_task_numbers_that_nobody_committed_are_in_nobodys_way(job, number):
+    left_over = [
+        Path(job.ledger.root.url, table, f"{QUERY}.000000000000.{stage}.{number}.{0:020}.parquet")
+        for table, stage in (
+            *((name, name) for name in ("messages", "quarantine", "dead_letters", "events")),
+            ("events", "batch"),
+        )
+    ]
+    for path in left_over:
+        path.write_bytes(b"of the first attempt")
+
+    job.run(0, DECLARE, publish(b"body", routing_key=b"work"), (b"{", [("dlx-op", b"get")]))
+
+    assert job.ledger.last_batches(QUERY) == {"messages": 0, "quarantine": 0, "events": 0}
+    assert {path.read_bytes() for path in left_over} == {b"of the first attempt"}
+
+
 def test_a_repeated_batch_changes_nothing(job):
     records = (DECLARE, publish(b"body", routing_key=b"work"))
     state = dict(job.stages.state.values)
@@ -220,6 +248,46 @@ def test_a_repeated_batch_changes_nothing(job):
     assert sorted(Path(job.ledger.root.url).rglob("*.parquet")) == files
     assert [writer.last_batch(QUERY) for writer in job.ledger.writers.values()].count(0) == 2
     assert job.batch.stats.resident_messages == 1
+
+
+def test_letters_that_left_the_table_before_the_batch_ran_again_are_put_back(job):
+    """The first attempt restored them, wrote its files, and ended before its commit."""
+    job.run(0, DECLARE, publish(b"body", routing_key=b"work"), command(op="purge", queue="work"))
+    stored = [[1, 0, 1], 4, 0, {}, None, []]
+    letter = [0, 2, "work", ["work", "", ["work"]], 0, stored]
+    sealed = {"id": "r", "reason": "x", "seal": "s", "total": 1, "letters": [letter]}
+    restore = command(op="redrive", **sealed, options={"action": "restore"})
+    state = dict(job.stages.state.values)
+    job.stages.run(1, restore).collect()
+    job.stages.state.values = state
+    messages = job.ledger.root.below("messages")
+    paths = ActiveFiles(load_table(messages)).paths
+    replace_rows(messages, TABLES["messages"], paths, TABLES["messages"].schema.empty_table())
+    job.ledger.writers["messages"].table()
+
+    job.run(1, restore)
+    job.run(2, command(op="get", queue="work", channel="c", auto_ack=True))
+
+    assert [done.reports[0].resident_messages for done in job.done] == [0, 1, 0]
+    files = ActiveFiles(load_table(messages)).paths
+    assert [pq.read_table(Path(messages.url, path))["body"].to_pylist() for path in files] == [
+        [b"body"]
+    ]
+
+
+def test_a_batch_that_changes_only_the_notes_of_redrives_writes_its_row(job):
+    options = RedriveOptions()
+    note = LaneNote("r", "guest", options, 0, "running", False, 0, 1, 0, 0, 0, 0, 0, 0)
+    known = {"redrives": {str(SHARD): [msgspec.to_builtins(note)]}}
+    verdicts = RedriveVerdicts(JobConfig(), job.stages.settings, {}, known)
+    job.run(0, DECLARE)
+    job.batch = dataclasses.replace(job.batch, verdicts=verdicts)
+
+    for batch_id in (1, 2):
+        job.run(batch_id, command(op="tick"))
+
+    row = job.ledger.last_batch(QUERY)
+    assert (row.batch_id, row.detail.get("redrives")) == (1, None)
 
 
 def test_a_missing_alternate_exchange_is_logged(job, caplog):

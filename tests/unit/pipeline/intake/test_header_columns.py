@@ -34,6 +34,12 @@ def test_records_with_one_header_each_are_read():
     assert columns([[("dlx-op", b"get")], [("dlx-op", b"ack")]], "dlx_op") == [[b"get", b"ack"]]
 
 
+def test_a_header_repeated_in_one_record_is_not_that_of_another():
+    twice = [[("dlx-op", b"get"), ("dlx-op", b"ack")], None]
+
+    assert columns(twice, "dlx_op") == [[b"ack", None]]
+
+
 def test_the_header_of_a_command_needs_no_value():
     headers = [[("dlx-op", None)], [("dlx-vhost", None)], [("dlx-op", b"get"), ("dlx-op", None)]]
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 
@@ -86,6 +87,18 @@ def test_a_refused_start_leaves_no_folder(tmp_path):
     handler.close()
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_log_is_not_for_everybody(tmp_path):
+    handler = FolderHandler(tmp_path / "dlx.log")
+    before = os.umask(0)
+    try:
+        handler.emit(logging.makeLogRecord({"msg": "started"}))
+    finally:
+        os.umask(before)
+    handler.close()
+
+    assert (tmp_path / "dlx.log").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_record_becomes_one_line_with_its_members():

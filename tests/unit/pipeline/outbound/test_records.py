@@ -29,14 +29,12 @@ class Stored:
     Args:
         foreign: the Kafka headers of each.
         published: properties and headers of each; by default none.
-        bodies: the body of each; None: it was erased.
     """
 
     def __init__(
         self,
         foreign: list[list[tuple[str, bytes | None]] | None],
         published: Any = None,
-        bodies: list[bytes | None] | None = None,
     ) -> None:
         published = published or [({}, None)] * len(foreign)
         kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -44,7 +42,7 @@ class Stored:
             None if one is None else [{"key": key, "value": value} for key, value in one]
             for one in foreign
         ]
-        bodies = bodies or [b"body %d" % number for number in range(len(rows))]
+        bodies = [b"body %d" % number for number in range(len(rows))]
         properties = {name: [one.get(name) for one, _headers in published] for name in PROPERTIES}
         headers = [headers_json(one) for _properties, one in published]
         self._table = pa.table(
@@ -189,11 +187,3 @@ def test_a_confirm_names_the_record_of_the_publish(ack):
 
     assert json.loads(record.value) == {"ack": ack, "topic_number": 1, "partition": 2, "offset": 3}
     assert dict(record.headers)["dlx-kind"] == b"confirm"
-
-
-def test_a_message_that_was_erased_and_published_again_arrives_without_a_body():
-    stored = Stored([None], bodies=[None])
-    delivery = a_delivery(0, ENVELOPES[0])
-
-    for room in (1_000_000, 4_000):
-        assert records_of([delivery], stored, room)[0].value == b""

@@ -78,7 +78,7 @@ def contents(shard):
                 )
                 for one in copies
             ],
-            (queue.ready, queue.ready_bytes, queue.unacked, queue.held, queue.blocked),
+            (queue.ready, queue.ready_bytes, queue.unacked, queue.held),
         )
     return found
 

@@ -2,7 +2,11 @@
 
 import pytest
 
+from streaming.broker.commands import Letter, Redrive, RedriveOptions, Target
 from streaming.broker.outbound import OUTBOUND_STEP
+from streaming.broker.rebuilt_shard import rebuild_shard
+from streaming.broker.shard import Shard
+from streaming.broker.state.store import MemoryStore
 from streaming.config import JobConfig
 from streaming.config.job import JobSettings
 from streaming.config.vhosts import VhostSettings
@@ -23,6 +27,7 @@ from streaming.queries.duckdb_tables import QueryError, Tables
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording, apart
 
+NO_OPTIONS = RedriveOptions()
 OFFSETS = {"dlx.publishes": {"0": 4}, "dlx.commands": {"0": 9}}
 
 
@@ -50,6 +55,12 @@ def recording(tmp_path):
     recording.commit()
     yield recording
     recording.close()
+
+
+def store_of(values):
+    store = MemoryStore()
+    store.values.update(values)
+    return store
 
 
 def work_on(recording, tmp_path, partitions=2, **vhosts):
@@ -92,7 +103,7 @@ def test_other_partitions_give_the_shards_other_keys(recording, tmp_path):
 def test_a_batch_that_only_some_tables_have_is_removed_and_keeps_its_number(recording, tmp_path):
     recording.brokers[0].publish("", "work", "late")
     events = recording._ledger.writers["events"]  # noqa: SLF001 - a crash before its commit
-    commit, events.commit_batch = events.commit_batch, lambda *_: "skipped"
+    commit, events.commit_batch = events.commit_batch, lambda *_, **__: "skipped"
     recording.commit()
     events.commit_batch = commit
     plan = work_on(recording, tmp_path).plan()
@@ -151,6 +162,44 @@ def test_an_empty_lane_goes_and_continues_its_numbers_when_it_comes_back(two_lan
     assert set(fewer.manifest.shards) == set(same.manifest.shards) == {"0 /"}
     assert [(each.lane, each.ready) for each in same.shards] == [(0, 0)]
     assert more.known[more.manifest.shards["1 /"]].next_seq == max(row.seq for row in lane.rows) + 1
+
+
+def test_a_new_lane_is_like_the_others(recording, tmp_path):
+    """It loses the same channels, auto-delete queues and redrives when the job starts."""
+    broker = recording.brokers[0]
+    broker.queue("brief", auto_delete=True)
+    broker.consume("brief", "tag", channel="c1")
+    for name, total in (("done", 1), ("open", 2)):
+        letter = Letter(0, 999, "work", Target("brief", "", ("brief",)))
+        options = RedriveOptions(ceiling=1)
+        broker.do(
+            Redrive(id=name, reason="x", seal="s", total=total, letters=(letter,), options=options)
+        )
+    recording.commit()
+
+    plan = work_on(recording, tmp_path, **{"/": VhostSettings(lanes=3)}).plan()
+
+    shards = [
+        Shard(plan.configs[key], store_of(rebuild_shard(known, plan.configs[key])))
+        for key, known in sorted(plan.known.items())
+    ]
+    assert [[*shard.vhost.queues] for shard in shards] == [["work"]] * 3
+    assert [shard.state.channels.count() for shard in shards] == [0] * 3
+    ended = [
+        [getattr(shard.state.redrives.named(name), "status", "") for name in ("done", "open")]
+        for shard in shards
+    ]
+    assert ended == [["finished", "cancelled"]] * 3
+
+
+def test_a_lane_with_an_open_redrive_cannot_go(two_lanes, tmp_path):
+    for broker in two_lanes.brokers:
+        broker.drain("work")
+        broker.do(Redrive(id="mend", reason="x", seal="s", total=2, letters=(), options=NO_OPTIONS))
+    two_lanes.commit()
+
+    with pytest.raises(LostStateError, match=r"redrive mend is open on lane 1"):
+        work_on(two_lanes, tmp_path).plan()
 
 
 def test_a_vhost_with_messages_cannot_go(recording, tmp_path):

@@ -108,7 +108,7 @@ def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
     Ledger(place).close()
     body = os.urandom(MEBIBYTE)
     count, piece = 150, 30
-    intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
+    intake = Intake(settings_of(place), BatchContext("query", 0, NOW_MS))
     for first in range(0, count, piece):
         intake.add(records(first, [body] * piece))
     [(_key, blob)] = intake.blobs()
@@ -116,7 +116,7 @@ def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
 
     tables = dead_letters(place, blob, 16_384)
 
-    assert [file.rows for file in files] == [90, 60]
+    assert [file.rows for file in files] == [64, 64, 22]
     for file in files:
         groups = pq.ParquetFile(tmp_path / "messages" / file.path).metadata
         largest = max(groups.row_group(n).total_byte_size for n in range(groups.num_row_groups))
@@ -146,7 +146,7 @@ def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_to
     monkeypatch.setattr("streaming.pipeline.rows.dead_letters.MAX_HEADER_BYTES", 100_000)
     place = Place(str(tmp_path))
     Ledger(place).close()
-    intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
+    intake = Intake(settings_of(place), BatchContext("query", 0, NOW_MS))
     for first in range(0, 150, 30):
         intake.add(records(first, [b"b"] * 30, more=headers))
     [(_key, blob)] = intake.blobs()
@@ -154,7 +154,7 @@ def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_to
     files = intake.close()
     tables = dead_letters(place, blob, 2_000)
 
-    assert [file.rows for file in files] == [90, 60]
+    assert [file.rows for file in files] == [64, 64, 22]
     assert max(table.num_rows for _first, table in tables) <= 60
     found = [
         (headers or "", [one["value"] for one in foreign or ()])
@@ -173,7 +173,7 @@ def test_deaths_with_small_headers_stay_in_one_file_whatever_the_limit_allows(
 ):
     place = Place(str(tmp_path))
     Ledger(place).close()
-    intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
+    intake = Intake(settings_of(place), BatchContext("query", 0, NOW_MS))
     intake.add(records(0, [b"b"] * 150, more=headers))
     [(_key, blob)] = intake.blobs()
     intake.close()
@@ -193,16 +193,16 @@ def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch)
     body = os.urandom(1_000)
 
     def run() -> list[DataFile]:
-        intake = Intake(settings_of(place, 500), BatchContext("query", 0, 3, NOW_MS))
+        intake = Intake(settings_of(place, 500), BatchContext("query", 0, NOW_MS))
         for first in range(0, 150, 30):
             intake.add(records(first, [body] * 30))
         return intake.close()
 
     files = run()
 
-    assert [file.rows for file in files] == [90, 60]
+    assert [file.rows for file in files] == [63, 63, 24]
     assert [DataFileName.parse(file.path) for file in files] == [
-        DataFileName("query", 0, "quarantine", 3, index) for index in range(2)
+        DataFileName("query", 0, "quarantine", "t1-p0", first) for first in (0, 63, 126)
     ]
     tables = [pq.read_table(tmp_path / "quarantine" / file.path) for file in files]
     assert [n for table in tables for n in table["offset"].to_pylist()] == list(range(150))
@@ -213,9 +213,9 @@ def test_long_keys_of_short_bodies_go_into_several_files(tmp_path, monkeypatch):
     monkeypatch.setattr("streaming.pipeline.rows.bounds.MAX_FILE_BYTES", 70_000)
     place = Place(str(tmp_path))
     Ledger(place).close()
-    intake = Intake(settings_of(place), BatchContext("query", 0, 0, NOW_MS))
+    intake = Intake(settings_of(place), BatchContext("query", 0, NOW_MS))
 
     for first in range(0, 150, 30):
         intake.add(records(first, [b""] * 30, os.urandom(1_000)))
 
-    assert [file.rows for file in intake.close()] == [90, 60]
+    assert [file.rows for file in intake.close()] == [65, 65, 20]

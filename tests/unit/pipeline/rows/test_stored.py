@@ -5,8 +5,7 @@ import json
 import pytest
 
 from streaming.broker.config import ShardConfig
-from streaming.broker.message import Message, PublishedHeaders
-from streaming.broker.redrives.letters import NO_FILE
+from streaming.broker.message import NO_FILE, Message, PublishedHeaders
 from streaming.ledger.errors import BodyMismatchError
 from streaming.ledger.read import table_files
 from streaming.ledger.read.table_files import ActiveFiles
@@ -43,7 +42,7 @@ def place(tmp_path):
     )
     with Ledger(root) as ledger:
         for batch_id in range(2):
-            intake = Intake(settings, BatchContext(QUERY, batch_id, 0, START_MS))
+            intake = Intake(settings, BatchContext(QUERY, batch_id, START_MS))
             numbers = range(batch_id * ROWS, (batch_id + 1) * ROWS)
             publishes = [
                 {
@@ -60,7 +59,7 @@ def place(tmp_path):
 
 def message(number):
     batch_id, row = divmod(number, ROWS)
-    return Message(1, 0, number, body_file_number(batch_id, 0, 0), row, 0)
+    return Message(1, 0, number, body_file_number(batch_id, 0), row, 0)
 
 
 def expected(number):
@@ -70,7 +69,7 @@ def expected(number):
 def test_the_headers_of_any_message_are_read_in_any_order(place, monkeypatch):
     monkeypatch.setattr(stored, "_PORT_BYTES", 1)  # one row group stays in memory
 
-    with published_rows(place, QUERY) as published:
+    with published_rows(place, QUERY, 1, "s1") as published:
         for number in (3, 59, 0, 31, 3):
             assert published(message(number)) == expected(number)
 
@@ -83,7 +82,7 @@ def test_headers_of_compacted_messages_are_found(place):
     for file in files:
         table.storage().delete(file.path)
 
-    with published_rows(place, QUERY) as published:
+    with published_rows(place, QUERY, 1, "s1") as published:
         assert published(message(42)) == expected(42)
 
 
@@ -93,7 +92,7 @@ def test_headers_are_found_after_their_file_was_closed_compacted_and_removed(pla
     table = place.below("messages")
     files = small_files(TABLES["messages"], ActiveFiles(load_table(table)))
 
-    with published_rows(place, QUERY) as published:
+    with published_rows(place, QUERY, 1, "s1") as published:
         assert [published(message(number)) for number in (3, 59)] == [expected(3), expected(59)]
         assert compact(table, TABLES["messages"], files) is not None
         for file in files:
@@ -102,18 +101,22 @@ def test_headers_are_found_after_their_file_was_closed_compacted_and_removed(pla
         assert published(message(0)) == expected(0)
 
 
-def test_a_message_without_a_place_is_found_by_its_key_or_missing(place):
-    with published_rows(place, QUERY) as published:
-        assert published(Message(1, 0, 42, NO_FILE, 0, 0)) == expected(42)
+WITH_TASK_NUMBER = 1 << 28 | 3 << 12
+"""A file as earlier versions knew it: batch 1, task 3, first file."""
+
+
+@pytest.mark.parametrize("file", [NO_FILE, WITH_TASK_NUMBER, 0])
+def test_a_message_without_a_place_is_found_by_its_key_or_missing(place, file):
+    with published_rows(place, QUERY, 1, "s1") as published:
+        assert published(Message(1, 0, 42, file, 0, 0)) == expected(42)
         with pytest.raises(LookupError):
             published(Message(1, 0, 1_000, NO_FILE, 0, 0))
 
 
 def test_a_place_with_another_message_is_an_error(place):
-    wrong = message(3)
-    wrong.offset = 4
+    wrong = Message(1, 0, 4, body_file_number(0, 1), 3, 0)  # row 3 of the file has offset 3
 
-    with pytest.raises(BodyMismatchError), published_rows(place, QUERY) as published:
+    with pytest.raises(BodyMismatchError), published_rows(place, QUERY, 1, "s1") as published:
         published(wrong)
 
 

@@ -1,0 +1,134 @@
+"""What the lanes of a vhost decide together about redrives: the driver writes it into the log.
+
+    notes of the lanes --> verdicts (`broker.redrives.agreement`) --> a command, before the commit
+
+Replay: a batch that runs again writes its verdicts again, and so may a job that was started again.
+A verdict ends its round, so one that comes twice changes nothing. The notes of lanes that had
+nothing to do in a batch are kept, in the batch row too.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from streaming.broker.commands import RedriveVerdict
+from streaming.broker.redrives.agreement import LaneNote, verdicts
+from streaming.config import JobConfig
+from streaming.config.inputs import InputSettings
+from streaming.pipeline.reports import ShardReport
+from streaming.pipeline.task import TaskSettings
+from streaming.protocol.record_headers import OP, VHOST
+from streaming.record_sender import RecordSender, SendError
+
+FLUSH_TIMEOUT_S = 120
+
+logger = logging.getLogger(__name__)
+
+Sent = tuple[str, str, int]
+"""Vhost, redrive and round of a verdict."""
+
+
+class RedriveVerdicts:
+    """The verdicts of one job.
+
+    Args:
+        detail: the detail of the last batch row; empty for a new checkpoint.
+
+    Attributes:
+        is_changed: whether the last batch changed the notes, so that its row has to be written.
+    """
+
+    def __init__(
+        self,
+        config: JobConfig,
+        settings: TaskSettings,
+        producer: dict[str, str],
+        detail: dict[str, Any],
+    ) -> None:
+        self._config = config
+        self._lanes = {name: keys for name, keys in settings.vhosts.items() if len(keys) > 1}
+        self._is_wall = config.job.clock == "wall"
+        self._producer = {**producer, "linger.ms": 0}
+        self._sender: RecordSender | None = None
+        self._sent: set[Sent] = set()
+        self._clocks: dict[int, int] = {}
+        self.is_changed = False
+        self._notes: dict[int, list[LaneNote]] = {
+            int(shard): msgspec.convert(notes, list[LaneNote])
+            for shard, notes in detail.get("redrives", {}).items()
+        }
+
+    def batch_done(self, reports: Sequence[ShardReport]) -> None:
+        """Take the notes of a batch's lanes; write what they agree on, and wait until it is there.
+
+        Raises:
+            SendError: Kafka did not accept it; the batch fails and runs again.
+        """
+        before = dict(self._notes)
+        for report in reports:
+            self._clocks[report.shard] = report.now_ms
+            self._notes[report.shard] = report.redrives
+        self.is_changed = any(
+            before.get(shard, []) != notes for shard, notes in self._notes.items()
+        )
+        written = list(self._agreed())
+        if not written:
+            return
+        sender = self._sender or RecordSender(self._producer)
+        self._sender = sender
+        try:
+            for vhost, user, verdict in written:
+                self._write(sender, vhost, user, verdict)
+            sender.flush(FLUSH_TIMEOUT_S)
+        except SendError:
+            self._sender = None
+            sender.discard()
+            raise
+        self._sent = {(vhost, verdict.id, verdict.round) for vhost, _user, verdict in written}
+
+    def detail(self) -> dict[str, Any]:
+        """Return the notes as the batch row stores them."""
+        known = {str(shard): msgspec.to_builtins(notes) for shard, notes in self._notes.items()}
+        noted = {shard: notes for shard, notes in sorted(known.items()) if notes}
+        return {"redrives": noted} if noted else {}
+
+    def _agreed(self) -> Iterator[tuple[str, str | None, RedriveVerdict]]:
+        """Yield vhost, the redrive's user and the verdict, unless it was written already."""
+        for vhost, keys in self._lanes.items():
+            for user, verdict in verdicts([self._notes.get(key, ()) for key in keys]):
+                if (vhost, verdict.id, verdict.round) not in self._sent:
+                    yield vhost, user, verdict
+
+    def _write(
+        self, sender: RecordSender, vhost: str, user: str | None, verdict: RedriveVerdict
+    ) -> None:
+        topic = self._topic(user)
+        if topic is None:
+            logger.warning(
+                "redrive %r of vhost %r waits: no input topic belongs to user %r, who approved it, "
+                "or to an administrator; add one and restart the job",
+                *(verdict.id, vhost, user),
+            )
+            return
+        headers = [(OP, b"redrive_verdict"), (VHOST, vhost.encode())]
+        record: dict[str, Any] = {"headers": headers}
+        if not self._is_wall:  # nothing but the records of others moves time
+            record["timestamp"] = max(self._clocks.get(key, 0) for key in self._lanes[vhost])
+        sender.send(topic, msgspec.json.encode(verdict), **record)
+
+    def _topic(self, user: str | None) -> str | None:
+        """A topic whose records may control the redrive of this user, best one of commands."""
+
+        def order(each: InputSettings) -> tuple[bool, bool, bool]:
+            return each.source == "publishes", each.user != user, each.source != "commands"
+
+        users = self._config.users
+        fit = [
+            each
+            for each in self._config.inputs
+            if each.mapping is None
+            and (each.user == user or (each.user in users and users[each.user].administrator))
+        ]
+        return min(fit, key=order).topic if fit else None
