@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import attrs
 
@@ -68,6 +68,25 @@ def with_empty(folders: Sequence[Path]) -> tuple[str, ...]:
     return (*namespace, "sh", "-c", _EMPTY, "sh", *map(str, [*code, *folders]), "--")
 
 
+class S3Server(Protocol):
+    """A running server of the S3 protocol."""
+
+    @property
+    def endpoint(self) -> str:
+        """Its address, `http://HOST:PORT`."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The storage options of tables on it."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    def make_bucket(self, name: str) -> None:
+        """Create a bucket, unless it exists."""
+
+
 class LocalCluster:
     """Two workers and a store for checkpoint and tables; a context manager.
 
@@ -77,6 +96,7 @@ class LocalCluster:
             the driver; this takes root. None: workers see everything.
         log_dir: folder of the logs; by default that of `SparkCluster`.
         keeps: whether the store has its objects again when it starts in the same directory.
+        store: a running server that has checkpoint and tables; by default one of its own.
 
     Attributes:
         spark: the master and its workers.
@@ -91,6 +111,7 @@ class LocalCluster:
         hidden: Sequence[Path] | None = None,
         log_dir: Path | None = None,
         keeps: bool = False,
+        store: S3Server | None = None,
     ) -> None:
         self._directory = directory
         self._hidden = hidden
@@ -99,7 +120,8 @@ class LocalCluster:
         self._running = ExitStack()
         self.tables = directory / "store" / BUCKET / "tables"
         self.spark = SparkCluster(directory / "spark", workers=0, log_dir=log_dir)
-        self.store: ObjectStoreServer  # set at the start
+        self._store = store
+        self.store: S3Server  # set at the start
 
     def __enter__(self) -> Self:
         for folder in self._hidden or ():
@@ -108,7 +130,7 @@ class LocalCluster:
             self._worker = with_empty(self._hidden)
         self._directory.mkdir(parents=True, exist_ok=True)
         with ExitStack() as running:
-            self.store = running.enter_context(ObjectStoreServer(folder=self._kept))
+            self.store = self._store or running.enter_context(ObjectStoreServer(folder=self._kept))
             self.store.make_bucket(BUCKET)
             running.enter_context(self.spark)
             for _ in range(WORKERS):

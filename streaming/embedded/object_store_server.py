@@ -83,6 +83,11 @@ class ObjectStoreServer:
         self.endpoint = f"http://{HOST}:{self.port}"
 
     @property
+    def pid(self) -> int:
+        """The server's process id."""
+        return self.process.pid
+
+    @property
     def options(self) -> dict[str, str]:
         """The storage options of tables on it, as deltalake and obstore take them."""
         return {

@@ -102,11 +102,12 @@ class SparkCluster:
             self.stop()
             raise
 
-    def add_worker(self, prefix: tuple[str, ...] = ()) -> int:
+    def add_worker(self, prefix: tuple[str, ...] = (), spark_home: Path | None = None) -> int:
         """Start another worker and return its number; it registers by itself.
 
         Args:
             prefix: a command that runs the worker, such as `unshare --mount`.
+            spark_home: the worker's Spark; by default pyspark's.
         """
         number, self._started = self._started, self._started + 1
         folder = self._directory / f"worker-{number}"
@@ -114,7 +115,7 @@ class SparkCluster:
         place = ("--host", LOOPBACK, "--webui-port", "0", "--work-dir", str(folder))
         command = (f"{DEPLOY}.worker.Worker", *place, *self._offer, self.master)
         with interrupts_deferred():
-            self.workers[number] = self._launch(f"worker-{number}", command, prefix)
+            self.workers[number] = self._launch(f"worker-{number}", command, prefix, spark_home)
         return number
 
     def kill_worker(self, number: int) -> None:
@@ -136,8 +137,14 @@ class SparkCluster:
         """The output of `master` or `worker-N`."""
         return self._log_dir / f"{name}.out"
 
-    def _launch(self, name: str, command: tuple[str, ...], prefix: tuple[str, ...] = ()) -> Child:
-        spark_home = Path(pyspark.__file__).parent
+    def _launch(
+        self,
+        name: str,
+        command: tuple[str, ...],
+        prefix: tuple[str, ...] = (),
+        spark_home: Path | None = None,
+    ) -> Child:
+        spark_home = spark_home or Path(pyspark.__file__).parent
         java_home = spark_java_home(find_java(), self._cache_dir)
         hidden = {"SPARK_CONF_DIR", "SPARK_DAEMON_JAVA_OPTS", "SPARK_WORKER_OPTS"}
         environment = {

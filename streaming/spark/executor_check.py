@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from streaming.config.job import is_local
 from streaming.spark.executor_facts import Executor, Facts, facts_here, mismatch, probe
+from streaming.spark.executor_packages import ENVIRONMENT
 from topology.errors import DlxError
 
 logger = logging.getLogger("dlx")
@@ -24,7 +25,7 @@ POLL_S: Final = 0.2
 TASKS_PER_CORE: Final = 2
 """Spark places tasks where it likes; with this many, each executor gets some."""
 
-_NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"')
+_NO_PYTHON: Final = re.compile(r"dlx: no executor Python: (.+)")
 _OTHER_PYTHON: Final = re.compile(
     r"Python in worker has different version[: ]+(\S+) than that in driver[: ]+([0-9.]+)"
     r"|worker has different version ([0-9.]+) than that in driver ([0-9.]+)"
@@ -53,22 +54,21 @@ def check_executors(spark: SparkSession, wanted: Facts) -> list[Executor]:
     try:
         answers = context.parallelize(range(tasks), tasks).mapPartitions(probe).collect()
     except Py4JError as failure:
-        raise ExecutorsError(_explain(str(failure))) from None
+        raise ExecutorsError(explain(str(failure), wanted)) from None
     found = {name: Executor(name, Facts(*facts)) for name, facts in answers}
     executors = [found[name] for name in sorted(found)]
-    differing = [
-        (each.name, differences)
-        for each in executors
-        if (differences := wanted.differences(each.facts))
-    ]
-    if differing:
-        raise ExecutorsError(mismatch(differing))
+    refusal = mismatch(wanted, executors)
+    if refusal is not None:
+        raise ExecutorsError(refusal)
     return executors
 
 
 def facts_of_driver(spark: SparkSession) -> Facts | None:
     """What tasks compare themselves with; None if they run in processes of this machine's job."""
-    return None if is_local(str(spark.sparkContext.master)) else facts_here()
+    if is_local(str(spark.sparkContext.master)):
+        return None
+    ships = ENVIRONMENT in str(spark.conf.get("spark.executorEnv.PYTHONPATH", ""))
+    return facts_here()._replace(ships_packages=ships)
 
 
 class ExecutorChanges:
@@ -114,8 +114,13 @@ def _wait_for_executors(context: Any) -> None:
         time.sleep(POLL_S)
 
 
-def _explain(text: str) -> str:
-    """Return why the first tasks failed, in one sentence with its remedy."""
+def explain(text: str, wanted: Facts) -> str:
+    """Return why the first tasks failed, with the remedy.
+
+    Args:
+        text: Spark's text of the failure.
+        wanted: what the driver has.
+    """
     no_python = _NO_PYTHON.search(text)
     if no_python is not None:
         return (
@@ -131,9 +136,10 @@ def _explain(text: str) -> str:
         )
     missing = _NO_MODULE.search(text)
     if missing is not None:
+        name = missing[1].split(".")[0]
         return (
-            f"job.executor_packages: executors have no Python package {missing[1]}. Install it "
-            'there, or set job.executor_packages = "shipped"'
+            f"job.executor_packages: executors have no Python package {missing[1]}. "
+            f"{wanted.remedy_of_packages({name})}"
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = next((line for line in lines if "Exception" in line or "Error" in line), lines[0])

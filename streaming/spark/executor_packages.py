@@ -6,29 +6,60 @@
 An executor's working directory then holds the folders `dlx` and `environment`, which are on
 PYTHONPATH before anything that is installed there. Libraries of C cannot be imported from a zip
 file, and `--py-files` would not unpack them.
+
+Spark has one name for the Python of executors and for the one that it starts on the driver's
+machine when a stateful query begins. It is `PYTHON`, a command in dlx.zip that starts the one or
+the other. Its path is relative to the folder of the unpacked archives. Executors run there; on the
+driver's machine, Spark starts Python there because of `STARTS_THERE`.
 """
 
 import hashlib
+import marshal
 import os
 import re
+import shlex
+import struct
+import sys
 import zipfile
 from collections.abc import Iterable, Iterator
 from importlib import import_module, metadata
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import Distribution
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 from typing import Final
 
 from streaming.compiled import in_use
 from streaming.embedded.errors import EmbeddedError
-from streaming.spark.executor_facts import EXTRAS, ROOT, TASK_PACKAGES
+from streaming.spark.executor_facts import EXTRAS, ROOT, SPARK_BRINGS, TASK_PACKAGES, facts_here
 from streaming.user_folders import user_cache_folder
 
 CODE: Final = "dlx"
 ENVIRONMENT: Final = "environment"
 PACKAGES: Final = ("streaming", "topology")
 
-SPARK_BRINGS: Final = frozenset({"pyspark", "py4j"})
-"""Every Spark installation has them, with 400 MB of jars."""
+PYTHON: Final = f"{CODE}/python"
+"""The command that Spark starts as Python."""
+
+STARTS_THERE: Final = {"SPARK_JOB_ARTIFACT_UUID": "."}
+"""Spark's variable for a subfolder of the archives' folder in which it starts Python."""
+
+DRIVER_PYTHON: Final = "DLX_DRIVER_PYTHON"
+DRIVER_PATH: Final = "DLX_DRIVER_PYTHONPATH"
+"""The environment variables with the driver's Python and PYTHONPATH; executors have none."""
+
+_START_PYTHON: Final = f"""\
+#!/bin/sh
+python={{python}}
+if [ -n "${DRIVER_PYTHON}" ]; then
+    PYTHONPATH=${DRIVER_PATH} exec "${DRIVER_PYTHON}" "$@"
+fi
+command -v "$python" >/dev/null || {{{{ echo "dlx: no executor Python: $python" >&2; exit 127; }}}}
+exec "$python" "$@"
+"""
+_EXECUTABLE: Final = 0o100755 << 16
+_UNCHECKED: Final = 1
+"""The flag of bytecode that is valid whatever the date of its source."""
 
 
 def python_path(*, with_environment: bool) -> str:
@@ -36,12 +67,35 @@ def python_path(*, with_environment: bool) -> str:
     return os.pathsep.join((CODE, ENVIRONMENT) if with_environment else (CODE,))
 
 
-def write_code(path: Path) -> Path:
-    """Write the archive of our own packages; return its path."""
+def write_code(path: Path, python: str) -> Path:
+    """Write the archive of our own packages and of `PYTHON`; return its path.
+
+    Args:
+        python: the Python of the executors, a path or a name there.
+    """
+    start = zipfile.ZipInfo(Path(PYTHON).name)
+    start.external_attr = _EXECUTABLE
+    text = _START_PYTHON.format(python=shlex.quote(python))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, file in _code():
-            archive.write(file, name)
+        archive.writestr(start, text)
+        _add_files(archive, _code())
     return path
+
+
+def _add_files(archive: zipfile.ZipFile, files: Iterable[tuple[str, Path]]) -> None:
+    """Add files, and the bytecode of modules that this process has loaded, in a form without dates.
+
+    Otherwise each executor would compile them anew.
+    """
+    specs = [getattr(module, "__spec__", None) for module in list(sys.modules.values())]
+    loaded = {spec.origin: spec for spec in specs if spec is not None}
+    for name, file in files:
+        archive.write(file, name)
+        spec = loaded.get(str(file))
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            code = marshal.dumps(spec.loader.get_code(spec.name))
+            header = struct.pack("<4sI", MAGIC_NUMBER, _UNCHECKED) + source_hash(file.read_bytes())
+            archive.writestr(cache_from_source(name), header + code)
 
 
 def _code() -> Iterator[tuple[str, Path]]:
@@ -69,19 +123,20 @@ def environment_archive(cache_dir: Path | None = None) -> Path:
         EmbeddedError: a package is not installed here, or the archive cannot be written.
     """
     found = distributions(TASK_PACKAGES)
-    names = "\n".join(f"{name}=={each.version}" for name, each in sorted(found.items()))
-    mark = hashlib.sha256(f"{os.uname().machine}\n{names}".encode()).hexdigest()[:16]
+    names = [f"{name}=={each.version}" for name, each in sorted(found.items())]
+    kind = (os.uname().machine, str(sys.implementation.cache_tag), "with bytecode")
+    mark = hashlib.sha256("\n".join((*kind, *names)).encode()).hexdigest()[:16]
     folder = (cache_dir or user_cache_folder()).absolute() / "executors"
     path = folder / f"{ENVIRONMENT}-{mark}.zip"
     if path.exists():
         return path
+    facts_here()  # imports what tasks do
     unfinished = path.with_suffix(f".{os.getpid()}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for each in found.values():
-                for name, file in _files(each):
-                    archive.write(file, name)
+                _add_files(archive, _files(each))
         unfinished.replace(path)
     except OSError as failure:
         unfinished.unlink(missing_ok=True)
@@ -126,9 +181,9 @@ def _add(name: str, found: dict[str, Distribution]) -> bool:
 
 
 def _files(each: Distribution) -> Iterator[tuple[str, Path]]:
-    """Yield name -> file of an installed distribution, without its commands and caches."""
+    """Yield name -> file of an installed distribution, without what no task imports."""
     for name in each.files or ():
-        if ".." in name.parts or "__pycache__" in name.parts:
+        if {"..", "__pycache__", "tests", "include"} & set(name.parts):
             continue
         file = Path(str(each.locate_file(name)))
         if file.is_file():

@@ -36,7 +36,11 @@ from streaming.embedded.jvm.pinned_jars import JarSet
 from streaming.spark import jvm
 from streaming.spark.executor_packages import (
     CODE,
+    DRIVER_PATH,
+    DRIVER_PYTHON,
     ENVIRONMENT,
+    PYTHON,
+    STARTS_THERE,
     environment_archive,
     python_path,
     write_code,
@@ -285,14 +289,19 @@ def _worker_environment(config: SessionConfig) -> dict[str, str]:
     """The environment of the Python workers, as Spark settings."""
     said = (os.environ.get("PYTHONWARNINGS"), f"ignore:{PANDAS_WARNING}:FutureWarning")
     settings = {"spark.executorEnv.PYTHONWARNINGS": ",".join(filter(None, said))}
-    installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
-    if config.is_local and CHECKOUT not in installed:
+    if config.is_local and not _is_installed():
         settings["spark.executorEnv.PYTHONPATH"] = str(CHECKOUT)
     if not config.is_local:
         settings["spark.executorEnv.PYTHONPATH"] = python_path(
             with_environment=config.ships_packages
         )
+        settings |= {f"spark.executorEnv.{name}": value for name, value in STARTS_THERE.items()}
     return settings
+
+
+def _is_installed() -> bool:
+    """Whether any program of this Python finds our packages."""
+    return CHECKOUT in {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
 
 
 def _process_environment(
@@ -302,7 +311,7 @@ def _process_environment(
     variables: dict[str, str | None] = {
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),  # not another Spark of this machine
-        "PYSPARK_PYTHON": config.executor_python or sys.executable,
+        "PYSPARK_PYTHON": sys.executable if config.is_local else PYTHON,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": None,
         "PYSPARK_GATEWAY_PORT": None,
@@ -312,6 +321,10 @@ def _process_environment(
     if config.is_local:
         variables["SPARK_CONF_DIR"] = str(scratch.path / "conf")  # empty: only our defaults
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+    else:
+        variables[DRIVER_PYTHON] = sys.executable
+        path = (None if _is_installed() else str(CHECKOUT), os.environ.get("PYTHONPATH"))
+        variables[DRIVER_PATH] = os.pathsep.join(filter(None, path))
     return variables
 
 
@@ -326,7 +339,7 @@ def _send_packages(context: SparkContext, config: SessionConfig, scratch: Scratc
     Raises:
         EmbeddedError: the cluster has ended the application.
     """
-    code = write_code(scratch.path / f"{CODE}.zip")
+    code = write_code(scratch.path / f"{CODE}.zip", config.executor_python or sys.executable)
     archives = [f"{code}#{CODE}"]
     if config.ships_packages:
         archives.append(f"{environment_archive(config.cache_dir)}#{ENVIRONMENT}")

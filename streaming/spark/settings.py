@@ -73,7 +73,7 @@ def streaming_settings(
 
 
 def arrow_settings() -> dict[str, str]:
-    """The size of the batches that go to Python workers; a replay needs the same ones."""
+    """The size of the batches that go to Python workers."""
     return {
         # Sends rows in batches that fit into memory however large the bodies are.
         "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
@@ -136,6 +136,9 @@ def cluster_settings() -> dict[str, str]:
         # As above: executors have our packages before the first worker starts.
         "spark.python.daemon.module": WORKER_DAEMON,
         "spark.task.maxFailures": str(TASK_ATTEMPTS),
+        # Spark has a daemon for each environment of workers. As other tasks have this off, the
+        # check of executors and the batches share one, which imports everything once.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         # The paths of the machines' folders may be too long for sockets.
         "spark.python.unix.domain.socket.enabled": "false",
         # As for the driver. Spark adds what its Java needs.

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from streaming.client import Connection, Delivery, PreconditionFailedError
 from streaming.client.address import address_of
 from streaming.config import VhostSettings
 from streaming.config.inputs import InputSettings
+from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from tests.fixtures.pipeline import Pipeline
@@ -16,6 +18,7 @@ from tests.fixtures.waiting import WAIT_S, wait_until
 LANES = 4
 MESSAGES = 210
 KEYS = 9
+LETTERS = 20
 
 
 @pytest.fixture(scope="module")
@@ -122,10 +125,58 @@ def test_a_transaction_settles_on_several_lanes_or_not_at_all(connection, pipeli
     assert only.body == b"all"
 
 
+def test_a_redrive_waits_for_its_canary_on_all_lanes_and_ends_on_all(connection, pipeline):
+    channel = connection.channel()
+    channel.declare_exchange("failing", "topic")
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    channel.declare_queue("retried", arguments=dead)
+    channel.declare_queue("dead")
+    channel.bind_queue("retried", "failing", "#")
+    with connection.publisher() as publisher:
+        confirms = [
+            publisher.publish("failing", f"key.{n}", str(n), {"expiration": "0"})
+            for n in range(LETTERS)
+        ]
+        for confirm in confirms:
+            confirm.result(WAIT_S)
+    wanted = RedriveWish(wanted=DeadLetterFilter(queue="retried"))
+
+    def plan() -> Any:
+        with open_tables(str(pipeline.tables)) as queries:
+            return queries.plan_redrive(wanted).sealed
+
+    wait_until(lambda: len(plan().letters) == LETTERS, lambda: f"{len(plan().letters)} letters")
+    sealed = plan()
+    assert len({letter.lane for letter in sealed.letters}) == LANES
+    options = msgspec.structs.replace(sealed.options, canary=1)
+
+    def status() -> Any:
+        return channel.control_redrive(sealed.id, "status", "")
+
+    assert channel.approve_redrive(sealed, "fixed", options).moved == 1
+    channel.control_redrive(sealed.id, "pause", "to see")
+    resumed = channel.control_redrive(sealed.id, "resume", "seen")
+    assert (resumed.status, resumed.moved, channel.queue_depth("retried")) == ("running", 1, 1)
+    [canary] = channel.get_many("retried", LETTERS)
+    canary.ack()
+    wait_until(lambda: status().status == "finished", lambda: str(status()))
+
+    assert status().moved == LETTERS
+    assert len(channel.get_many("retried", LETTERS, auto_ack=True)) == LETTERS - 1
+    statuses = pipeline.query(
+        "events",
+        "lane, list(detail ->> '$.what' order by seq) filter (kind = 'redrive')",
+        "lane",
+        "lane having lane is not null",
+    )
+    said = ["requested", "paused", "resumed", "finished"]
+    assert statuses == [(lane, said) for lane in range(LANES)]
+
+
 def test_the_books_of_all_lanes_balance(pipeline):
     pipeline.stop()
 
     found = balance(Tables(str(pipeline.tables)), whole=True)
 
     assert found.findings == []
-    assert {one.messages for one in found.vhosts} == {MESSAGES + 13}
+    assert {one.messages for one in found.vhosts} == {MESSAGES + LETTERS + 13}

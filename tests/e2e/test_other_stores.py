@@ -1,4 +1,4 @@
-"""Checkpoint and tables in other stores than S3: files, the lease, and a job that is killed."""
+"""Checkpoint and tables in other stores, and in MinIO: files, the lease, and a killed job."""
 
 import signal
 from collections.abc import Iterator
@@ -21,10 +21,12 @@ from tests.fixtures.azurite import azure_place, azurite
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.gcs import gcs, gcs_place
 from tests.fixtures.hdfs import hdfs, hdfs_place
+from tests.fixtures.minio import minio, minio_place
 from tests.fixtures.pipeline import Pipeline
 from tests.fixtures.waiting import WAIT_S
 
 __all__ = ["azure_place", "azurite", "gcs", "gcs_place", "hdfs", "hdfs_place"]
+__all__ += ["minio", "minio_place"]
 
 LONG_MS: Final = 600_000
 SHORT_MS: Final = 2_000
@@ -45,11 +47,13 @@ class Store(NamedTuple):
     secrets: tuple[str, ...] = ()
 
 
-@pytest.fixture(params=["azure", "gcs", "hdfs"])
+@pytest.fixture(params=["azure", "gcs", "hdfs", "minio"])
 def store(request: pytest.FixtureRequest) -> Store:
     place = request.getfixturevalue(f"{request.param}_place")
     if request.param == "azure":
         return Store(place, ("azure",), ("AZURE_STORAGE_ACCOUNT_KEY",))
+    if request.param == "minio":
+        return Store(place, ("s3",), ("AWS_SECRET_ACCESS_KEY",))
     return Store(place, ("gcs",) if request.param == "gcs" else ())
 
 
@@ -153,6 +157,7 @@ def published(run: DlxRun) -> int:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("store", ["azure", "gcs", "hdfs"], indirect=True)
 def test_a_killed_job_resumes_with_nothing_lost_or_doubled(store, pipeline, run, tmp_path):
     environment = {name: store.place.options[name] for name in store.secrets}
     run.start(environment)

@@ -1,4 +1,4 @@
-"""`dlx sql` as a program, with Spark's shell inside."""
+"""`dlx sql` and `dlx pyspark` as programs, with Spark's shell or session inside."""
 
 import os
 import subprocess
@@ -76,3 +76,42 @@ def test_a_statement_that_fails_is_an_error_of_the_command(tmp_path):
 
     assert (finished.returncode, finished.stdout) == (2, "")
     assert "UNRESOLVED_COLUMN" in finished.stderr
+
+
+@pytest.mark.long
+def test_a_session_of_python_reads_the_tables_as_a_stream_and_knows_kafka(tmp_path):
+    """The example of docs/sql.md, between a view, a source of Kafka, and a stream that goes on."""
+    for name in TABLES:
+        open_table(Place(str(tmp_path / "tables")), name)
+    (tmp_path / "dlx.toml").write_text("")
+    page = (CHECKOUT / "docs" / "sql.md").read_text("utf-8")
+    example = page.partition("```python\n# deaths.py\n")[2].partition("```")[0]
+    file = tmp_path / "program.py"
+    file.write_text(
+        example
+        + """
+import sys
+print(spark.table("queued_messages").count(), sys.argv[1:])
+kafka = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "localhost:1")
+print(kafka.option("subscribe", "orders").load().columns[:2])
+spark.readStream.format("delta").load(tables["events"]).writeStream.format("noop").start()
+sys.exit(7)
+"""
+    )
+
+    finished = subprocess.run(
+        [sys.executable, "-P", "-m", "streaming.cli", "pyspark", str(file), "--", "-x"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    assert finished.returncode == 7, finished.stderr
+    assert finished.stdout.splitlines()[-2:] == ["0 ['-x']", "['key', 'value']"]
+    assert "|queue|reason|count|" in finished.stdout
+    left = Path(tempfile.gettempdir()) / f"dlx-pyspark-{os.getuid()}"
+    assert not any(left.glob("session-*"))

@@ -70,13 +70,14 @@ def test_tasks_publish_consume_settle_and_learn_of_errors(running_job, name):
             async for delivery in channel.consume(queue, prefetch=5):
                 seen.append(delivery.body)
                 if len(seen) == 20:
-                    await delivery.nack(requeue=False)
+                    await delivery.nack(requeue=False, reason="no such item")
                     break
                 await delivery.ack()
             assert await channel.sync() == []
             consumer = await channel.consume(dead)
             delivery = await consumer.next(WAIT_S)
             assert (delivery.body, delivery.x_death[0].reason) == (b"19", "rejected")
+            assert delivery.headers["x-exception-message"] == "no such item"
             await delivery.ack()
             assert await consumer.next(0.1) is None
             with pytest.raises(NotFoundError):
@@ -208,6 +209,8 @@ def test_decorated_functions_consume_until_sigterm(running_job, name):
         depths = [channel.queue_depth(queue) for queue in queues]
 
     assert sorted(each.body for each in dead) == [b"bad", b"own"]
+    reasons = {each.body: each.headers.get("x-exception-message") for each in dead}
+    assert reasons == {b"bad": "ValueError: cannot handle it", b"own": None}
     assert printed.count("plain good 0\n") == 1
     assert printed.count("plain bad") == 2
     assert printed.count("plain own") == 1

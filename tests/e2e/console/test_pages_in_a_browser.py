@@ -1,6 +1,7 @@
 """Every page of the console in a real browser: no problem is reported, and everybody can use it."""
 
 import re
+from socket import gethostname
 
 import pytest
 from playwright.sync_api import expect
@@ -122,15 +123,31 @@ def test_the_depth_is_a_curve_and_the_topology_a_graph(visit):
     expect(graph).to_contain_text("billing")
 
 
+def test_the_command_is_copied_without_https_too(browser, shop):
+    with console_of(shop.root) as (url, link):
+        elsewhere = url.replace("127.0.0.1", gethostname())
+        visitor = Visitor(browser, elsewhere)
+        visitor.open(link.replace(url, elsewhere))
+        page = visitor.page
+        assert page.evaluate("navigator.clipboard === undefined")
+        page.get_by_role("button", name="Copy").click()
+        expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        page.locator("#as-of").focus()
+        page.keyboard.press("Control+V")
+        expect(page.locator("#as-of")).to_have_value("dlx overview")
+        visitor.close()
+
+
 def test_a_new_batch_is_shown_on_an_open_page(visit, shop):
     page = visit("/queue?queue=box").page
-    expect(page.locator("#live")).to_have_text("live · batch 1")
+    expect(page.locator("#live")).to_have_text(re.compile(r"^batch 1 · \d+ d ago$"))
+    expect(page.locator("#live")).to_have_class("late")  # the shop's batches are old
 
     shop.brokers[0].get("box", "z", 1, auto_ack=True, channel="reader")
     shop.brokers[0].at(3000)
     batch = shop.commit()
 
-    expect(page.locator("#live")).to_have_text(f"live · batch {batch}")
+    expect(page.locator("#live")).to_have_text(re.compile(rf"^batch {batch} · \d+ d ago$"))
     expect(page.locator("main")).to_contain_text("No message is ready.")
 
 

@@ -67,10 +67,10 @@ class CrashingWriter(TableWriter):
         self._steps = steps
         self.storage = CrashingStorage(local(root, name).root, durable=False, steps=steps)
 
-    def commit_batch(self, query_id, batch_id, files):
+    def commit_batch(self, query_id, batch_id, files, *, even_empty=False):
         if files:
             self._steps.step()
-        outcome = super().commit_batch(query_id, batch_id, files)
+        outcome = super().commit_batch(query_id, batch_id, files, even_empty=even_empty)
         if files:
             self._steps.step()
         return outcome
