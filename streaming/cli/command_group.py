@@ -4,6 +4,7 @@ The help lists the commands by section, each with its whole summary. A wrong com
 line: the command, what is wrong with it, and where its help is.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -23,6 +24,9 @@ COMPLETION_VARIABLE: Final = "_DLX_COMPLETE"
 MAX_SUMMARY_CHARACTERS: Final = 1_000
 """Longer than any summary: none is cut off."""
 
+
+MAX_WHOLE: Final = 10**15
+"""The largest whole number of an option that has no limit of its own."""
 
 _ROUTING_KEY: Final = "--routing-key"
 _TYPES: Final = {
@@ -45,6 +49,14 @@ class CommandGroup(TyperGroup):
         names = super().list_commands(ctx)
         return sorted(names, key=self.order.index) if self.order else names
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command whose whole numbers have a limit."""
+        command: Any = super().get_command(ctx, cmd_name)
+        for one in () if command is None else command.params:
+            if one.type.name == "int range" and one.type.max is None:
+                one.type.convert = partial(_limited, type(one.type).convert, one.type)
+        return command
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that the first argument names, or fail with the most similar one."""
         name = args[0]
@@ -65,6 +77,14 @@ class CommandGroup(TyperGroup):
         for title, rows in sections.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+def _limited(convert: Any, kind: Any, value: Any, param: Any, ctx: Any) -> Any:
+    """Convert an argument, and refuse a number that no program counts to."""
+    number = convert(kind, value, param, ctx)
+    if number > MAX_WHOLE:
+        kind.fail(f"{number} is not in the range {kind.min}<=x<={MAX_WHOLE}", param, ctx)
+    return number
 
 
 def usage_line(error: TyperException, command: str) -> str:

@@ -19,3 +19,6 @@ EXIT_NO_JOB: Final = 4
 
 EXIT_NO_ANSWER: Final = 5
 """What was sent has no answer: it takes effect when a job reads it. Trying again repeats it."""
+
+EXIT_INTERRUPTED: Final = 130
+"""Ctrl-C, as shells count it."""

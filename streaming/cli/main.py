@@ -15,6 +15,7 @@ user typed is imported.
     listing/    the tables that commands print
 """
 
+import errno
 import os
 import sys
 from collections.abc import Iterable
@@ -31,11 +32,13 @@ from streaming.cli.command_group import (
     CommandGroup,
     usage_line,
 )
-from streaming.cli.exit_codes import EXIT_INVALID
+from streaming.cli.exit_codes import EXIT_INTERRUPTED, EXIT_INVALID
 from streaming.cli.job_extra import remedy
 from streaming.cli.output import escape_unencodable, flushed_output, printable_lines
 from streaming.stored_objects import StoreError
 from topology.errors import DlxError
+
+_DEVELOP: Final = "Develop dlx"
 
 COMMANDS: Final[dict[str, dict[str, str]]] = {
     "Ask a definitions file": {
@@ -87,8 +90,9 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "tables": "tables.maintenance:app",
         "query": "tables.query:query",
         "sql": "tables.sql:sql",
+        "pyspark": "tables.pyspark_session:pyspark",
     },
-    "Develop dlx": {
+    _DEVELOP: {
         "bench": "tests.bench.commands:app",
         "compile": "develop.commands:compile_core",
         "test": "develop.commands:run_suite",
@@ -175,10 +179,24 @@ def _register(app: typer.Typer, name: str, place: str, section: str) -> None:
     module, _, attribute = place.partition(":")
     package = "" if place.startswith("tests.") else "streaming.cli."
     command: Any = getattr(import_module(package + module), attribute)
+    if section == _DEVELOP:
+        command = _with_tools(command)
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=name, cls=CommandGroup, rich_help_panel=section)
     else:
         app.command(name, rich_help_panel=section)(command)
+
+
+def _with_tools(command: Any) -> Any:
+    """Let a command for developers, or those of a group, install what it needs when it runs."""
+    from streaming.cli.develop.tools import with_tools
+
+    if not isinstance(command, typer.Typer):
+        return with_tools(command, ROOT)
+    for one in command.registered_commands:
+        if one.callback is not None:
+            one.callback = with_tools(one.callback, ROOT)
+    return command
 
 
 def _needed(arguments: list[str]) -> list[str] | None:
@@ -208,10 +226,12 @@ def main() -> None:
             if what_to_do is None:  # a bug
                 raise
             _fail(what_to_do)
-        except (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError) as error:
-            if error.filename is None:  # not about a file: a bug
+        except OSError as error:
+            if error.filename is None and error.errno != errno.EIO:  # not about a file: a bug
                 raise
-            _fail(f"{error.filename}: {error.strerror}")
+            _fail(f"{error.filename or 'a file'}: {error.strerror}")
+        except KeyboardInterrupt:
+            sys.exit(EXIT_INTERRUPTED)
 
 
 def _run(arguments: list[str]) -> Any:
@@ -222,8 +242,22 @@ def _run(arguments: list[str]) -> Any:
         )
 
         completion_init()
-    app = build_app(_needed(arguments))
-    return app(arguments, prog_name=PROGRAM, standalone_mode=False)
+    command = typer.main.get_command(build_app(_needed(arguments)))
+    try:
+        return command.main(arguments, prog_name=PROGRAM, standalone_mode=False)
+    except (ImportError, RuntimeError) as error:
+        if not _is_interrupt(error):
+            raise
+        raise KeyboardInterrupt from None
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether this is Ctrl-C, in the words of DuckDB or of a module that was being loaded."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt)
+        or (isinstance(error, RuntimeError) and "interrupted" in str(error).lower())
+        or _is_interrupt(error.__cause__)
+    )
 
 
 def _fail(text: str) -> NoReturn:

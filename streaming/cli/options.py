@@ -41,6 +41,9 @@ VHOST_VARIABLE: Final = "DLX_VHOST"
 
 MAX_SECONDS: Final = 7 * 86_400.0
 
+SQL_BYTES: Final = 1 << 32
+"""How much more memory a command may take to compute the SQL of --where and --cause-sql."""
+
 DEFAULT_USER: Final = "guest"
 DEFAULT_VHOST: Final = "/"
 DEFAULT_TIMEOUT_S: Final = TIMEOUT_S
@@ -90,10 +93,12 @@ def _named(context: typer.Context, option: typer.CallbackParam, given: Path | No
         return None
     if not given.is_file():
         where = CONFIG_VARIABLE if source.name == "ENVIRONMENT" else "--config"
-        what = "is a folder" if given.is_dir() else "no such file"
-        remedy = f"name the file in it: {given / DEFAULT_FILE}"
-        if not given.is_dir():
-            remedy = f"correct the path, or write one with `dlx config init {given}`"
+        what = "no such file"
+        remedy = f"correct the path, or write one with `dlx config init {given}`"
+        if given.is_dir():
+            what, remedy = "is a folder", f"name the file in it: {given / DEFAULT_FILE}"
+        elif given.exists():
+            what, remedy = "is not a regular file", "copy what it gives to a file, and name that"
         raise _no_config(f"{where}: {given}", f"{what}; {remedy}")
     return given
 
@@ -335,17 +340,27 @@ def locate(tables: str | None, config: Path | None) -> Location:
     return location if tables is None else location._replace(root=tables)
 
 
+def known_settings(tables: str | None, config: Path | None) -> "JobConfig | None":
+    """Return the configuration; None if only tables are named and there is none here.
+
+    Raises:
+        DlxError: there is no configuration, or it is invalid.
+    """
+    if tables is not None and config is None and not DEFAULT_FILE.is_file():
+        return None
+    from streaming.config import read_config
+
+    return read_config(find_config(config))
+
+
 def known_users(tables: str | None, config: Path | None) -> "Mapping[str, UserSettings]":
     """Return the users of the configuration; none if only tables are named and there is none.
 
     Raises:
         DlxError: there is no configuration, or it is invalid.
     """
-    if tables is not None and config is None and not DEFAULT_FILE.is_file():
-        return {}
-    from streaming.config import read_config
-
-    return read_config(find_config(config)).users
+    settings = known_settings(tables, config)
+    return {} if settings is None else settings.users
 
 
 def tables_of(config: "JobConfig") -> Location:
@@ -364,13 +379,11 @@ def tables_of(config: "JobConfig") -> Location:
 @contextmanager
 def open_at(location: Location) -> Iterator["Tables"]:
     """Open the tables of a location for the queries of one command."""
+    from streaming.cli.interrupts import interruptible
     from streaming.queries.duckdb_tables import Tables
 
-    opened = Tables(location.root, location.options)
-    try:
+    with Tables(location.root, location.options) as opened, interruptible(opened.connection):
         yield opened
-    finally:
-        opened.close()
 
 
 @contextmanager
@@ -378,3 +391,29 @@ def open_tables(tables: str | None, config: Path | None) -> Iterator["Tables"]:
     """Open the tables that `locate` finds for the queries of one command."""
     with open_at(locate(tables, config)) as opened:
         yield opened
+
+
+@contextmanager
+def bounded_memory() -> Iterator[None]:
+    """Bound the memory of a command that computes a user's SQL; beyond it, DuckDB refuses.
+
+    The pool of DuckDB is bounded too, so that large answers go to temporary files before that.
+    """
+    import resource
+
+    from streaming.queries.duckdb_tables import Tables, default_memory_bytes
+
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    [taken, *_] = [int(line.split()[1]) for line in lines if line.startswith("VmData:")] or [0]
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = taken * 1024 + SQL_BYTES
+    known = [one for one in (soft, hard, limit) if one != resource.RLIM_INFINITY]
+    before = Tables.memory_bytes
+    Tables.memory_bytes = min(SQL_BYTES // 2, default_memory_bytes())
+    resource.setrlimit(resource.RLIMIT_DATA, (min(known), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        Tables.memory_bytes = before

@@ -2,12 +2,13 @@
 
     a token in a link   exchanged once for a cookie; an administrator, on this machine alone
     credentials         HTTP Basic, users and hashed passwords in a file
-    a proxy's header    the proxy has authenticated the user
+    a proxy's header    the proxy has authenticated the user, and knows the secret
 
 Every request must name a known host, which defeats rebinding of DNS names. An action must also come
-from a page of the console itself.
+from a page of the console itself, and so must a request for a file, or with SQL of the user.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -22,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 from starlette.datastructures import Headers
 
+from streaming.console.attempts import Attempts
 from topology.errors import DlxError
 
 Role = Literal["viewer", "operator", "editor"]
@@ -29,7 +31,11 @@ ROLES: Final[tuple[Role, ...]] = get_args(Role)
 """Each role may do what those before it may."""
 
 COOKIE: Final = "dlx_console"
-TOKEN: Final = "token"  # noqa: S105 - the name of a parameter
+"""How the names of cookies begin. Browsers tell hosts apart, and not ports: each console of a host
+has its own."""
+
+PROXY_SECRET: Final = "x-dlx-proxy-secret"  # noqa: S105 - the name of a header
+MIN_SECRET: Final = 16
 OPERATOR: Final = "guest"
 """The user for whom someone with the link acts, as `dlx` does without --user."""
 
@@ -121,15 +127,20 @@ class Credentials:
         self._users = _read(path)
         self._key = secrets.token_bytes(32)
         self._known: dict[bytes, User] = {}
+        self._attempts: Attempts[User] = Attempts()
 
-    def user(self, authorization: str | None) -> User | None:
-        """Return the user of a header `Authorization`; None if it names none."""
+    def known(self, authorization: str | None) -> User | None:
+        """Return the user of a header `Authorization` who has logged in with it before."""
+        return None if authorization is None else self._known.get(self._digest(authorization))
+
+    async def log_in(self, authorization: str | None, client: str) -> User | None:
+        """Return the user of a header; None if it names none, or the password is wrong.
+
+        Raises:
+            TooManyAttemptsError: it must be tried again later.
+        """
         if authorization is None:
             return None
-        digest = hmac.digest(self._key, authorization.encode(), "sha256")
-        known = self._known.get(digest)
-        if known is not None:
-            return known
         scheme, _, encoded = authorization.partition(" ")
         if scheme.lower() != "basic":
             return None
@@ -137,13 +148,23 @@ class Credentials:
             name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
         except ValueError:
             return None
+
+        def attempt() -> User | None:
+            return self.known(authorization) or self._check(authorization, name, password)
+
+        return await asyncio.wrap_future(self._attempts.submit(name, client, attempt))
+
+    def _digest(self, authorization: str) -> bytes:
+        return hmac.digest(self._key, authorization.encode(), "sha256")
+
+    def _check(self, authorization: str, name: str, password: str) -> User | None:
         entry = self._users.get(name)
         stored = entry.password if entry is not None else _NOBODY
         if not _matches(password, stored) or entry is None:
             return None
         found = User(name, entry.role, entry.administrator)
         if len(self._known) < MAX_SESSIONS:
-            self._known[digest] = found
+            self._known[self._digest(authorization)] = found
         return found
 
 
@@ -194,6 +215,25 @@ _NOBODY: Final = f"scrypt${'0' * 32}${'0' * 64}"
 """No password has this hash; a name that does not exist takes as long as one that does."""
 
 
+def read_proxy_secret(path: Path) -> str:
+    """Read the secret that a proxy must send.
+
+    Raises:
+        AccessError: the file cannot be read, or has none.
+    """
+    try:
+        secret = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "is not text"
+        raise AccessError(f"{path}: cannot be read: {said}") from None
+    if len(secret) < MIN_SECRET or not secret.isascii() or not secret.isprintable():
+        raise AccessError(
+            f"{path}: must hold a secret of at least {MIN_SECRET} characters in ASCII, such as one "
+            "of `openssl rand -hex 32`"
+        )
+    return secret
+
+
 class Guard:
     """Decides who a request is from, and whether it may come in.
 
@@ -202,6 +242,9 @@ class Guard:
         schemes: the schemes of the console's own pages.
         logins: for links with a token; None if there are credentials or a proxy.
         proxies: the addresses from which `user_header` counts.
+        proxy_secret: what the proxy sends besides, since every program of the machine could name a
+            user.
+        place: what tells this console from others of the same host.
     """
 
     def __init__(
@@ -213,9 +256,13 @@ class Guard:
         user_header: str | None = None,
         role_header: str | None = None,
         proxies: frozenset[str] = frozenset({"127.0.0.1", "::1"}),
+        proxy_secret: str | None = None,
         is_read_only: bool = False,
+        place: str = "",
     ) -> None:
         assert sum(one is not None for one in (logins, credentials, user_header)) == 1
+        assert (user_header is None) == (proxy_secret is None)
+        self.cookie = f"{COOKIE}_{hashlib.sha256(place.encode()).hexdigest()[:12]}"
         self.hosts = hosts
         self.logins = logins
         self.credentials = credentials
@@ -223,27 +270,55 @@ class Guard:
         self._user_header = user_header
         self._role_header = role_header
         self._proxies = proxies
+        self._proxy_secret = (proxy_secret or "").encode()
 
     def user(
         self, headers: Mapping[str, str], cookies: Mapping[str, str], client: str | None
     ) -> User | None:
-        """Return who a request is from; None if nobody is logged in."""
+        """Return who a request is from, at once; None if nobody is logged in."""
         if self.logins is not None:
-            known = self.logins.knows(cookies.get(COOKIE))
+            known = self.logins.knows(cookies.get(self.cookie))
             return User(OPERATOR, "editor", administrator=True) if known else None
         if self.credentials is not None:
-            return self.credentials.user(headers.get("authorization"))
+            return self.credentials.known(headers.get("authorization"))
         assert self._user_header is not None
         name = _only(headers, self._user_header)
+        secret = _only(headers, PROXY_SECRET) or ""
         if not name or client not in self._proxies:
+            return None
+        if not hmac.compare_digest(secret.encode(), self._proxy_secret):
             return None
         role = _only(headers, self._role_header) if self._role_header else None
         known_role = next((one for one in ROLES if one == role), ROLES[0])
         return User(name, known_role)
 
+    async def log_in(self, headers: Mapping[str, str], client: str | None) -> User | None:
+        """Return who a request is from that has a password; None if it has none that is right.
+
+        Raises:
+            TooManyAttemptsError: it must be tried again later.
+        """
+        if self.credentials is None:
+            return None
+        return await self.credentials.log_in(headers.get("authorization"), client or "")
+
     def knows_host(self, host: str | None) -> bool:
         """Whether the console answers for a host."""
         return host is not None and host.lower() in self.hosts
+
+    def may_be_own_page(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request that only reads may have come from a page of the console, or no page.
+
+        Browsers say where a request comes from, on HTTPS and localhost at least; elsewhere they
+        name the page, unless that page does not want it. Other programs say nothing.
+        """
+        site = headers.get("sec-fetch-site")
+        if site is not None:
+            return site in {"same-origin", "none"}
+        referrer = headers.get("referer")
+        if referrer is None:
+            return not headers.get("user-agent", "").startswith("Mozilla/")
+        return urlsplit(referrer).netloc.lower() == (headers.get("host") or "").lower()
 
     def is_own_page(self, headers: Mapping[str, str]) -> bool:
         """Whether an action was sent by a page of the console."""

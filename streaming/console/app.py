@@ -3,15 +3,14 @@
 host --> who --> (an action: from an own page, role) --> a page's function on a thread --> HTML
 """
 
-import logging
-import re
-import time
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlencode
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -27,73 +26,25 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streaming.console.access import COOKIE, TOKEN, Guard, User
+from streaming.console.access import Guard
+from streaming.console.all_pages import PAGES
+from streaming.console.answering import Answered, Answering, Asked
+from streaming.console.attempts import TooManyAttemptsError
+from streaming.console.child import ChildSettings
+from streaming.console.children import Children
 from streaming.console.live import Live
-from streaming.console.page import (
-    HERE,
-    Console,
-    Download,
-    Page,
-    Redirect,
-    Refused,
-    View,
-    make_templates,
-)
-from streaming.console.pages.audit import audit
-from streaming.console.pages.balance import balance
-from streaming.console.pages.causes import causes
-from streaming.console.pages.definitions import definitions, plan
-from streaming.console.pages.health import health
-from streaming.console.pages.message import message, message_body, message_scenario
-from streaming.console.pages.now import now
-from streaming.console.pages.queues import changes, queue, queues
-from streaming.console.pages.redrives import (
-    approve_redrive,
-    control_redrive,
-    redrive,
-    redrive_plan,
-    redrives,
-    seal_plan,
-)
-from streaming.console.pages.search import export_search, forget_view, save_view, search
-from streaming.console.pages.sql import export_sql, sql
-from streaming.console.pages.topology import topology
+from streaming.console.page import HERE, Console, Page, Refused
 from streaming.console.shared import SharedPages
-from streaming.queries.duckdb_tables import QueryError
+from streaming.console.token import TOKEN
+from streaming.console.turns import Turns
 from topology.errors import DlxError
-
-PAGES: Final = (
-    Page("/", now, nav="Now", key="n"),
-    Page("/queues", queues, nav="Queues", key="q"),
-    Page("/queue", queue),
-    Page("/changes", changes),
-    Page("/topology", topology, nav="Topology", key="t", scripts="'wasm-unsafe-eval'"),
-    Page("/balance", balance, nav="Balance", key="b"),
-    Page("/definitions", definitions, nav="Definitions", key="d"),
-    Page("/definitions/plan", plan, is_action=True),
-    Page("/search", search, nav="Search", key="s"),
-    Page("/search/export", export_search, is_file=True),
-    Page("/search/save", save_view, is_action=True),
-    Page("/search/forget", forget_view, is_action=True),
-    Page("/causes", causes, nav="Causes", key="c"),
-    Page("/message", message),
-    Page("/message/body", message_body, is_file=True),
-    Page("/message/scenario", message_scenario, is_file=True),
-    Page("/redrives", redrives, nav="Redrives", key="r"),
-    Page("/redrive", redrive),
-    Page("/redrive/plan", redrive_plan),
-    Page("/redrive/seal", seal_plan, role="operator", is_action=True),
-    Page("/redrive/approve", approve_redrive, role="operator", is_action=True),
-    Page("/redrive/control", control_redrive, role="operator", is_action=True),
-    Page("/sql", sql, nav="SQL", key="l"),
-    Page("/sql/export", export_sql, is_file=True),
-    Page("/audit", audit, nav="Audit", key="a"),
-    Page("/health", health, nav="Health", key="h"),
-)
-"""Every page of the console, in the order of the navigation."""
 
 MAX_FORM_BYTES: Final = 2_000_000
 MAX_HEADER_BYTES: Final = 64_000
+FORM_S: Final = 30.0
+"""How long a form may take to arrive."""
+
+SQL: Final = "/sql"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'{scripts}; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -107,10 +58,8 @@ _HEADERS: Final = (
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
 )
 
-_AS_OF: Final = re.compile("^--as-of ")
-"""How errors about an instant begin; a page has no options."""
 
-logger = logging.getLogger(__name__)
+__all__ = ["MAX_HEADER_BYTES", "PAGES", "make_app"]
 
 
 def make_app(console: Console, guard: Guard, patience_s: float | None = None) -> Starlette:
@@ -127,6 +76,7 @@ def make_app(console: Console, guard: Guard, patience_s: float | None = None) ->
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         yield
         await live.close()
+        await run_in_threadpool(site.close)
 
     async def events(request: Request) -> Response:
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -187,16 +137,21 @@ class _Gate:
         if guard.logins is not None and request.query_params.get(TOKEN):
             return self._log_in(request, request.query_params[TOKEN])
         client = request.client.host if request.client else None
-        # scrypt takes a moment
-        user = await run_in_threadpool(guard.user, request.headers, request.cookies, client)
+        user = guard.user(request.headers, request.cookies, client)
         if user is None:
             if request.url.path.startswith("/static/"):
                 return None
+            try:
+                user = await guard.log_in(request.headers, client)
+            except TooManyAttemptsError as error:
+                later = {"retry-after": str(error.retry_s)}
+                return PlainTextResponse(f"{error}\n", 429, later)
+        if user is None:
             return self._site.log_in_page(request)
         request.scope["user"] = user
         if request.method not in {"GET", "HEAD"} and not guard.is_own_page(request.headers):
             what = "An action must come from a page of the console."
-            return self._site.refusal(request, user, Refused(403, what))
+            return self._site.refusal(request, Refused(403, what))
         return None
 
     def _log_in(self, request: Request, token: str) -> Response:
@@ -207,7 +162,7 @@ class _Gate:
         rest = [(name, one) for name, one in request.query_params.multi_items() if name != TOKEN]
         path = f"/{request.url.path.lstrip('/')}" + (f"?{urlencode(rest)}" if rest else "")
         response = self._site.logged_in(path)
-        response.set_cookie(COOKIE, session, httponly=True, samesite="strict", path="/")
+        response.set_cookie(self._guard.cookie, session, httponly=True, samesite="strict", path="/")
         return response
 
 
@@ -230,100 +185,72 @@ class _Site:
     def __init__(
         self, console: Console, guard: Guard, live: Live, patience_s: float | None
     ) -> None:
-        self._console = console
         self._guard = guard
         self._live = live
         self._shared = SharedPages()
+        self._turns = Turns()
         self._patience_s = patience_s
-        self._templates = make_templates()
+        self._answering = Answering(console, can_log_out=guard.logins is not None)
+        self._children = Children(
+            ChildSettings(
+                console.reader.root,
+                console.reader.options,
+                None if console.config is None else str(console.config.absolute()),
+                dict(console.places),
+                console.is_read_only,
+                guard.logins is not None,
+            )
+        )
+
+    def close(self) -> None:
+        """End the processes of queries."""
+        self._children.stop()
 
     async def answer(self, page: Page, request: Request) -> Response:
         """Compute a page on a thread, once for all who ask for it at this batch."""
-        user: User = request.scope["user"]
-        form: dict[str, str] = {}
+        asked = _asked(request, page.path, is_action=page.is_action)
         if page.is_action:
             try:
-                form = await _form(request)
+                asked = msgspec.structs.replace(asked, form=await _form(request))
             except Refused as error:
-                return self.refusal(request, user, error)
+                return _response(self._answering.refusal(asked, error))
+        elif (page.is_file or asked.has_sql()) and not self._guard.may_be_own_page(request.headers):
+            what = "This address came from another site: look at it before you open it."
+            return _response(self._answering.refusal(asked, Refused(403, what), again=True))
         request.state.scripts = page.scripts
 
         async def compute() -> Response:
-            return await run_in_threadpool(self._answer, page, request, user, form)
+            if asked.has_sql() and asked.user.administrator:  # others may use none
+                return _response(await run_in_threadpool(self._in_child, asked))
+            async with self._turns.of(asked.user.name):
+                return _response(await run_in_threadpool(self._here, asked))
 
         if page.is_action:
             self._shared.forget()
         if page.is_action or page.is_file:
             return await compute()
-        key = (user, page.path, tuple(request.query_params.multi_items()))
+        key = (asked.user, page.path, tuple(request.query_params.multi_items()))
         version = self._live.batch if self._live.is_following else None
         # what fetches a part of a page waits, and shows the old part meanwhile
         patience_s = None if "hx-request" in request.headers else self._patience_s
         found = await self._shared.get(key, version, compute, patience_s)
-        return found or self._computing(page, request, user)
+        return found or _response(self._answering.computing(asked))
 
-    def _computing(self, page: Page, request: Request, user: User) -> Response:
-        """Answer for a page that is not ready: it fetches the page."""
-        view = View(self._console, user, request.url.path, request.query_params)
-        return HTMLResponse(self._render("computing.html", view, page, {}), 202)
+    def _here(self, asked: Asked) -> Answered:
+        if asked.route == SQL and asked.user.administrator:
+            self._children.prepare()
+        return self._answering.answer(asked)
 
-    def _answer(
-        self, page: Page, request: Request, user: User, form: Mapping[str, str]
-    ) -> Response:
-        started_s = time.perf_counter()
-        names = {name: str(value) for name, value in request.path_params.items()}
-        view = View(self._console, user, request.url.path, request.query_params, names, form)
-        view.is_live = not page.is_action
+    def _in_child(self, asked: Asked) -> Answered:
         try:
-            with view:
-                self._require(page, user)
-                view.require_vhost()
-                found = page.answer(view)
-                match found:
-                    case Redirect(path):
-                        return RedirectResponse(path, 303)
-                    case Download():
-                        return _file(found)
-                html = self._render(page.template, view, page, found)
-        except (Refused, QueryError, DlxError) as error:
-            return self.refusal(request, user, error)
-        except Exception:
-            logger.exception("console: %s could not be shown", request.url.path)
-            what = "The page could not be computed; the log of the console says why."
-            return self.refusal(request, user, Refused(500, what))
-        took_ms = (time.perf_counter() - started_s) * 1000
-        return HTMLResponse(html, view.status, headers={"server-timing": f"page;dur={took_ms:.1f}"})
+            return self._children.answer(asked)
+        except DlxError as error:
+            return self._answering.refusal(asked, error)
 
-    def _require(self, page: Page, user: User) -> None:
-        if not user.may(page.role):
-            raise Refused(403, f"This needs the role {page.role}, and you are {user.role}.")
-        if page.role != "viewer" and self._console.is_read_only:
-            raise Refused(403, "The console is read-only: start it without --read-only.")
-
-    def _render(
-        self, template: str, view: View, page: Page | None, values: Mapping[str, Any]
-    ) -> str:
-        return self._templates.get_template(template).render(
-            {
-                "view": view,
-                "url": view.url,
-                "here": view.here,
-                "page": page,
-                "navigation": [one for one in self._console.pages if one.nav is not None],
-                "can_log_out": self._guard.logins is not None,
-                **values,
-            }
-        )
-
-    def refusal(self, request: Request, user: User, error: Exception) -> Response:
-        """Say why a page is not shown."""
-        status = error.status if isinstance(error, Refused) else 400
-        view = View(self._console, user, request.url.path, request.query_params)
-        view.is_live = request.method == "GET"
-        html = self._render(
-            "refused.html", view, None, {"what": _AS_OF.sub("As of ", str(error)), "status": status}
-        )
-        return HTMLResponse(html, status)
+    def refusal(self, request: Request, error: Refused) -> Response:
+        """Say why a request of a known user is not answered."""
+        is_action = request.method not in {"GET", "HEAD"}
+        return _response(self._answering.refusal(_asked(request, "", is_action=is_action), error))
 
     async def not_found(self, request: Request, _error: Exception) -> Response:
         """Answer for an address that no page has."""
@@ -337,7 +264,7 @@ class _Site:
         user = request.scope.get("user")
         if user is None:  # a file, which everybody may fetch
             return PlainTextResponse(f"{error}\n", error.status)
-        return self.refusal(request, user, error)
+        return self.refusal(request, error)
 
     def log_in_page(self, request: Request, *, is_used: bool = False) -> Response:
         """Say how to log in."""
@@ -345,8 +272,8 @@ class _Site:
             challenge = {"www-authenticate": 'Basic realm="dlx console", charset="UTF-8"'}
             return PlainTextResponse("Log in with a user of the console.\n", 401, challenge)
         by_link = self._guard.logins is not None
-        html = self._templates.get_template("login.html").render(
-            by_link=by_link, is_used=is_used, path=request.url.path
+        html = self._answering.text(
+            "login.html", by_link=by_link, is_used=is_used, path=request.url.path
         )
         return HTMLResponse(html, 403 if is_used else 401)
 
@@ -356,21 +283,29 @@ class _Site:
 
     async def log_out(self, request: Request) -> Response:
         """End the session of a link."""
-        session = request.cookies.get(COOKIE)
+        session = request.cookies.get(self._guard.cookie)
         if self._guard.logins is not None and session is not None:
             self._guard.logins.end(session)
         response = RedirectResponse("/", 303)
-        response.delete_cookie(COOKIE, path="/")
+        response.delete_cookie(self._guard.cookie, path="/")
         return response
 
 
-def _file(found: Download) -> Response:
-    name = quote(found.name, safe="")
-    return StreamingResponse(
-        found.content,
-        media_type=found.media_type,
-        headers={"content-disposition": f"attachment; filename*=UTF-8''{name}"},
+def _asked(request: Request, route: str, *, is_action: bool = False) -> Asked:
+    return Asked(
+        route,
+        request.scope["user"],
+        request.url.path,
+        dict(request.query_params),
+        {name: str(value) for name, value in request.path_params.items()},
+        is_action=is_action,
     )
+
+
+def _response(found: Answered) -> Response:
+    if found.file is not None:
+        return StreamingResponse(found.file, found.status, found.headers)
+    return Response(found.body, found.status, found.headers)
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -383,10 +318,14 @@ async def _form(request: Request) -> dict[str, str]:
     if kind not in {"", "application/x-www-form-urlencoded"}:
         raise Refused(415, "Send the fields of a form.")
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_FORM_BYTES:
-            raise Refused(413, f"The form is larger than {MAX_FORM_BYTES} bytes.")
+    try:
+        async with asyncio.timeout(FORM_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > MAX_FORM_BYTES:
+                    raise Refused(413, f"The form is larger than {MAX_FORM_BYTES} bytes.")
+    except TimeoutError:
+        raise Refused(408, "The form was not sent in time.") from None
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1_000))
     except ValueError:

@@ -2,11 +2,14 @@
 
 The job holds the other end of the process's stdin. The system closes that end when the job ends,
 even by SIGKILL. Pages then cost the job neither its threads nor its memory.
+
+Others may read the log of a job, so a link that logs in is not in it, but in a file of the user.
 """
 
 import contextlib
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,6 +21,8 @@ from typing import Final
 from streaming.config.console import ConsoleSettings
 from streaming.config.metrics import split_address
 from streaming.console.listening import listen
+from streaming.console.token import TOKEN
+from streaming.user_folders import user_state_folder
 
 BESIDE_JOB: Final = "--beside-job"
 """The option by which `dlx console` knows that a job has started it."""
@@ -30,11 +35,13 @@ AUTOGROUP: Final = Path("/proc/self/autogroup")
 
 STOP_S: Final = 10
 
+_TOKEN: Final = re.compile(rf"[/?&]*\b{TOKEN}=\S+")
+
 logger = logging.getLogger(__name__)
 
 
 class ConsoleProcess:
-    """The console of a job. Its links go to the log.
+    """The console of a job. The log has its address, and where the link that logs in is.
 
     Args:
         settings: `listen` is set.
@@ -61,6 +68,7 @@ class ConsoleProcess:
             errors="replace",
             start_new_session=True,  # Ctrl-C first stops the job
         )
+        self._link = user_state_folder() / "console" / f"link-{split_address(settings.listen)[1]}"
         self._is_stopping = False
         self._thread = threading.Thread(target=self._log, name="console-log", daemon=True)
         self._thread.start()
@@ -81,16 +89,44 @@ class ConsoleProcess:
             self._process.kill()
             self._process.wait()
         self._thread.join()
+        self._link.unlink(missing_ok=True)
 
     def _log(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                level = logging.INFO if line.startswith("http") else logging.WARNING
-                logger.log(level, "console: %s", line.rstrip())
+                said = line.rstrip()
+                if not said.startswith("http"):
+                    logger.warning("console: %s", said)
+                elif f"{TOKEN}=" in said:
+                    self._announce(said)
+                else:
+                    logger.info("console: %s", said)
         status = self._process.wait()
         if not self._is_stopping:
             logger.warning("console: it ended with status %d; the job goes on", status)
+
+    def _announce(self, link: str) -> None:
+        """Keep a link that logs in once where only this user finds it."""
+        address = _TOKEN.sub("/", link)
+        if sys.stderr.isatty():
+            print(f"console: {link}", file=sys.stderr)  # noqa: T201 - a terminal is no file
+        try:
+            self._link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._link.unlink(missing_ok=True)  # a file of before may be readable by others
+            own = os.open(self._link, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(own, "w") as file:
+                file.write(f"{link}\n")
+        except OSError as error:
+            logger.warning(
+                "console: %s; the link that logs in cannot be kept in %s: %s; name users with "
+                "console.credentials instead",
+                *(address, self._link, error.strerror),
+            )
+        else:
+            logger.info(
+                "console: %s; %s has a link that logs in once, for you alone", address, self._link
+            )
 
 
 def yield_to_job() -> None:

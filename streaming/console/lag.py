@@ -23,6 +23,9 @@ TIMEOUT_S: Final = 10.0
 PATIENCE_S: Final = 0.1
 """How long a page waits for the first answer."""
 
+NEEDED_S: Final = 2.0
+"""How long it waits if its verdict depends on the answer."""
+
 Place = tuple[str, int]
 
 
@@ -43,12 +46,15 @@ class LagWatch:
         self._answered = threading.Event()
         self._admin: Any = None
 
-    def of(self, config: Path, offsets: Mapping[str, Mapping[str, int]]) -> Lag | None:
+    def of(
+        self, config: Path, offsets: Mapping[str, Mapping[str, int]], *, is_needed: bool = False
+    ) -> Lag | None:
         """Return the lag behind the ends that Kafka told last; None: it has not told them.
 
         Args:
             config: the job's configuration.
             offsets: topic -> partition -> the next offset to read, as a batch's row has them.
+            is_needed: whether the page waits longer for the first answer.
         """
         read = by_place(offsets)
         if not read:
@@ -60,7 +66,7 @@ class LagWatch:
         if is_due:
             arguments = (config, list(read))
             threading.Thread(target=self._ask, args=arguments, name="lag", daemon=True).start()
-        if not self._answered.wait(PATIENCE_S):
+        if not self._answered.wait(NEEDED_S if is_needed else PATIENCE_S):
             return None
         behind = [
             (*place, max(self._ends[place] - offset, 0))

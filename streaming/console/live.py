@@ -5,6 +5,7 @@ the log of `events` --one poll for all pages--> last batch --> id: 1234, event: 
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -14,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from streaming.console.reader import Reader
 from streaming.queries.as_of import last_batch
 from streaming.queries.duckdb_tables import QueryError
+from streaming.queries.job_totals import last_batches
 
 POLL_S: Final = 1.0
 BEAT_S: Final = 15.0
@@ -29,6 +31,7 @@ class Live:
 
     Attributes:
         batch: the last batch that was told; None: nobody has listened yet.
+        at_s: when it was committed.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -36,6 +39,7 @@ class Live:
         self._events: DeltaTable | None = None
         self._version = -1
         self.batch: int | None = None
+        self.at_s = 0.0
         self._changed = asyncio.Condition()
         self._listeners = 0
         self._poll: asyncio.Task[None] | None = None
@@ -64,7 +68,9 @@ class Live:
             while not self._is_closed:
                 batch = self.batch
                 if batch is not None and batch != since:
-                    yield f'id: {batch}\nevent: batch\ndata: {{"batch": {batch}}}\n\n'
+                    age_s = max(round(time.time() - self.at_s), 0)
+                    data = f'{{"batch": {batch}, "age_s": {age_s}}}'
+                    yield f"id: {batch}\nevent: batch\ndata: {data}\n\n"
                     since = batch
                 try:
                     async with asyncio.timeout(BEAT_S), self._changed:
@@ -89,14 +95,14 @@ class Live:
             except Exception as error:  # noqa: BLE001 - the tables may be unreachable for a while
                 logger.debug("live: %s", error)
                 batch = None
-            if batch is not None and batch != self.batch:
-                self.batch = batch
+            if batch is not None and batch != (self.batch, self.at_s):
+                self.batch, self.at_s = batch
                 async with self._changed:
                     self._changed.notify_all()
             await asyncio.sleep(POLL_S)
 
-    def _last_batch(self) -> int | None:
-        """The last batch, if the table has changed since it was asked."""
+    def _last_batch(self) -> tuple[int, float] | None:
+        """The last batch and when it was, if the table has changed since it was asked."""
         if self._events is not None:
             self._events.update_incremental()
             if self._events.version() == self._version:
@@ -105,7 +111,8 @@ class Live:
             with self._reader.open() as tables:
                 self._events = self._events or tables.table("events")
                 batch = last_batch(tables)
+                [row] = last_batches(tables, 1) or [{"at_s": 0.0}]
         except QueryError:  # no batch yet
             return None
         self._version = self._events.version()
-        return batch
+        return batch, float(row["at_s"])

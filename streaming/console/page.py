@@ -266,6 +266,15 @@ class View:
         if self.vhost is not None and self.vhost not in self.declared:
             raise Refused(404, f"There is no vhost {self.vhost!r} that you may see.")
 
+    @property
+    def is_blind(self) -> bool:
+        """Whether the user may see no vhost, so that an empty page says nothing."""
+        return self._log is not None and not self._now_visible
+
+    @property
+    def _now_visible(self) -> bool:
+        return any(self.user.name in each.permissions for each in self._now.values())
+
     def sees(self, vhost: str | None) -> bool:
         """Whether a row of a vhost belongs on the page."""
         if vhost is None:
@@ -411,6 +420,8 @@ class Console(msgspec.Struct):
         answers: what was computed before.
         balance: the last balances of the tables.
         lag: how far the job is behind Kafka.
+        quiet: queues that the verdict leaves out, as `metrics.quiet_queues` names them.
+        is_beside_job: whether it ends with the process of the job.
     """
 
     reader: Reader
@@ -421,6 +432,8 @@ class Console(msgspec.Struct):
     answers: Answers = msgspec.field(default_factory=Answers)
     balance: BalanceWatch = msgspec.field(default_factory=BalanceWatch)
     lag: LagWatch = msgspec.field(default_factory=LagWatch)
+    quiet: tuple[str, ...] = ()
+    is_beside_job: bool = False
 
 
 def make_templates() -> jinja2.Environment:

@@ -20,11 +20,13 @@ BUDGET_S: Final = 20.0
 """The longest that the queries of one page may take."""
 
 MEMORY: Final = "512MB"
+"""The most memory that a page takes."""
+
 THREADS: Final = min(os.cpu_count() or 1, 2)
 """How many threads a page computes with; beside a job they have a low priority."""
 
-CONCURRENT: Final = 2
-"""How many pages are computed at once; others wait."""
+CONCURRENT: Final = 3
+"""How many pages are computed at once; others wait. One user has at most two of them."""
 
 _STOP_POLL_S: Final = 0.05
 
@@ -32,7 +34,12 @@ _CLOCK: Final = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?")
 
 
 class BudgetError(QueryError):
-    """A page took too long."""
+    """A page took too long, or too much memory."""
+
+
+def too_much() -> BudgetError:
+    """Why a page that takes too much memory is not shown."""
+    return BudgetError(f"the page needs more than {MEMORY} of memory; narrow what it asks for")
 
 
 class Reader:
@@ -41,11 +48,19 @@ class Reader:
     Args:
         root: the folder or URL of the tables.
         options: storage options for object stores.
+        pool: how much memory DuckDB takes before it writes to temporary files; None: MEMORY.
+
+    Attributes:
+        is_exhausted: whether a page has taken too much memory.
     """
 
-    def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, root: str, options: Mapping[str, str] | None = None, *, pool: str | None = None
+    ) -> None:
         self.root = root
         self.options = dict(options or {})
+        self.is_exhausted = False
+        self._pool = pool
         self._slots = threading.BoundedSemaphore(CONCURRENT)
         self._open_tables: set[Tables] = set()
         self._stopping = threading.Event()
@@ -80,14 +95,21 @@ class Reader:
         try:
             if self._stopping.is_set():
                 raise BudgetError("the console ends")
-            tables.connection.execute(f"SET memory_limit = '{MEMORY}'")
+            tables.connection.execute(f"SET memory_limit = '{self._pool or MEMORY}'")
             yield tables
-        except duckdb.InterruptException:
-            what = f"the page took longer than {budget_s:.0f} s; narrow what it asks for"
-            raise BudgetError(what) from None
-        except duckdb.OutOfMemoryException:
-            what = f"the page needs more than {MEMORY}; narrow what it asks for"
-            raise BudgetError(what) from None
+        except (duckdb.Error, KeyError, QueryError, MemoryError) as error:
+            # a question may have called it a mistake in the user's SQL
+            causes = (error, error.__context__)
+            if any(isinstance(one, duckdb.InterruptException) for one in causes):
+                what = f"the page took longer than {budget_s:.0f} s; narrow what it asks for"
+                raise BudgetError(what) from None
+            if any(isinstance(one, duckdb.OutOfMemoryException | MemoryError) for one in causes):
+                self.is_exhausted = True
+                raise too_much() from None
+            fault = None if isinstance(error, QueryError | MemoryError) else tables.fault(error)
+            if fault is None:
+                raise
+            raise fault from None
         finally:
             watch.cancel()
             self._open_tables.discard(tables)

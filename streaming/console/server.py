@@ -14,8 +14,15 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from streaming.config.console import ConsoleSettings
-from streaming.console.access import TOKEN, Credentials, Guard, Logins, User
+from streaming.console.access import (
+    Credentials,
+    Guard,
+    Logins,
+    User,
+    read_proxy_secret,
+)
 from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
+from streaming.console.connections import SETTINGS, bounded
 from streaming.console.listening import listen
 from streaming.console.live import Live
 from streaming.console.page import Console, View
@@ -24,6 +31,7 @@ from streaming.console.pages.definitions import definitions
 from streaming.console.pages.now import all_waiting
 from streaming.console.pages.queues import queues
 from streaming.console.reader import Reader
+from streaming.console.token import TOKEN
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +63,8 @@ class Server:
         config: the job's configuration, for actions; None: the console only reads.
         places: the options with which commands find the same tables and job.
         announce: is told each link that logs in once, or the address if there are users.
+        quiet: queues that the verdict leaves out, as `metrics.quiet_queues` names them.
+        is_beside_job: whether the console ends with the process of the job.
 
     Raises:
         ListenError: the address is in use, or not one of this machine.
@@ -70,6 +80,9 @@ class Server:
         config: Path | None,
         announce: Callable[[str], None],
         places: Mapping[str, str] = MappingProxyType({}),
+        *,
+        quiet: tuple[str, ...] = (),
+        is_beside_job: bool = False,
     ) -> None:
         self._socket = listen(host, port)
         port = self._socket.getsockname()[1]
@@ -78,6 +91,9 @@ class Server:
         names = {shown, "localhost", "127.0.0.1", "[::1]", socket.gethostname()}
         hosts = {f"{name}:{port}".lower() for name in names} | {urlsplit(self.url).netloc.lower()}
         credentials = None if settings.credentials is None else Path(settings.credentials)
+        secret = None
+        if settings.proxy_secret is not None:
+            secret = read_proxy_secret(Path(settings.proxy_secret))
         logins = None
         if credentials is None and settings.user_header is None:
             logins = Logins(lambda token: announce(f"{self.url}/?{TOKEN}={token}"))
@@ -89,9 +105,19 @@ class Server:
             credentials=None if credentials is None else Credentials(credentials),
             user_header=settings.user_header,
             role_header=settings.role_header,
+            proxy_secret=secret,
+            place=f"{socket.gethostname()} {port} {reader.root}",
         )
         self._reader = reader
-        self._console = console = Console(reader, PAGES, config, settings.read_only, places)
+        self._console = console = Console(
+            reader,
+            PAGES,
+            config,
+            settings.read_only,
+            places,
+            quiet=quiet,
+            is_beside_job=is_beside_job,
+        )
         app = make_app(console, guard, PATIENCE_S)
         self._server = _Serving(
             uvicorn.Config(
@@ -101,6 +127,8 @@ class Server:
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
+                http=bounded(),
+                **SETTINGS,
                 h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 timeout_graceful_shutdown=2,
             ),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from streaming.queries.duckdb_tables import one_line
+from streaming.queries.damage import one_line
 
 __all__ = ["FILTERS", "finalize", "one_line", "printable"]
 

@@ -17,7 +17,8 @@ from topology.errors import DlxError
 
 SHIPPED: Final = Path(__file__).parent / "shipped"
 RULES: Final = SHIPPED / "dlx-alerts.yml"
-WHERE: Final = 'job="dlx",instance="host:9419"'
+WHERE: Final = {"job": "orders", "instance": "host:9419"}
+"""Where Prometheus found a series, unless a case says something else."""
 HEALTHY: Final = {
     "up{}": "1x90",
     "dlx_start_timestamp_seconds{}": "0x90",
@@ -27,6 +28,7 @@ HEALTHY: Final = {
     "dlx_gate_open{}": "1x90",
     "dlx_held_messages{}": "0x90",
     "dlx_unexplained{}": "0x90",
+    'dlx_metrics_series_left_out{family="dlx_dead_letters_total"}': "0x90",
     'dlx_publish_faults_total{kind="quarantined"}': "7x90",
     'dlx_unhandled_dead_letters_oldest_timestamp_seconds{vhost="/",queue="dead"}': "0+60x90",
     'dlx_produce_to_visible_seconds_bucket{le="1.0"}': "0+60x90",
@@ -103,6 +105,27 @@ CASES: Final = (
         {_deaths("cache", "expired", "no_exchange"): "10+5x90"},
     ),
     Case(
+        "a bounded queue drops its oldest messages and has no dead-letter exchange",
+        {_deaths("bounded", "maxlen", "no_exchange"): "10+20x90"},
+    ),
+    Case(
+        "rejects and waiting letters are part of the design of quiet queues",
+        {
+            'dlx_quiet_queue{vhost="/",queue="work"}': "1x90",
+            'dlx_quiet_queue{vhost="/",queue="dead"}': "1x90",
+            _deaths("work", "rejected"): "_x20 4x37 5+60x33",
+            _deaths("work", "rejected", "no_exchange"): "4x57 5x33",
+            'dlx_unhandled_dead_letters_oldest_timestamp_seconds{vhost="/",queue="dead"}': (
+                "-14400x90"
+            ),
+        },
+    ),
+    Case(
+        "a consumer rejects a message in a queue that has no series of its own",
+        {_deaths("", "rejected").replace('vhost="/"', 'vhost=""'): "4x57 5x33"},
+        {"DlxMessagesDie": {"reason": "rejected"}},
+    ),
+    Case(
         "a dead letter waits for hours",
         {
             'dlx_unhandled_dead_letters_oldest_timestamp_seconds{vhost="/",queue="dead"}': (
@@ -157,6 +180,30 @@ CASES: Final = (
         "the job is killed",
         {"up{}": "1x40 0x50", "dlx_start_timestamp_seconds{}": "0x40"},
         {"DlxJobDown": {}},
+    ),
+    Case(
+        "the job has been down for half a day",
+        {"up{}": "1x40 0x720", "dlx_start_timestamp_seconds{}": "0x40"},
+        {"DlxJobDown": {}},
+        minute=720,
+    ),
+    Case(
+        "a job runs again",
+        {"up{}": "1x40 0x10 1x40", "dlx_start_timestamp_seconds{}": "0x40 _x10 3000x40"},
+    ),
+    Case(
+        "something else that Prometheus scrapes is down",
+        {'up{job="node"}': "0x90"},
+    ),
+    Case(
+        "a job that is scraped as in the example has never answered",
+        {'up{job="dlx"}': "0x90"},
+        {"DlxJobDown": {"job": "dlx"}},
+    ),
+    Case(
+        "a response has too many series",
+        {'dlx_metrics_series_left_out{family="dlx_dead_letters_total"}': "0x40 12x50"},
+        {"DlxMetricsLeftOut": {}},
     ),
     Case(
         "the stream is stuck",
@@ -236,13 +283,14 @@ def promtool_document(rules: Path, case: Case) -> dict[str, Any]:
 
 def _located(name: str) -> str:
     metric, _, labels = name.rstrip("}").partition("{")
-    return f"{metric}{{{','.join(filter(None, (labels, WHERE)))}}}"
+    where = [f'{name}="{value}"' for name, value in WHERE.items() if f"{name}=" not in labels]
+    return f"{metric}{{{','.join(filter(None, (labels, *where)))}}}"
 
 
 def _expected(case: Case, alert: str, severity: str) -> list[dict[str, Any]]:
     if alert not in case.fires:
         return []
-    labels = {"job": "dlx", "instance": "host:9419", "severity": severity, **case.fires[alert]}
+    labels = {**WHERE, "severity": severity, **case.fires[alert]}
     return [{"exp_labels": labels}]
 
 

@@ -1,4 +1,9 @@
-"""Which families a response has, and how many of their series."""
+"""Which families a response has, and how many of their series.
+
+A response is never cut in the middle. Families with a few series are always whole. Those that grow
+with causes, partitions or vhosts have a share each, and queues get what is left. What does not fit
+is counted by family, and deaths that do not fit are added up, so that alerts still see them.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -6,7 +11,7 @@ from typing import Final
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.metrics.families import Family, View
+from streaming.metrics.families import Family, Sample, View
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.own import OWN
 from streaming.metrics.rabbitmq import RABBITMQ
@@ -15,8 +20,14 @@ from topology.suggestions import did_you_mean
 
 FAMILIES: Final = (*RABBITMQ, *OWN)
 
-ALWAYS: Final = ("rabbitmq_identity_info", "rabbitmq_build_info", "dlx_metrics_queues_left_out")
+LEFT_OUT: Final = ("dlx_metrics_queues_left_out", "dlx_metrics_series_left_out")
+"""What a response says about itself; read last."""
+
+ALWAYS: Final = ("rabbitmq_identity_info", "rabbitmq_build_info", *LEFT_OUT)
 """These are in a detailed view as well."""
+
+RESERVED: Final = 400
+"""Series kept for the families that are always whole, and for what is added up."""
 
 DETAILED: Final = tuple(dict.fromkeys(name for one in FAMILIES for name in one.detailed))
 
@@ -73,23 +84,35 @@ def collect(
                 f"{' '.join(DETAILED)}"
             )
     chosen = [one for one in FAMILIES if _is_wanted(one, endpoint, families)]
-    every = [
-        queue for queue in list(figures.queues) if vhosts is None or queue[0] in frozenset(vhosts)
-    ]
-    by_queue = sum(one.by_queue for one in chosen) if endpoint != "aggregated" else 0
-    others = sum(not one.by_queue for one in chosen)
-    room = max(max_series - others * 2, max_series // 2) // max(by_queue, 1)
-    shown = every[:room] if by_queue else every
-    figures.queues_left_out = len(every) - len(shown)
-    view = View(figures, endpoint, shown, None if vhosts is None else frozenset(vhosts))
-    metrics = []
-    left = max_series
+    wanted = None if vhosts is None else frozenset(vhosts)
+    every = [queue for queue in list(figures.queues) if wanted is None or queue[0] in wanted]
+    view = View(figures, endpoint, every, wanted)
+    metrics: dict[str, Metric] = {}
+    left_out: dict[str, int] = {}
+
+    def add(family: Family, samples: Iterable[Sample] | None = None) -> None:
+        metrics[family.name] = family.metric(view, samples)
+
+    room = max_series - RESERVED
     for family in chosen:
-        metric = family.metric(view)
-        del metric.samples[max(left, 0) :]
-        left -= len(metric.samples)
-        metrics.append(metric)
-    return metrics
+        if family.share is not None:
+            most = int(family.share * (max_series - RESERVED))
+            samples, left_out[family.name] = family.within(view, most)
+            room -= len(samples)
+            add(family, samples)
+        elif not family.is_by_queue(endpoint) and family.name not in LEFT_OUT:
+            add(family)
+    by_queue = [one for one in chosen if one.is_by_queue(endpoint)]
+    view = view._replace(queues=every[: max(room, 0) // len(by_queue)] if by_queue else every)
+    for family in by_queue:
+        add(family)
+        left_out[family.name] = len(every) - len(view.queues)
+    hidden = len(every) - len(view.queues)
+    view = view._replace(queues_left_out=hidden, left_out=left_out)
+    for family in chosen:
+        if family.name in LEFT_OUT:
+            add(family)
+    return [metrics[family.name] for family in chosen]
 
 
 def _is_wanted(family: Family, endpoint: str, families: Sequence[str]) -> bool:

@@ -1,7 +1,8 @@
 """Metric families: their form, and how they become text."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from prometheus_client.core import (
@@ -30,12 +31,16 @@ class View(NamedTuple):
         endpoint: `aggregated`, `per-object` or `detailed`; RabbitMQ's label `rabbitmq_endpoint`.
         queues: the queues in it, by vhost and name.
         vhosts: only these; None: all.
+        queues_left_out: how many queues are not in it because it would have too many series.
+        left_out: family -> how many of its series are not in it for the same reason.
     """
 
     figures: JobFigures
     endpoint: str
     queues: list[Queue]
     vhosts: frozenset[str] | None = None
+    queues_left_out: int = 0
+    left_out: Mapping[str, int] = MappingProxyType({})
 
     def shows(self, vhost: str) -> bool:
         """Whether a vhost is in it."""
@@ -53,6 +58,10 @@ class Family:
         by_queue: whether it has one series per queue, or one for all.
         histogram: of a histogram; `read` is then unused.
         detailed: the families of `/metrics/detailed` that it belongs to.
+        share: the most of a response that its series may take, if they are as many as the job has
+            causes, partitions or vhosts; None: it has a few series, which are never left out, or
+            is by queue.
+        rest: turns the series that are left out into some that stand for them; None: nothing does.
     """
 
     name: str
@@ -63,9 +72,30 @@ class Family:
     by_queue: bool = False
     histogram: Callable[[View], Distribution] | None = None
     detailed: tuple[str, ...] = ()
+    share: float | None = None
+    rest: Callable[[list[Sample]], list[Sample]] | None = None
 
-    def metric(self, view: View) -> Metric:
-        """Return the family with its series; in a detailed view with RabbitMQ's prefix."""
+    def is_by_queue(self, endpoint: str) -> bool:
+        """Whether it has one series per queue in a response."""
+        return self.by_queue and endpoint != "aggregated"
+
+    def within(self, view: View, most: int) -> tuple[list[Sample], int]:
+        """Return its first series, with the rest added up, and how many are left out.
+
+        Args:
+            most: how many it may have, the rest not counted.
+        """
+        found = list(self.read(view))
+        rest = found[most:]
+        added = self.rest(rest) if rest and self.rest is not None else []
+        return found[:most] + added, len(rest)
+
+    def metric(self, view: View, samples: Iterable[Sample] | None = None) -> Metric:
+        """Return the family with its series; in a detailed view with RabbitMQ's prefix.
+
+        Args:
+            samples: the series, if they have been read; None: read them.
+        """
         name = self.name
         if view.endpoint == "detailed" and self.detailed and not name.startswith(UNPREFIXED):
             name = name.replace("rabbitmq_", "rabbitmq_detailed_", 1)
@@ -74,9 +104,9 @@ class Family:
             found.add_metric(*self.histogram(view))
             return found
         kind = CounterMetricFamily if self.form == "counter" else GaugeMetricFamily
-        labels = () if self.by_queue and view.endpoint == "aggregated" else self.labels
+        labels = () if self.by_queue and not self.is_by_queue(view.endpoint) else self.labels
         metric: Metric = kind(name, self.help, labels=labels)
-        for values, value in self.read(view):
+        for values, value in self.read(view) if samples is None else samples:
             metric.add_metric(values, value)  # type: ignore[attr-defined] # both classes have it
         return metric
 

@@ -81,6 +81,7 @@ class JobFigures:
         redrives: letters of all redrives by vhost and outcome.
         retention_s: how long the tables keep what, if not for ever.
         unexplained: of the last balance; None before the first.
+        quiet: patterns of queues that alerts leave out; see `metrics.quiet_queues`.
     """
 
     def __init__(self, job_name: str) -> None:
@@ -110,7 +111,7 @@ class JobFigures:
         self.failures: Counter[str] = Counter()
         self.memory_limit_bytes: int | None = None
         self.disk_path = ""
-        self.queues_left_out = 0
+        self.quiet: tuple[str, ...] = ()
         self._deleted: set[Queue] = set()
 
     def batch(

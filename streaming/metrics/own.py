@@ -1,5 +1,7 @@
 """The families that only dlx has, with the prefix `dlx_`."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, get_args
 
@@ -7,6 +9,7 @@ from streaming.metrics.families import Distribution, Family, Sample, View, of_qu
 from streaming.metrics.figures import Histogram, JobFigures, Lag, TableSize, Unhandled
 from streaming.pipeline.flow.batch_size import Cause
 from streaming.pipeline.reports import FAULT_KINDS
+from streaming.queries.standing import pattern_of
 
 
 def _deaths(view: View) -> Iterator[Sample]:
@@ -16,11 +19,28 @@ def _deaths(view: View) -> Iterator[Sample]:
                 yield key, count
 
 
+def _added_up(deaths: list[Sample]) -> list[Sample]:
+    """Deaths by reason and outcome, of all queues that have no series of their own."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for (_vhost, _queue, *why), count in deaths:
+        found["", "", *why] += int(count)
+    return list(found.items())
+
+
+def _quiet(view: View) -> Iterator[Sample]:
+    if view.figures.quiet:
+        pattern = re.compile(pattern_of(view.figures.quiet))
+        for vhost, name in view.queues:
+            if pattern.fullmatch(name):
+                yield (vhost, name), 1
+
+
 def _unhandled(read: Callable[[Unhandled], float]) -> Callable[[View], Iterator[Sample]]:
     def samples(view: View) -> Iterator[Sample]:
-        for queue, waiting in list(view.figures.unhandled.items()):
+        waiting = sorted(view.figures.unhandled.items(), key=lambda one: one[1].oldest_s)
+        for queue, letters in waiting:
             if view.shows(queue[0]):
-                yield queue, read(waiting)
+                yield queue, read(letters)
 
     return samples
 
@@ -101,11 +121,14 @@ OWN: Final[tuple[Family, ...]] = (
         "dlx_dead_letters_total",
         "counter",
         "Deaths. The outcome is dead_lettered if every target got the dead letter; else it "
-        "says why not: no_exchange, no_route, cycle, rerouted_before, cascade_limit or "
-        "refused.",
+        "says why not: no_exchange, no_route, cycle, rerouted_before, cascade_limit, "
+        "strategy_changed or refused. Deaths beyond half of metrics.max_series are added up "
+        "without a queue.",
         ("vhost", "queue", "reason", "outcome"),
         _deaths,
         detailed=("dlx_dead_letters",),
+        share=0.5,
+        rest=_added_up,
     ),
     Family(
         "dlx_unhandled_dead_letters",
@@ -114,6 +137,7 @@ OWN: Final[tuple[Family, ...]] = (
         QUEUE,
         _unhandled(lambda one: one.count),
         detailed=("dlx_dead_letters",),
+        share=0.05,
     ),
     Family(
         "dlx_unhandled_dead_letters_oldest_timestamp_seconds",
@@ -122,6 +146,7 @@ OWN: Final[tuple[Family, ...]] = (
         QUEUE,
         _unhandled(lambda one: one.oldest_s),
         detailed=("dlx_dead_letters",),
+        share=0.05,
     ),
     Family(
         "dlx_held_messages",
@@ -140,6 +165,7 @@ OWN: Final[tuple[Family, ...]] = (
         ("vhost", "outcome"),
         _redrives,
         detailed=("dlx_dead_letters",),
+        share=0.05,
     ),
     Family(
         "dlx_quarantined_total",
@@ -147,6 +173,7 @@ OWN: Final[tuple[Family, ...]] = (
         "Kafka records that could not be understood, by topic and cause.",
         ("topic", "cause"),
         _quarantined,
+        share=0.05,
     ),
     Family(
         "dlx_publish_faults_total",
@@ -265,6 +292,7 @@ OWN: Final[tuple[Family, ...]] = (
         "own tools cannot tell.",
         PARTITION,
         _lag(lambda lag: max(lag.end - lag.offset, 0)),
+        share=0.05,
     ),
     Family(
         "dlx_consumer_offset",
@@ -272,6 +300,7 @@ OWN: Final[tuple[Family, ...]] = (
         "The next offset that the job reads.",
         PARTITION,
         _lag(lambda lag: lag.offset),
+        share=0.05,
     ),
     Family(
         "dlx_log_end_offset",
@@ -279,6 +308,7 @@ OWN: Final[tuple[Family, ...]] = (
         "The end of a partition.",
         PARTITION,
         _lag(lambda lag: lag.end),
+        share=0.05,
     ),
     Family(
         "dlx_table_files",
@@ -323,7 +353,23 @@ OWN: Final[tuple[Family, ...]] = (
         "gauge",
         "Queues that this response leaves out because of metrics.max_series.",
         (),
-        single(lambda figures: figures.queues_left_out),
+        lambda view: iter([((), view.queues_left_out)]),
+    ),
+    Family(
+        "dlx_metrics_series_left_out",
+        "gauge",
+        "Series of a family that this response leaves out because of metrics.max_series.",
+        ("family",),
+        lambda view: (((name,), count) for name, count in view.left_out.items()),
+    ),
+    Family(
+        "dlx_quiet_queue",
+        "gauge",
+        "1 for queues that metrics.quiet_queues names: alerts about deaths leave them out.",
+        QUEUE,
+        _quiet,
+        detailed=("dlx_dead_letters",),
+        share=0.05,
     ),
     Family(
         "dlx_metrics_failures_total",

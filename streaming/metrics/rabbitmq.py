@@ -479,6 +479,7 @@ RABBITMQ: Final[tuple[Family, ...]] = (
         ("vhost",),
         _vhosts,
         detailed=("vhost_status",),
+        share=0.05,
     ),
 )
 """RabbitMQ's families that have a meaning here."""

@@ -7,21 +7,24 @@ import errno
 import logging
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socket import getfqdn, gethostname
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from prometheus_client.exposition import choose_encoder
 
+from streaming.metrics.bounded_server import BoundedServer
 from streaming.metrics.collector import Collected, UnknownFamilyError, collect
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.health import Health, Verdict
+from streaming.metrics.hosts import is_known_host
 from topology.errors import DlxError
 
 PATHS: Final = ("/metrics", "/metrics/per-object", "/metrics/detailed", "/healthz", "/readyz")
-REQUEST_TIMEOUT_S: Final = 30
+REQUEST_TIMEOUT_S: Final = 20
 TEXT: Final = "text/plain; charset=utf-8"
 
 logger = logging.getLogger(__name__)
@@ -36,23 +39,32 @@ class ListenError(DlxError):
 class MetricsServer:
     """Answers from the moment it is created; `start` begins to serve.
 
+    Args:
+        hosts: more names of hosts in requests that are answered.
+
     Raises:
         ListenError: the address is in use, or not one of this machine.
     """
 
     def __init__(
-        self, host: str, port: int, figures: JobFigures, health: Health, max_series: int
+        self,
+        host: str,
+        port: int,
+        figures: JobFigures,
+        health: Health,
+        max_series: int,
+        hosts: Sequence[str] = (),
     ) -> None:
-        handler = type(
-            "Handler", (_Handler,), {"figures": figures, "health": health, "most": max_series}
-        )
+        names = frozenset(one.lower() for one in (host, gethostname(), getfqdn(), *hosts))
+        members = {"figures": figures, "health": health, "most": max_series, "names": names}
+        handler = type("Handler", (_Handler,), members)
         server = type(
             "Server",
-            (_Server,),
+            (BoundedServer,),
             {"address_family": socket.AF_INET6 if ":" in host else socket.AF_INET},
         )
         try:
-            self._server: ThreadingHTTPServer = server((host, port), handler)
+            self._server: BoundedServer = server((host, port), handler)
         except OSError as error:
             remedy = (
                 "stop the program that uses it, or set another one"
@@ -79,26 +91,29 @@ class MetricsServer:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
-    def handle_error(self, _request: object, client_address: object) -> None:
-        """Log what the base class would print."""
-        logger.debug("a request of %s failed", client_address)
-
-
 class _Handler(BaseHTTPRequestHandler):
+    server: BoundedServer
     figures: JobFigures
     health: Health
     most: int
+    names: frozenset[str]
     timeout = REQUEST_TIMEOUT_S
     protocol_version = "HTTP/1.1"
     server_version = "dlx"
     sys_version = ""
 
+    def handle_one_request(self) -> None:
+        """Answer a request; until it is there, another client may take this one's place."""
+        super().handle_one_request()
+        self.server.waits(self.request)
+
     def do_GET(self) -> None:
         """Answer a request."""
+        self.server.answers(self.request)
+        if not is_known_host(self.headers.get("Host"), self.names):
+            what = b"this server does not answer for the host: name it in metrics.hosts\n"
+            self._send(HTTPStatus.MISDIRECTED_REQUEST, TEXT, what)
+            return
         address = urlsplit(self.path)
         asked = parse_qs(address.query, keep_blank_values=True)
         routes: Mapping[str, Callable[[Mapping[str, list[str]]], None]] = {

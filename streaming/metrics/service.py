@@ -68,9 +68,12 @@ class Metrics:
             kept: (period_ms(period) or 0) / 1000
             for kept, period in config.tables.retention.items()
         }
+        self.figures.quiet = settings.quiet_queues
         self.health = Health(settings.stalled_after_ms / 1000)
         host, port = split_address(listen)
-        self.server = MetricsServer(host, port, self.figures, self.health, settings.max_series)
+        self.server = MetricsServer(
+            host, port, self.figures, self.health, settings.max_series, settings.hosts
+        )
         self.server.start()
         self._job: Job | None = None
         self._stopping = threading.Event()

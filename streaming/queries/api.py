@@ -67,15 +67,12 @@ def open_tables(
             and refuse to peek or plan there; `sql` and `contents` are not meant for such a user.
         administrators: users who may read everything unless they have permissions of their own.
     """
-    tables = Tables(location, storage_options, threads=threads)
-    try:
+    with Tables(location, storage_options, threads=threads) as tables:
         if user is not None:
             tables.permitted = permitted_for(tables, user, administrators)
         if as_of is not None:
             tables.cut = _resolved(tables, as_of)
         yield Queries(tables)
-    finally:
-        tables.close()
 
 
 def _resolved(tables: Tables, wanted: str | int | datetime) -> Cut:

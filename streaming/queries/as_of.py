@@ -13,7 +13,7 @@ from typing import Any, Final
 from streaming.queries.closings import list_closings, opening_batch, refuse_forgotten
 from streaming.queries.current_contents import EVENTS, query_ids
 from streaming.queries.cut import Cut
-from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Tables
 from streaming.queries.message_attributes import RECORD
 
 BATCH: Final = re.compile(r"[0-9]{1,18}")
@@ -28,7 +28,8 @@ def resolve(tables: Tables, wanted: str, parse_time: Callable[[str], datetime]) 
         parse_time: reads a text that is neither a batch nor a record.
 
     Raises:
-        QueryError: the tables do not have that batch, time or record, or no longer know it.
+        BeforeHistoryError: it is earlier than what the tables know, or still know.
+        QueryError: the tables do not have that batch, time or record.
     """
     wanted = wanted.strip()
     tables.cut = None
@@ -69,7 +70,8 @@ def at_time(tables: Tables, instant: datetime, last: int) -> Cut:
     """The cut that sees every event up to an instant.
 
     Raises:
-        QueryError: the first event is later, or the instant is in the future.
+        BeforeHistoryError: the history begins later.
+        QueryError: the instant is in the future.
     """
     later = _first_batch_after(tables, instant)
     if later is None and instant > datetime.now(UTC):
@@ -78,14 +80,22 @@ def at_time(tables: Tables, instant: datetime, last: int) -> Cut:
             "leave the option out to see what is there now"
         )
     whole = last if later is None else later - 1
-    if whole <= opening_batch(tables, EVENTS):  # its own later events may have been removed
-        first = _first_event(tables)
+    opening = opening_batch(tables, EVENTS)
+    if opening < 0 or whole <= opening:  # its own later events may have been removed
+        first = first_event(tables)
         if first is not None and first > instant:
-            raise QueryError(
-                f"--as-of {instant:%Y-%m-%dT%H:%M:%SZ}: the tables begin at "
-                f"{first:%Y-%m-%dT%H:%M:%SZ}"
+            raise BeforeHistoryError(
+                f"--as-of {_text(instant)}: history begins at {_text(first)}, and nothing earlier "
+                "is known: name that instant or a later one",
+                first,
             )
     return Cut(whole, instant)
+
+
+def _text(instant: datetime) -> str:
+    """An instant that can be typed: rounded up to a second, so that it is not earlier."""
+    whole = instant.replace(microsecond=0)
+    return (whole + timedelta(seconds=instant > whole)).isoformat().replace("+00:00", "Z")
 
 
 def _first_batch_after(tables: Tables, instant: datetime) -> int | None:
@@ -112,7 +122,8 @@ def _first_batch_after(tables: Tables, instant: datetime) -> int | None:
     return found
 
 
-def _first_event(tables: Tables) -> datetime | None:
+def first_event(tables: Tables) -> datetime | None:
+    """The instant from which on the tables know everything; it reads no data files."""
     closings = list_closings(tables)
     opening = opening_batch(tables, EVENTS)
     known = next((one.at for one in closings if one.batch_id == opening), None)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streaming.queries.cut import Cut
-from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, quoted
+from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Row, Tables, iso, quoted
 
 CLOSINGS: Final = "closings"
 CLOSED_CONTENTS: Final = "closed_contents"
@@ -22,7 +22,7 @@ _OF_CONTENTS: Final = (
     *("body_bytes", "user", "channel"),
 )
 
-_CHANNEL_COLUMNS: Final = ("vhost", "seq", "at", "queue", "user", "channel", "detail")
+_CHANNEL_COLUMNS: Final = ("vhost", "lane", "seq", "at", "queue", "user", "channel", "detail")
 
 
 class Closing(msgspec.Struct, frozen=True):
@@ -109,14 +109,14 @@ def closing_before(tables: Tables, least: int = -1) -> Closing | None:
     """The last closing that the cut sees whole, not before batch `least`; None: there is none.
 
     Raises:
-        QueryError: the events from the cut back to the nearest closing were removed.
+        BeforeHistoryError: the events from the cut back to the nearest closing were removed.
     """
     end = None if tables.cut is None else tables.cut.batch_id
     known = list_closings(tables)
     found = [one for one in known if one.batch_id >= least and (end is None or one.batch_id <= end)]
     opening = opening_batch(tables, "events")
     if opening >= 0 and (not found or found[-1].batch_id < opening):
-        raise QueryError(_forgotten("events", opening, known))
+        raise _forgotten("events", opening, known)
     return found[-1] if found else None
 
 
@@ -128,12 +128,13 @@ def opening_closing(tables: Tables, *names: str) -> Closing | None:
     return next((one for one in list_closings(tables) if one.batch_id == opening), None)
 
 
-def _forgotten(table: str, opening: int, known: list[Closing]) -> str:
+def _forgotten(table: str, opening: int, known: list[Closing]) -> BeforeHistoryError:
     at = next((one.at for one in known if one.batch_id == opening), None)
     when = "" if at is None else f" ({at:%Y-%m-%d %H:%M:%S} UTC)"
-    return (
+    return BeforeHistoryError(
         f"the rows of {table} up to batch {opening}{when} were removed by tables.retention, so "
-        f"nothing earlier is known: ask for batch {opening} or a later instant"
+        f"nothing earlier is known: ask for batch {opening} or a later instant",
+        at,
     )
 
 
@@ -239,7 +240,7 @@ def channel_events(tables: Tables) -> None:
         tables.connection.execute(
             f"""
             INSERT INTO channel_event
-            SELECT vhost, CAST(detail ->> '$.seq' AS BIGINT),
+            SELECT vhost, lane, CAST(detail ->> '$.seq' AS BIGINT),
                    make_timestamptz(CAST(detail ->> '$.at_us' AS BIGINT)), queue,
                    detail ->> '$.user', detail ->> '$.channel', detail ->> '$.detail'
             FROM {CLOSINGS} WHERE kind = 'channel' AND batch_id = {closing.batch_id}
@@ -258,8 +259,8 @@ def refuse_forgotten(tables: Tables, cut: Cut, table: str) -> None:
     """Refuse a cut that lies before what a table still knows.
 
     Raises:
-        QueryError: the text says from where on it is known.
+        BeforeHistoryError: the text says from where on it is known.
     """
     opening = opening_batch(tables, table)
     if opening >= 0 and cut.batch_id < opening:
-        raise QueryError(_forgotten(table, opening, list_closings(tables)))
+        raise _forgotten(table, opening, list_closings(tables))

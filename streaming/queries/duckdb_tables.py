@@ -7,13 +7,13 @@ In shared storage DuckDB reads the parts of the files that a query needs (`share
 table has deletion vectors, deltalake reads it into a temporary table instead, which is slower.
 """
 
-import re
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, ClassVar, Final
+from types import TracebackType
+from typing import Any, ClassVar, Final, Self
 
 import duckdb
 import msgspec
@@ -22,6 +22,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streaming.ledger.location import local_path
 from streaming.queries.cut import Cut
+from streaming.queries.damage import fault_of_data, fault_of_delta, lacking_columns, one_line
 from streaming.queries.permitted import Permitted
 from topology.errors import DlxError
 
@@ -41,9 +42,6 @@ _TYPES: Final = {
     "timestamp": "TIMESTAMP WITH TIME ZONE",
     "timestamp_ntz": "TIMESTAMP",
 }
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-"""deltalake colours its errors, even in files."""
-
 DELETION_VECTORS: Final = "deletionVectors"
 """The feature of tables whose files have rows that were removed."""
 
@@ -52,16 +50,30 @@ class QueryError(DlxError):
     """A query cannot be answered: a table is missing, or the query has a mistake."""
 
 
-def one_line(error: Exception) -> str:
-    """What DuckDB says about a mistake, without the picture of its place."""
-    said = re.split(r"\n+LINE \d+:", str(error))[0]
-    return " ".join(said.split()).replace("! Candidate", ". Candidate")
+class NoTableError(QueryError):
+    """There is no such table."""
+
+
+class BeforeHistoryError(QueryError):
+    """An instant is earlier than what the tables know: not even that there was nothing.
+
+    Attributes:
+        first: the first instant that they know; None: they do not say.
+    """
+
+    def __init__(self, text: str, first: datetime | None) -> None:
+        super().__init__(text, first)  # all arguments: the error can be pickled
+        self.first = first
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class Tables:
     """The tables in one folder. Each is loaded on first use and then stays at that version.
 
-    Methods that take a table's name raise QueryError if there is no such table.
+    Methods that take a table's name raise QueryError if there is no such table. A `with` block
+    closes the tables; an error that a damaged file caused becomes a QueryError that names the file.
 
     Args:
         root: a path, or a URL such as `s3://bucket/tables`.
@@ -102,6 +114,63 @@ class Tables:
         if self.memory_bytes is not None:
             self.connection.execute(f"SET memory_limit = '{self.memory_bytes}B'")
         self._has_shared_files = False
+        self._read: dict[str, set[str]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the tables.
+
+        Raises:
+            QueryError: the error is that a file or column is missing or damaged, or that DuckDB
+                had no room.
+        """
+        try:
+            fault = None if error is None else self.fault(error)
+        finally:
+            self.close()
+        if fault is not None:
+            raise fault from None
+
+    def damage(self, error: duckdb.Error) -> QueryError | None:
+        """The error for the user if a data file is the cause of DuckDB's; else None."""
+        said = fault_of_data(error, self._read, self.connection)
+        return None if said is None else QueryError(said)
+
+    def fault(self, error: BaseException) -> QueryError | None:
+        """The error for the user if the tables or the machine are the cause; else None."""
+        if isinstance(error, duckdb.InterruptException):
+            return None
+        if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
+            why = one_line(error).removeprefix("Out of Memory Error: ").rstrip(".")
+            return QueryError(f"there is not enough memory for this: ask for less at once ({why})")
+        damage = self.damage(error) if isinstance(error, duckdb.Error) else None
+        if damage is not None:
+            return damage
+        if isinstance(error, duckdb.ProgrammingError | KeyError):
+            said = self._lacking()
+            if said is not None:
+                return QueryError(said)
+        if isinstance(error, duckdb.OperationalError):
+            return QueryError(f"{self.root}: the tables cannot be read: {one_line(error)}")
+        return None
+
+    def _lacking(self) -> str | None:
+        """Which columns a table lacks that was used; None if they have all."""
+        for name, table in self._loaded.items():
+            said = lacking_columns(self._url(name), {one.name for one in table.schema().fields})
+            if said is not None:
+                return said
+        return None
+
+    def _url(self, name: str) -> str:
+        return f"{self.root.rstrip('/')}/{name}"
 
     @contextmanager
     def uncut(self) -> Iterator[None]:
@@ -120,22 +189,26 @@ class Tables:
         """A table, at the version that this snapshot has of it."""
         loaded = self._loaded.get(name)
         if loaded is None:
-            url = f"{self.root.rstrip('/')}/{name}"
+            url, root = self._url(name), local_path(self.root)
             try:
                 loaded = DeltaTable(url, storage_options=self.options)
             except TableNotFoundError:
-                raise QueryError(self._no_table(name)) from None
+                raise NoTableError(self._no_table(name)) from None
             except (DeltaError, OSError) as error:
-                said = _COLOURS.sub("", str(error)).strip()
-                raise QueryError(f"{url}: cannot be read as a Delta table: {said}") from None
+                folder = None if root is None else root / name
+                raise QueryError(fault_of_delta(url, folder, error)) from None
             self._loaded[name] = loaded
         return loaded
 
     def has(self, name: str) -> bool:
-        """Whether a table exists."""
+        """Whether a table exists.
+
+        Raises:
+            QueryError: it exists and cannot be read.
+        """
         try:
             self.table(name)
-        except QueryError:
+        except NoTableError:
             return False
         return True
 
@@ -230,15 +303,20 @@ class Tables:
         features = self.table(name).protocol().reader_features or ()
         if DELETION_VECTORS in features:
             return None
+        read = self._read.setdefault(name, set())
         root = local_path(self.root)
         if root is not None:
-            return [str(root / name / file) for file in files]
+            paths = [str(root / name / file) for file in files]
+            read.update(paths)
+            return paths
         from streaming.queries.shared_files import SharedFiles, shared_path  # noqa: PLC0415 - slow
 
         if not self._has_shared_files:
             self.connection.register_filesystem(SharedFiles(self.root, self.options))
             self._has_shared_files = True
-        return [shared_path(name, file) for file in files]
+        paths = [shared_path(name, file) for file in files]
+        read.update(paths)
+        return paths
 
     def new_name(self, name: str) -> str:
         """A name for a view that no other question replaces."""
@@ -262,6 +340,15 @@ class Tables:
     def values(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The rows of a query without instants and nested columns."""
         return self.connection.execute(sql, list(parameters)).fetchall()
+
+
+def default_memory_bytes() -> int:
+    """The most memory that DuckDB takes by itself: a share of the machine's, or the container's."""
+    with duckdb.connect() as connection:
+        [(found,)] = connection.execute(
+            "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
+        ).fetchall()
+    return int(found)
 
 
 def _column(table: Any, name: str) -> list[Any]:

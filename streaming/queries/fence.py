@@ -14,7 +14,8 @@ import duckdb
 import msgspec
 
 from streaming.ledger.location import local_path
-from streaming.queries.duckdb_tables import QueryError, Tables, one_line, text
+from streaming.queries.damage import one_line
+from streaming.queries.duckdb_tables import QueryError, Tables, text
 
 MAX_CHARACTERS: Final = 10_000
 

@@ -192,7 +192,8 @@ def _with_deaths(events: list[Row], deaths: dict[int, Row]) -> list[Row]:
     known = {event["seq"] for event in events}
     found = [
         {name: death.get(name) for name in _EVENT_COLUMNS}
-        | {"kind": "died", "number": None, "position": None, "expires_at": None, "detail": None}
+        | {"kind": "died", "number": None, "position": None, "expires_at": None}
+        | {"detail": None if death.get("cause") is None else {"cause": death["cause"]}}
         for seq, death in deaths.items()
         if seq not in known
     ]

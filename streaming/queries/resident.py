@@ -7,6 +7,7 @@
 | envelope | of a copy that a death or redrive made, as the broker stores it |
 | delivered_seq, delivered_at | of an unacked copy: its last delivery |
 | accepted | of a held copy: the targets that have its dead letter |
+| cause | of a held copy: what the consumer said that gave it up |
 """
 
 from typing import Final
@@ -21,10 +22,11 @@ _MORE: Final = {
     "delivered_seq": "BIGINT",
     "delivered_at": "TIMESTAMPTZ",
     "accepted": "VARCHAR[]",
+    "cause": "VARCHAR",
 }
 _READ: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
-    "envelope",
+    *("envelope", "detail"),
 )
 
 
@@ -67,6 +69,13 @@ def resident_copies(tables: Tables) -> str:
         GROUP BY vhost, lane, parent_copy_id
         """
     )
+    run(
+        f"""
+        CREATE OR REPLACE TEMP TABLE causes AS
+        SELECT {_KEY}, any_value(detail ->> '$.cause') AS cause
+        FROM copy_event WHERE kind = 'held' AND {condition} GROUP BY {_KEY}
+        """
+    )
     if closing is None:
         nothing = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _MORE.items())
         run(
@@ -89,9 +98,11 @@ def resident_copies(tables: Tables) -> str:
             CASE state WHEN 'unacked' THEN
                 coalesce(deliveries.delivered_at, closed_more.delivered_at) END AS delivered_at,
             CASE state WHEN 'held' THEN list_concat(closed_more.accepted, children.accepted)
-                END AS accepted
+                END AS accepted,
+            CASE state WHEN 'held' THEN coalesce(causes.cause, closed_more.cause) END AS cause
         FROM resident LEFT JOIN births USING ({_KEY}) LEFT JOIN deliveries USING ({_KEY})
-        LEFT JOIN children USING ({_KEY}) LEFT JOIN closed_more USING ({_KEY})
+        LEFT JOIN children USING ({_KEY}) LEFT JOIN causes USING ({_KEY})
+        LEFT JOIN closed_more USING ({_KEY})
     """
 
 

@@ -50,7 +50,7 @@ class QueryResult:
         try:
             yield from self._rows()
         except (duckdb.DataError, duckdb.ProgrammingError) as error:
-            raise self._explained(error) from None
+            raise self._tables.damage(error) or self._explained(error) from None
 
     def rows(self) -> list[Row]:
         """The rows as plain values: instants in ISO 8601, bytes as text or typed JSON."""
@@ -75,7 +75,7 @@ class QueryResult:
         try:
             return self.relation().to_arrow_table()
         except (duckdb.DataError, duckdb.ProgrammingError) as error:
-            raise self._explained(error) from None
+            raise self._tables.damage(error) or self._explained(error) from None
 
     def batches(self, batch_rows: int = BATCH_ROWS) -> "pa.RecordBatchReader":
         """The answer as Arrow record batches, which need little memory."""

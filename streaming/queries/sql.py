@@ -9,7 +9,8 @@ import duckdb
 from streaming.ledger.schema.views import VIEWS as SHIPPED
 from streaming.ledger.schema.views import create_views
 from streaming.queries.current_contents import CONTENTS, prepare_contents
-from streaming.queries.duckdb_tables import QueryError, Tables, one_line
+from streaming.queries.damage import one_line
+from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.result import plain
 from streaming.queries.table_info import NAMES
 from topology.suggestions import did_you_mean
@@ -94,7 +95,7 @@ def ask(tables: Tables, sql: str) -> Iterator[Answer]:
             described = cursor.description
             values = cursor.fetchall() if described else []
         except duckdb.Error as error:
-            raise QueryError(_said(tables, sql, error)) from None
+            raise tables.damage(error) or QueryError(_said(tables, sql, error)) from None
         if statement.type.name == "SET" or not described:
             continue
         columns = _distinct(str(column[0]) for column in described)
@@ -127,7 +128,7 @@ def require_one_query(tables: Tables, sql: str) -> str:
             raise QueryError("expected one query, such as 'FROM dead_letters LIMIT 5'")
         tables.connection.execute(f"EXPLAIN {sql}").fetchall()
     except duckdb.Error as error:
-        raise QueryError(_said(tables, sql, error)) from None
+        raise tables.damage(error) or QueryError(_said(tables, sql, error)) from None
     return statements[0].query.rstrip().removesuffix(";")
 
 

@@ -43,6 +43,7 @@ DEAD_LETTERS: Final = Listing(
         Column("vhost", 1, identifies=True),
         Column("queue", 1),
         Column("reason", 1),
+        Column("cause", 5, kind="free"),
         Column("count", 4),
         Column("routing_key", 3, "key"),
         Column("went_to", 2),

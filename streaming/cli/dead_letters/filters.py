@@ -1,14 +1,16 @@
 """The options that choose dead letters, alike for every command that asks them."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from streaming.cli.listing.times import Since, Until, range_said, time_range
 from streaming.cli.option_groups import options_of, with_options
-from streaming.cli.options import VhostFilter
+from streaming.cli.options import VhostFilter, bounded_memory
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -60,7 +62,8 @@ def _options(
         typer.Option(
             "--cause-header",
             metavar="NAME",
-            help="The header that holds the cause. Default: x-exception and similar ones.",
+            help="The header that holds the cause. Default: the reason that the consumer gave, or "
+            "x-exception and similar headers.",
         ),
     ] = None,
     cause_sql: Annotated[
@@ -78,7 +81,8 @@ def _options(
         typer.Option(
             "--where",
             metavar="SQL",
-            help='A DuckDB condition on the columns, such as "count > 2"; decode(body) is text.',
+            help='A DuckDB condition on the columns, such as "count > 2"; decode(body) is text. It '
+            "may take 4 GiB of memory.",
         ),
     ] = None,
     vhost: VhostFilter = None,
@@ -179,4 +183,11 @@ class Filter:
 
 def filtered(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the options of a filter; it receives them as its parameter `which`."""
-    return with_options(command, "which", options_of(_options), _options)
+
+    @wraps(command)
+    def bounded(*, which: Filter, **given: Any) -> int:
+        is_sql = which.chosen["where"] is not None or which.cause_source[1] is not None
+        with bounded_memory() if is_sql else nullcontext():
+            return command(which=which, **given)
+
+    return with_options(bounded, "which", options_of(_options), _options)

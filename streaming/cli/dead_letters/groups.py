@@ -59,9 +59,10 @@ def groups(
 ) -> int:
     """Count dead letters in groups: how many, since when, and whether they increase.
 
-    A cause is the text of a header such as x-exception without numbers, ids and addresses, so that
-    equal mistakes are one group. TREND divides the period into twelve parts. REDRIVEN counts
-    messages that were sent back before and died again; LOST, those that no queue took.
+    A cause is the reason that the consumer gave, or the text of a header such as x-exception,
+    without numbers, ids and addresses: equal mistakes are one group. TREND divides the period into
+    twelve parts. REDRIVEN counts messages that were sent back before and died again; LOST, those
+    that no queue took.
     """
     names = [name.strip() for name in by.split(",")]
     since = None if new_since is None else parse_time(new_since, datetime.now(UTC), "--new-since")

@@ -44,6 +44,7 @@ _LOSSES: Final = {
     "cycle": "it would enter a cycle",
     "refused": "its targets are full",
     "cascade_limit": "it has too many descendants",
+    "strategy_changed": "its queue stopped dead-lettering at least once while it was held",
     "rerouted_before": "it was rerouted before",
 }
 _EVENTS: Final = {
@@ -51,14 +52,14 @@ _EVENTS: Final = {
     "delivered": "{copy} of {queue} is delivered to {channel}{again}",
     "consumed": "{copy} of {queue} is delivered to {channel} with automatic ack",
     "acked": "{copy} of {queue} is acked by {channel}",
-    "requeued": "{copy} returns to {queue}",
-    "died": "{copy} of {queue} dies: {reason}{sent}",
-    "rerouted": "{copy} of {queue} is rerouted: {reason}{sent}",
+    "requeued": "{copy} returns to {queue}{cause}",
+    "died": "{copy} of {queue} dies: {reason}{why}{cause}{sent}",
+    "rerouted": "{copy} of {queue} is rerouted: {reason}{cause}{sent}",
     "redriven": "{copy} of {queue} is redriven to {targets} by {redrive}{edit}",
     "republished": "{copy}, last in {queue}, is published again to {targets} by {redrive}{edit}",
     "edited": "an editor{user} stores it as the new version of a letter",
     "discarded": "{copy} of {queue} is discarded by {redrive}",
-    "held": "{copy} of {queue} died ({reason}), kept until its targets take it",
+    "held": "{copy} of {queue} died: {reason}{why}{cause}; kept until its targets take it",
     "purged": "{copy} is purged from {queue}",
     "deleted": "{copy} is lost: {queue} is deleted",
     "refused": "{queue} is full and refuses it",
@@ -125,6 +126,11 @@ def show(
                 raise QueryError(f"--scenario: {_hidden(history)}")
 
             return _write_scenario(scenario_of(opened, history), scenario, replace=force)
+        _print(history, body, view)
+    return EXIT_OK
+
+
+def _print(history: "MessageHistory", body: BodyForm, view: View) -> None:
     if view.output == "json":
         from msgspec import to_builtins
 
@@ -136,7 +142,6 @@ def show(
         print_listing(_EVENT_ROWS, history.events, view)
     else:
         print_in_colour(_story(history, body))
-    return EXIT_OK
 
 
 def _write_scenario(replay: "Replay", file: Path, *, replace: bool) -> int:
@@ -184,16 +189,21 @@ def _story(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
     if not history.events and not history.opening:
         yield "nothing has happened to it yet", "quiet"
         return
+    from streaming.queries.life.copies import copies_of
+
+    copies = copies_of(history)
+    why = {(copy.copy_id, copy.left_at): copy.why for copy in copies}
     depth = _generations(history.events)
     for event in history.events:
         indent = "    " * depth.get(event["copy_id"], 0)
         at = f"{event['at']}  #{event['seq']}"
-        yield f"{at}  {indent}{_event(event, history)}", _TONES.get(event["kind"], "plain")
+        said = _event(event, history, why.get((event["copy_id"], event["at"])))
+        yield f"{at}  {indent}{said}", _TONES.get(event["kind"], "plain")
         death = history.deaths.get(event["seq"])
         if death is not None and death["x_death"]:
             yield f"{' ' * len(at)}  {indent}  x-death: {_x_death(death['x_death'])}", "quiet"
     yield "", "plain"
-    yield from _tree(history)
+    yield from _tree(copies, history)
     yield "", "plain"
     yield from _end(history)
 
@@ -304,7 +314,7 @@ def _generations(events: list[dict[str, Any]]) -> dict[int | None, int]:
     return depth
 
 
-def _event(event: dict[str, Any], history: "MessageHistory") -> str:
+def _event(event: dict[str, Any], history: "MessageHistory", why: str | None) -> str:
     parent, number, kind = event["parent_copy_id"], event["number"], event["kind"]
     user = f" of {event['user']}" if event["user"] else ""
     is_death = kind in {"died", "rerouted"}
@@ -315,6 +325,8 @@ def _event(event: dict[str, Any], history: "MessageHistory") -> str:
         origin=f", from copy {parent}" if parent else "",
         again=f", requeued {number} times before" if number else "",
         reason=event["reason"],
+        cause=_cause(event),
+        why=f" ({why})" if why else "",
         sent=_sent(event["seq"], history) if is_death else "",
         code=number,
         targets=", ".join((event["detail"] or {}).get("targets", ())),
@@ -323,6 +335,12 @@ def _event(event: dict[str, Any], history: "MessageHistory") -> str:
         edit=_edit(event),
         error=(event["detail"] or {}).get("text", ""),
     )
+
+
+def _cause(event: dict[str, Any]) -> str:
+    """What the consumer said that gave it up, on one line."""
+    cause = (event["detail"] or {}).get("cause")
+    return f", {json.dumps(cause, ensure_ascii=False)}" if cause else ""
 
 
 def _edit(event: dict[str, Any]) -> str:
@@ -355,12 +373,10 @@ def _x_death(deaths: list[dict[str, Any]]) -> str:
     return ", ".join(f"{one['queue']} {one['reason']} {one['count']}" for one in deaths)
 
 
-def _tree(history: "MessageHistory") -> Iterator[Line]:
+def _tree(copies: list["CopyLife"], history: "MessageHistory") -> Iterator[Line]:
     """The copies as a tree: where each was, for how long, who held it, and how it ended."""
-    from streaming.queries.life.copies import copies_of
-
     yield "copies:", "head"
-    for copy in copies_of(history):
+    for copy in copies:
         indent = "    " * copy.depth
         yield f"  {indent}{copy.copy_id}  {copy.queue}, {_lasted(copy, history)}", "plain"
 

@@ -1,7 +1,8 @@
 """Create or update `.venv` from the requirements locks.
 
-The `dlx` wrapper runs this script when the environment is missing or out of date. It runs on the
-machine's own Python before anything is installed, so it imports the standard library alone.
+The `dlx` wrapper runs this script when the environment is missing or out of date, and a command for
+developers when its tools are. It may run on the machine's own Python before anything is installed,
+so it imports the standard library alone.
 
     python -I bootstrap_venv.py ROOT LOCK...
 

@@ -210,12 +210,9 @@ def _tables(config: Any) -> Iterator[Finding]:
     from streaming.queries.table_info import NAMES, describe
 
     location = tables_of(config)
-    tables = Tables(location.root, location.options)
-    try:
+    with Tables(location.root, location.options) as tables:
         has_tables = any(tables.has(name) for name in NAMES)
         found = describe(tables) if has_tables else []
-    finally:
-        tables.close()
     logs = SparkLogs(checkpoint_place(config, os.environ))
     has_checkpoint = logs.query_id() is not None
     rows = sum(each.rows for each in found)

@@ -94,11 +94,8 @@ def last_batches(config: Any, count: int) -> list[dict[str, Any]]:
     from streaming.queries.job_totals import last_batches as newest
 
     location = tables_of(config)
-    tables = Tables(location.root, location.options)
-    try:
+    with Tables(location.root, location.options) as tables:
         return newest(tables, count)
-    finally:
-        tables.close()
 
 
 def _health(listen: str, timeout_s: float) -> Finding:

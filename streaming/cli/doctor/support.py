@@ -31,6 +31,8 @@ MIN_SECRET: Final = 6
 """A variable of the environment with a shorter text is no secret, whatever its name."""
 
 _URL_PASSWORD: Final = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@\"']+@")
+_URL_TOKEN: Final = re.compile(r"([?&]token=)[^\s&\"']+")
+"""What logs in to the console, in a link."""
 
 app = typer.Typer(
     name="support",
@@ -142,11 +144,8 @@ def _tables(config: Any) -> str:
     from streaming.queries.table_info import describe
 
     location = tables_of(config)
-    tables = Tables(location.root, location.options)
-    try:
+    with Tables(location.root, location.options) as tables:
         return _lines(msgspec.to_builtins(one) for one in describe(tables))
-    finally:
-        tables.close()
 
 
 def _batches(config: Any) -> str:
@@ -202,7 +201,15 @@ def _mask(config: Any) -> Callable[[str], str]:
     }
     escaped = {json.dumps(one)[1:-1] for one in known} | {quote(one, safe="") for one in known}
     secrets = [SecretText(one) for one in sorted(known | escaped, key=len, reverse=True)]
-    return lambda text: _URL_PASSWORD.sub(r"\1******@", mask_secrets(text, secrets))
+    masks = ((_URL_PASSWORD, r"\1******@"), (_URL_TOKEN, r"\1******"))
+
+    def mask(text: str) -> str:
+        text = mask_secrets(text, secrets)
+        for pattern, shown in masks:
+            text = pattern.sub(shown, text)
+        return text
+
+    return mask
 
 
 def _secrets_of(value: Any) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
+from streaming.broker.causes import cause_of
 from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
@@ -146,6 +147,14 @@ def reject(
     requeue: Annotated[
         bool, typer.Option("--requeue", help="Requeue instead of dead-lettering.")
     ] = False,
+    reason: Annotated[
+        str | None,
+        typer.Option(
+            "--reason",
+            metavar="TEXT",
+            help="Why: shown by `dlx dead-letters`, and in the header x-exception-message.",
+        ),
+    ] = None,
     multiple: Multiple = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
     job: JobOptions,
@@ -156,6 +165,9 @@ def reject(
     """
     _check_ids(deliveries)
     command = {"op": "nack", "refs": deliveries, "requeue": requeue, "multiple": multiple}
+    cause = cause_of(reason)
+    if cause is not None:
+        command["reason"] = cause
     with job.connect() as connection:
         _check_channel(connection, channel, job.file)
         return _report(deliveries, channel, connection.request(command, channel))
@@ -210,8 +222,8 @@ def consume(
         list[str] | None,
         typer.Argument(
             metavar="[-- COMMAND...]",
-            help="Receives each body on stdin; exit status 0 acks, any other rejects. Without it, "
-            "bodies are printed, one per line.",
+            help="Receives each body on stdin; exit status 0 acks, any other rejects and is the "
+            "reason. Without it, bodies are printed, one per line.",
         ),
     ] = None,
     *,
@@ -262,14 +274,14 @@ def consume(
         consumer = channel.consume(queue, prefetch=limit, timeout_s=idle)
         with suppress(KeyboardInterrupt), _sigterm_interrupts(), options.logged_outages():
             for delivery in consumer:
-                is_handled = handle(delivery, command)
+                failure = handle(delivery, command)
                 if not settles:
-                    done["printed"] += is_handled
-                elif is_handled:
+                    done["printed"] += not failure
+                elif not failure:
                     delivery.ack()
                     done["acked"] += 1
                 else:
-                    delivery.reject(requeue=requeue)
+                    delivery.reject(requeue=requeue, reason=failure)
                     done["rejected"] += 1
                 if count is not None and sum(done.values()) >= count:
                     break
@@ -292,8 +304,8 @@ def _sigterm_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def handle(delivery: "Delivery", command: list[str] | None) -> bool:
-    """Pass a body to the command, or print it; return whether that succeeded."""
+def handle(delivery: "Delivery", command: list[str] | None) -> str:
+    """Pass a body to the command, or print it; return why that failed, or nothing."""
     if "body" in delivery.truncated:
         origin = "/".join(map(str, delivery.origin or ()))
         print(
@@ -301,11 +313,11 @@ def handle(delivery: "Delivery", command: list[str] | None) -> bool:
             f"not handled; `dlx dead-letters show {origin}` shows all of it",
             file=sys.stderr,
         )
-        return False
+        return "delivered without its body, which is too large for its topic"
     if not command:
         sys.stdout.buffer.write(delivery.body + b"\n")
         sys.stdout.buffer.flush()
-        return True
+        return ""
     environment = {
         "DLX_QUEUE": delivery.queue,
         "DLX_EXCHANGE": delivery.exchange,
@@ -325,7 +337,11 @@ def handle(delivery: "Delivery", command: list[str] | None) -> bool:
     except OSError as error:
         text = f"cannot run {shlex.join(command)}: {error.strerror}"
         raise typer.BadParameter(text, param_hint="COMMAND") from error
-    return finished.returncode == 0
+    status = finished.returncode
+    if not status:
+        return ""
+    ended = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
+    return f"{Path(command[0]).name}: {ended}"
 
 
 def _document(delivery: "Delivery") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,7 +15,7 @@ from streaming.user_folders import plans_folder
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
-    from streaming.client import Channel
+    from streaming.client import Channel, Connection
     from streaming.client.admin import RedriveState
     from streaming.protocol.sealed_plan import SealedPlan
 
@@ -66,13 +67,19 @@ def approve(
         bool, typer.Option("--yes", "-y", help=f"Do not ask, up to {TYPED_ABOVE} letters.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Show progress until it ends.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--follow/--no-follow",
+            help="Show progress until it ends. Default: only in a terminal.",
+            show_default=False,
+        ),
+    ] = None,
     job: JobOptions,
 ) -> int:
     """Approve a sealed plan: the job moves its letters, each once.
 
-    The redrive goes on if you close the terminal. Approving a plan again moves nothing. More than
+    The redrive goes on if you close the terminal, and without one the command returns at once.
+    Approving a plan again moves nothing. More than
     100 letters are confirmed by their number.
 
     Exit status: 0 if it has finished or goes on, 1 if it was stopped or paused, 2 if it was not
@@ -96,9 +103,12 @@ def approve(
     with job.connect(plan.vhost) as connection:
         channel = connection.channel()
         state = channel.approve_redrive(plan, reason, options)
-        if follow and state.status in _OPEN:
-            state = _followed(channel, state)
+        if (sys.stderr.isatty() if follow is None else follow) and state.status in _OPEN:
+            state = _followed(connection, channel, plan, state, canary)
     _print(state)
+    if state.status in _OPEN:
+        print("it goes on: the next line shows how far it is", file=sys.stderr)
+    _print_next(state)
     return EXIT_FINDINGS if state.status in {"stopped", "paused"} else EXIT_OK
 
 
@@ -124,6 +134,7 @@ def _control(redrive_id: str, action: str, reason: str, job: JobOptions) -> int:
     with job.connect() as connection:
         state = connection.channel().control_redrive(redrive_id, action, reason)
     _print(state)
+    _print_next(state)
     return EXIT_OK
 
 
@@ -180,25 +191,57 @@ def _typed(question: str) -> str:
         return ""
 
 
-def _followed(channel: "Channel", state: "RedriveState") -> "RedriveState":
-    """Show a progress bar until a redrive is not running any more."""
+def _followed(
+    connection: "Connection",
+    channel: "Channel",
+    plan: "SealedPlan",
+    state: "RedriveState",
+    canary: int,
+) -> "RedriveState":
+    """Show progress, and what it waits for, until a redrive is not running any more."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = Console(file=lasting_stderr())
+    has_said = False
     try:
         with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as progress:
             task = progress.add_task(state.id, total=state.total)
             while state.status in _OPEN:
                 handled = state.moved + state.skipped + state.parked
                 progress.update(task, completed=handled, description=f"{state.id} {state.status}")
+                if not has_said and is_waiting(state, canary):
+                    has_said = True
+                    console.print(waiting_for(connection, plan, canary), markup=False)
                 time.sleep(POLL_S)
                 state = channel.control_redrive(state.id, "status", "")
             progress.update(task, completed=state.moved + state.skipped + state.parked)
     except KeyboardInterrupt:
         print("it goes on without this terminal", file=sys.stderr)
     return state
+
+
+def is_waiting(state: "RedriveState", canary: int) -> bool:
+    """Whether the canary letters have left and the others have not followed."""
+    handled = state.moved + state.skipped + state.parked
+    return 0 < state.moved <= canary <= handled < state.total
+
+
+def waiting_for(connection: "Connection", plan: "SealedPlan", canary: int) -> str:
+    """What a redrive waits for: its canary letters, and the consumers that they need."""
+    from streaming.client import ClientError
+
+    targets = [letter.target for letter in plan.letters[:canary]]
+    names = dict.fromkeys(one.queue for one in targets if one is not None and one.queue is not None)
+    idle = []
+    for name in names:
+        with suppress(ClientError), connection.channel() as asking:  # a missing queue closes it
+            if not asking.declare_queue(name, passive=True).consumers:
+                idle.append(name)
+    said = "1 canary letter is" if canary == 1 else f"{canary} canary letters are"
+    needed = f"; no consumer on {', '.join(idle)}" if idle else ""
+    return f"the redrive waits until {said} settled{needed}"
 
 
 def _print(state: "RedriveState") -> None:
@@ -208,4 +251,7 @@ def _print(state: "RedriveState") -> None:
             f"{state.skipped} skipped, {state.parked} parked"
         )
     )
+
+
+def _print_next(state: "RedriveState") -> None:
     print(printable(f"  dlx redrives show {state.id}"), file=sys.stderr)

@@ -6,9 +6,10 @@
 | anything else, or `--wide` | every column, whole values, ISO times |
 
 A value is never broken across lines. To fit, titles become short, free text is cut with an
-ellipsis, then whole columns are left out, the least important first. What then still has room
-comes back. Below the table stands what was left out: columns with the same value in every row,
-columns without room, and rows.
+ellipsis, and so is the middle of a name of more than half the width, which no table can do
+without; then whole columns are left out, the least important first. What then still has room comes
+back. Below the table stands what was left out: columns with the same value in every row, columns
+without room, and rows.
 """
 
 import csv
@@ -22,12 +23,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
-import msgspec
 import typer
 
 from streaming.cli.listing.times import is_near, relative, short_times, zone_name
 from streaming.cli.listing.view import View
 from streaming.cli.output import compact, print_json, printable, printable_lines
+from streaming.csv_cells import csv_cell, plain_text
 from topology.suggestions import did_you_mean
 
 Row = dict[str, Any]
@@ -197,21 +198,10 @@ def _print_csv(listing: Listing, rows: Sequence[Row], view: View) -> None:
     if view.columns is None:
         names += listing.more
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(map(csv_cell, names))
     for row in rows:
-        cells = [_plain(row.get(name)) for name in names]
+        cells = [csv_cell(row.get(name)) for name in names]
         writer.writerow(map(printable_lines, cells) if sys.stdout.isatty() else cells)
-
-
-def _plain(value: object) -> str:
-    """A value as text that is not escaped: JSON if it is nested, empty if it is null."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Mapping | list | tuple):
-        return msgspec.json.encode(value).decode()
-    return str(value)
 
 
 def _text(listing: Listing, column: Column, value: object) -> str:
@@ -225,7 +215,7 @@ def _text(listing: Listing, column: Column, value: object) -> str:
         return printable(compact(value))
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
         value = ", ".join(value)
-    return printable(_plain(value))
+    return printable(plain_text(value))
 
 
 def _sorted(listing: Listing, rows: Sequence[Row], sort: tuple[str, bool]) -> list[Row]:
@@ -239,7 +229,7 @@ def _sorted(listing: Listing, rows: Sequence[Row], sort: tuple[str, bool]) -> li
 
 def _natural(value: object) -> list[str | int]:
     """A key that sorts `work-2` before `work-10`."""
-    parts = _DIGITS.split(_plain(value))
+    parts = _DIGITS.split(plain_text(value))
     return [int(part) if number % 2 else part for number, part in enumerate(parts)]
 
 
@@ -277,10 +267,12 @@ def _print_table(
 
 def _cut_said(listing: Listing, drawn: Sequence["_Drawn"]) -> list[str]:
     """Where the texts are whole that were cut."""
-    names = [one.column.name for one in drawn if one.is_cut]
-    if not names or not listing.whole:
-        return []
-    return [f"Cut: {', '.join(names)}. {listing.whole} shows whole texts."]
+    said = []
+    for whole, is_free in ((listing.whole, True), ("--wide", False)):
+        names = [one.column.name for one in drawn if one.is_cut and one.is_free == is_free]
+        if names and whole:
+            said.append(f"Cut: {', '.join(names)}. {whole} shows whole texts.")
+    return said
 
 
 def _wrapped(note: str, width: int) -> list[str]:
@@ -325,12 +317,14 @@ class _Drawn:
         self.texts = texts
         self.is_cut = False
         self.width = max(_width(text) for text in (title, *texts))
+        self.is_free = column.kind == "free"
         self.right = all(text == "-" or _is_number(text) for text in texts)
 
     def cut(self, width: int) -> None:
         """Cut the texts to a width."""
-        before, self.texts = self.texts, [_cut(text, width) for text in self.texts]
-        self.is_cut |= self.texts != list(before)
+        cut = _cut if self.is_free else _cut_inside
+        before, self.texts = list(self.texts), [cut(text, width) for text in self.texts]
+        self.is_cut |= self.texts != before
         self.width = max(_width(text) for text in (self.title, *self.texts))
 
     def cell(self, text: str) -> str:
@@ -347,9 +341,12 @@ def _fit(
     columns: list[Column], texts: Mapping[str, list[str]], width: int, *, may_drop: bool
 ) -> list[_Drawn]:
     """Fit columns into a width: those to print."""
+    cut: set[Column] = set()
 
     def draw(column: Column, *, short: bool) -> _Drawn:
-        return _Drawn(column, (short and column.short) or column.name, texts[column.name])
+        drawn = _Drawn(column, (short and column.short) or column.name, texts[column.name])
+        drawn.is_cut = column in cut
+        return drawn
 
     def whole(drawn: list[_Drawn]) -> int:
         return _GAP * (len(drawn) - 1) + sum(one.width for one in drawn)
@@ -359,14 +356,19 @@ def _fit(
 
     def least(drawn: list[_Drawn]) -> int:
         return _GAP * (len(drawn) - 1) + sum(
-            min(one.width, max(MIN_FREE, _width(one.title)))
-            if one.column.kind == "free"
-            else one.width
+            min(one.width, max(MIN_FREE, _width(one.title))) if one.is_free else one.width
             for one in drawn
         )
 
     drawn = [draw(one, short=False) for one in columns]
     if least(drawn) > width:
+        longest = max(width // 2, MIN_FREE)
+        for one in drawn:
+            stays = not (may_drop and may_go(one.column))
+            if stays and not one.is_free and one.width > longest:
+                one.cut(longest)
+                texts = {**texts, one.column.name: list(one.texts)}
+                cut.add(one.column)
         everything = drawn = [draw(one, short=True) for one in columns]
         least_important = sorted(
             (one for one in reversed(everything) if may_drop and may_go(one.column)),
@@ -385,7 +387,7 @@ def _fit(
         for number, one in enumerate(drawn):
             more = [*drawn[:number], draw(one.column, short=False), *drawn[number + 1 :]]
             drawn = more if whole(more) <= width else drawn
-    free = [one for one in drawn if one.column.kind == "free"]
+    free = [one for one in drawn if one.is_free]
     room = width - whole(drawn)
     for one in sorted(free, key=lambda one: -one.width):
         if room < 0:
@@ -421,6 +423,17 @@ def _cut(text: str, width: int) -> str:
     while _width(text) > width - len(ellipsis):
         text = text[:-1]
     return text + ellipsis
+
+
+def _cut_inside(text: str, width: int) -> str:
+    """Cut the middle of a text: names often differ at their ends."""
+    if _width(text) <= width:
+        return text
+    head = _cut(text, width - width // 2)
+    tail = text[-(width // 2) :]
+    while _width(tail) > width // 2:
+        tail = tail[1:]
+    return head + tail
 
 
 def _width(text: str) -> int:

@@ -72,12 +72,12 @@ def parse_time(text: str, now: datetime, option: str = "--since") -> datetime:
     words = text.strip().lower().removesuffix(" ago").rstrip()
     try:
         found = _parse(words, now.astimezone(zone()))
+        if found is not None:
+            return found.astimezone(UTC)
     except (ValueError, OverflowError):
-        found = None
-    if found is None:
-        what = f"cannot read {text!r} as a time: expected {ACCEPTED}"
-        raise typer.BadParameter(what, param_hint=option)
-    return found.astimezone(UTC)
+        pass
+    what = f"cannot read {text!r} as a time: expected {ACCEPTED}"
+    raise typer.BadParameter(what, param_hint=option)
 
 
 def _parse(words: str, now: datetime) -> datetime | None:

@@ -96,14 +96,15 @@ def rebuild(
         print_listing(_SHARDS, rows, view)
         is_text = view.output == "table"
         if is_text:
-            _print_plan(plan, partitions)
+            _print_plan(plan, partitions, sum(one.lanes for one in settings.vhosts.values()))
         if dry_run:
             if is_text:
                 print("\nnothing was written; leave out --dry-run to rebuild the checkpoint")
             return EXIT_OK
         kept = _write(work, plan)
     if is_text:
-        _print_result(work.path, kept, partitions, settings.job.shuffle_partitions)
+        configured = settings.job.shuffle_partitions or available_cores()
+        _print_result(work.path, kept, partitions, configured)
     return EXIT_OK
 
 
@@ -120,7 +121,7 @@ def _write(work: "Rebuild", plan: "RebuildPlan") -> "AnyPath | None":
         stop_session(spark)
 
 
-def _print_plan(plan: "RebuildPlan", partitions: int) -> None:
+def _print_plan(plan: "RebuildPlan", partitions: int, lanes: int) -> None:
     print(f"\nafter batch {plan.batch_id}, {partitions} shuffle partitions")
     for topic, ends in sorted(plan.offsets.items()):
         places = ", ".join(f"{partition}: {end}" for partition, end in sorted(ends.items()))
@@ -129,10 +130,15 @@ def _print_plan(plan: "RebuildPlan", partitions: int) -> None:
         print(f"table {table}: {rows} rows of a batch that never ended are removed, and read again")
     for note in plan.notes:
         print(f"note: {note}")
+    if lanes > partitions:
+        print(
+            f"note: {lanes} lanes have only {partitions} shuffle partitions: no more than "
+            f"{partitions} of them work at once; --shuffle-partitions {lanes} spreads them"
+        )
 
 
 def _print_result(
-    path: "AnyPath", kept: "AnyPath | None", partitions: int, configured: int | None
+    path: "AnyPath", kept: "AnyPath | None", partitions: int, configured: int
 ) -> None:
     print(f"\nrebuilt {path}")
     if kept is not None:

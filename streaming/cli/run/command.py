@@ -3,6 +3,7 @@
 import logging
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -180,6 +181,8 @@ def _run_job(
             logger.info(
                 "Kafka listens on %s, data in %s", broker.bootstrap_servers, broker.directory
             )
+        began_s = time.monotonic()
+        logger.info("starting Spark's JVM, then topics and tables; seconds, on a busy machine more")
         job.start(
             definitions=definitions, accept_loss=accept_loss, creates_mapped=broker is not None
         )
@@ -188,6 +191,11 @@ def _run_job(
             metrics.started(job)
             logger.info("metrics: http://%s/metrics", listen)
         job.wake()  # the first batch loads much and takes seconds
+        logger.info(
+            "started after %.0f s; the first batch loads Spark's classes, starts Python workers "
+            "and creates the state, which takes longer than any later one",
+            time.monotonic() - began_s,
+        )
         by_records = settings.job.clock == "event"  # the first batch starts with the first record
         announced = False
         while not stopping.wait(0.2):

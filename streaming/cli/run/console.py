@@ -73,8 +73,10 @@ def console(
         yield_to_job()  # before there are threads
     file = None if tables is not None and config is None else find_config(config)
     settings = ConsoleSettings()
+    quiet: tuple[str, ...] = ()
     if file is not None:
-        settings = rooted(read_config(file), Path(file).absolute().parent).console
+        found = rooted(read_config(file), Path(file).absolute().parent)
+        settings, quiet = found.console, found.metrics.quiet_queues
     settings = attrs.evolve(
         settings, listen=listen or settings.listen, read_only=read_only or settings.read_only
     )
@@ -90,14 +92,20 @@ def console(
     def announce(url: str) -> None:
         print(printable(url), flush=True)
 
+    def serve(host: str, port: int) -> Server:
+        return Server(
+            *(host, port, settings, reader, file, announce, places),
+            quiet=quiet,
+            is_beside_job=beside_job,
+        )
+
     if settings.listen is not None:
-        host, port = split_address(settings.listen)
-        server = Server(host, port, settings, reader, file, announce, places)
+        server = serve(*split_address(settings.listen))
     else:
         try:
-            server = Server(HOST, PORT, settings, reader, file, announce, places)
+            server = serve(HOST, PORT)
         except ListenError:
-            server = Server(HOST, 0, settings, reader, file, announce, places)
+            server = serve(HOST, 0)
     if beside_job:
         end_with_job(server.stop)
     else:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
@@ -20,14 +21,30 @@ from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, record
 from streaming.cli.options import DEFAULT_FILE, ConfigFile
-from streaming.user_folders import demo_folder, user_cache_folder, user_state_folder
+from streaming.user_folders import (
+    demo_folder,
+    plans_folder,
+    user_cache_folder,
+    user_state_folder,
+)
 from topology.errors import DlxError
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
 
-What = Literal["tables", "checkpoint", "topics", "kafka", "logs", "demo", "cache", "environment"]
+What = Literal[
+    "tables",
+    "checkpoint",
+    "topics",
+    "kafka",
+    "logs",
+    "demo",
+    "plans",
+    "state",
+    "cache",
+    "environment",
+]
 
 CHOICES: Final = get_args(What)
 TIMEOUT_S: Final = 10
@@ -70,8 +87,8 @@ def reset(
         typer.Option(
             "--only",
             metavar="WHAT",
-            help="tables, checkpoint, topics, kafka, logs, demo, cache or environment; may be "
-            "repeated. Default: all.",
+            help="tables, checkpoint, topics, kafka, logs, demo, plans, state, cache or "
+            "environment; may be repeated. Default: all.",
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove it. There is no way back.")] = False,
@@ -80,9 +97,11 @@ def reset(
 ) -> int:
     """List what dlx has left here, and remove it with --yes.
 
-    Of a job, that of --config or ./dlx.toml: the tables, the checkpoint, its topics, the data of
-    the Kafka of `--with-kafka`, and the logs. Of this user: the demo, the cache of jars and builds,
-    and the environment of this checkout. dlx.toml and your definitions always stay.
+    Of a job, that of --config or ./dlx.toml: the tables, the checkpoint with those that rebuilds
+    have kept, its topics, the data of the Kafka of `--with-kafka`, and the logs. Of this user: the
+    demo, plans of redrives, the history of `dlx query` and the console's saved views, the cache of
+    jars and builds, and the environment of this checkout. dlx.toml and your definitions always
+    stay.
 
     Exit status: 0, 1 if something could not be removed, 2 if the job runs.
     """
@@ -124,6 +143,9 @@ def _items(config: Path | None, *, topics: bool) -> Iterator[Item]:
     if demo.exists():
         _refuse_running(demo / "kafka" / "lock", demo)
         yield _folder("demo", demo, lambda: _remove([demo, user_state_folder() / "last-demo"]))
+    state = user_state_folder()
+    yield from _parts("plans", plans_folder(), plans_folder().glob("r-*"))
+    yield from _parts("state", state, [state / "query-history", state / "console"])
     cache = [path for path in _children(user_cache_folder()) if path != demo]
     if cache:
         yield _folder("cache", user_cache_folder(), lambda: _remove(cache), cache)
@@ -135,6 +157,7 @@ def _items(config: Path | None, *, topics: bool) -> Iterator[Item]:
 def _items_of_job(file: Path, *, topics: bool) -> Iterator[Item]:
     from streaming.config import load_config
     from streaming.config.types import is_url
+    from streaming.pipeline.rebuild.put_in_place import kept_checkpoints
     from streaming.queries.table_info import NAMES
 
     config = load_config(file)
@@ -144,7 +167,7 @@ def _items_of_job(file: Path, *, topics: bool) -> Iterator[Item]:
     if is_remote:
         print(
             f"{config.job.checkpoint_location} is not on this machine: stop the job, and remove "
-            "the checkpoint there",
+            "the checkpoint there, and those beside it that rebuilds have kept (.before-rebuild-N)",
             file=sys.stderr,
         )
     _refuse_running(checkpoint / "dlx.lock", checkpoint)
@@ -158,6 +181,9 @@ def _items_of_job(file: Path, *, topics: bool) -> Iterator[Item]:
         yield from _parts("tables", tables, [tables / name for name in NAMES])
     if not is_remote and (checkpoint / "dlx.json").exists():
         yield from _parts("checkpoint", checkpoint, [checkpoint / name for name in _CHECKPOINT])
+    if not is_remote:
+        for kept in kept_checkpoints(checkpoint):
+            yield _folder("checkpoint", kept, partial(_remove, [kept]))
     if topics:
         yield from _topics(config, kafka)
     if (kafka / "ports.json").exists():

@@ -10,10 +10,12 @@ from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
 from streaming.cli.options import (
+    DEFAULT_FILE,
     DEFAULT_USER,
     ConfigFile,
     TablesLocation,
     User,
+    bounded_memory,
     find_config,
     locate,
     open_at,
@@ -215,8 +217,10 @@ def erase(
     """Erase the bodies, headers and properties of messages, in dead letters too.
 
     Their events stay, and an event of kind `erased` says how many, who and why. Messages still in a
-    queue keep their data. Kafka has its own copy: see the retention of the input topics.
+    queue keep their data. It removes your plans of these letters and the checkpoints that rebuilds
+    have kept, and names the records that Kafka may still have.
     """
+    from streaming.cli.tables.left_copies import say_and_remove
     from streaming.contents.erasure import erase as erase_messages
     from streaming.ledger.storage import Place
 
@@ -226,11 +230,16 @@ def erase(
     with open_at(location) as opened:
         opened.table("events")
     place = Place(location.root, location.options)
-    done = erase_messages(place, where, reason, datetime.now(UTC), user=user, dry=not yes)
+    with bounded_memory():
+        done = erase_messages(place, where, reason, datetime.now(UTC), user=user, dry=not yes)
     verb = "erased" if yes else "would erase"
     print(f"{verb} {done.messages} messages and {done.dead_letters} dead letters")
     if done.in_queues:
         print(f"{done.in_queues} more are still in queues: consume or purge them, then repeat it")
+    if done.keys:
+        known = config or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+        for line in say_and_remove(done, known, yes=yes):
+            print(line)
     if not yes:
         print("nothing is erased yet: repeat it with --yes")
     elif done.messages or done.dead_letters:

@@ -76,14 +76,16 @@ def list_(
             if topic is not None and topics:
                 check_name("topic with a quarantined record", topic, topics)
     period = range_said(begin, end)
+    chosen = "" if cause is None else f" with cause {cause!r}"
+    chosen += "" if topic is None else f" of topic {topic!r}"
     print_listing(
         _RECORDS,
         rows,
         view,
-        nothing=f"no record is in quarantine{period}",
+        nothing=f"no record{chosen} is in quarantine{period}",
         limit=limit,
         total=total,
-        what=f"records{period}",
+        what=f"records{chosen}{period}",
     )
     return EXIT_OK
 

@@ -9,6 +9,7 @@ The files are deleted when the shell ends. The shell has a JVM of its own, not t
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,21 @@ def sql(
 
     Exit status: 2 if a statement of --execute failed or there are no tables, else 0.
     """
+    found = tables_of_job(tables, config)
+    if found is None:
+        return EXIT_INVALID
+    arguments = () if execute is None else ("-e", execute)
+    return EXIT_OK if run_shell(*found, arguments) == 0 else EXIT_INVALID
+
+
+def tables_of_job(
+    tables: str | None, config: Path | None
+) -> "tuple[JobConfig, dict[str, str]] | None":
+    """The job of the options, and its tables; None if there are none, which stderr says.
+
+    Raises:
+        DlxError: there is no configuration, or it is invalid.
+    """
     from attrs import evolve
 
     from streaming.config import JobConfig, load_config
@@ -69,9 +85,27 @@ def sql(
             f"{place}: {job.job.tables_location} has no tables; `dlx run` creates them",
             file=sys.stderr,
         )
-        return EXIT_INVALID
-    arguments = () if execute is None else ("-e", execute)
-    return EXIT_OK if run_shell(job, existing, arguments) == 0 else EXIT_INVALID
+        return None
+    return job, existing
+
+
+def private_folder(name: str) -> Path:
+    """A folder of this user for temporary files, which nobody else can have made.
+
+    Raises:
+        EmbeddedError: somebody else has it.
+    """
+    from streaming.embedded.errors import EmbeddedError
+
+    folder = Path(tempfile.gettempdir()) / f"dlx-{name}-{os.getuid()}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise EmbeddedError(
+            f"{folder}: others may write there, and temporary files may hold secrets. Remove it, "
+            "or set TMPDIR to a folder of your own."
+        )
+    return folder
 
 
 def existing_tables(config: "JobConfig") -> dict[str, str]:
@@ -95,7 +129,7 @@ def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequenc
         Its exit status; 0 is success.
 
     Raises:
-        EmbeddedError: no Java or no jars were found.
+        EmbeddedError: no Java or no jars were found, or its folder is not this user's.
         InvalidConfigError: a secret cannot be found.
     """
     import pyspark
@@ -105,7 +139,7 @@ def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequenc
 
     java = find_java()
     spark_home = Path(pyspark.__file__).parent
-    scratch = Scratch.make(Path(tempfile.gettempdir()) / f"dlx-sql-{os.getuid()}")
+    scratch = Scratch.make(private_folder("sql"))
     try:
         for name in ("spark", "tmp", "conf"):
             scratch.folder(name)

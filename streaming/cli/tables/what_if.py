@@ -3,17 +3,20 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
-from streaming.cli.options import ConfigFile, TablesLocation, locate, open_at
+from streaming.cli.options import ConfigFile, TablesLocation, known_settings, locate, open_at
 from streaming.cli.tables.history import instant_of
-from streaming.cli.topology.commands import CompatOption
 from streaming.cli.topology.definitions_file import load
+from topology.values import Compat
+
+if TYPE_CHECKING:
+    from streaming.broker.config import ShardConfig
 
 app = typer.Typer(
     name="topology",
@@ -73,20 +76,37 @@ def replay(
     every: Annotated[
         bool, typer.Option("--all", help="List also what would have been the same.")
     ] = False,
-    compat: CompatOption = "4.0",
+    compat: Annotated[
+        Compat | None,
+        typer.Option(
+            "--compat",
+            help="RabbitMQ version to behave like. Default: job.compat, or 4.0.",
+        ),
+    ] = None,
     view: View,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
     """Compare what happened with what another topology would have done.
 
-    The recorded publishes and settlements run through the broker's core in memory, with the
-    topology of the file, and with the copies that were in queues at the beginning: with age,
-    expiration, priority, x-death and holder, but as if they had never been requeued. The answer is
-    the same each time. It cannot know what consumers would have done with other messages: a message
-    that was not delivered then waits, and deliveries and settlements without a message are counted.
+    What was recorded runs through the broker's core in memory, with the topology of the file, and
+    with the copies that were in queues at the beginning, as they were there: publishes,
+    deliveries, settlements, purges, redrives, discards and restores. Exclusive queues, and
+    whatever else came and went, come and go like then. What is not replayed is listed, with the
+    reason. The answer is the same each time. It cannot know what consumers would have done with
+    other messages: a message that was not delivered then waits, and deliveries and settlements
+    without a message are counted.
+
+    default_delivery_limit and job.compat are those of the configuration, if there is one.
+
+    Even with the same topology, the answer may differ in these cases. Queues do not expire. A
+    message with a TTL of 0, which only a waiting consumer could take, expires. In a queue with a
+    length limit whose consumer takes messages at once, dead letters that arrive together count
+    against the limit. Of two copies of one message in a queue, the first is delivered and settled.
     """
     FATES.check(view)
+    vhosts, known = rules(tables, config)
+    compat = compat or known
     load(definitions, compat)  # names every problem, with the file
     from streaming.queries.as_of import resolve
     from streaming.queries.cut import Cut
@@ -102,6 +122,7 @@ def replay(
             options=location.options,
             compat=compat,
             processes=processes or os.cpu_count() or 1,
+            rules=vhosts,
         )
     rows = [
         {
@@ -111,23 +132,33 @@ def replay(
         for one in found.fates
         if every or one.recorded != one.replayed
     ]
-    print_listing(FATES, rows, view, nothing="every message would have had the same fate")
+    print_listing(
+        FATES, rows, view, nothing="no differences: every message would have had the same fate"
+    )
     print(
         f"replayed {found.publishes:,} publishes, with {found.resident:,} copies in queues at the "
-        f"beginning; {found.unplayed:,} recorded deliveries and settlements found no message",
+        f"beginning; {found.unplayed:,} recorded deliveries, settlements and others found none",
         file=sys.stderr,
     )
     print(
         "unknown: what consumers would have done otherwise; a message that no consumer took waits",
         file=sys.stderr,
     )
-    if found.moved:
-        print(
-            f"not replayed: {found.moved:,} letters that were redriven, discarded, restored or "
-            "published again; they stay where they were",
-            file=sys.stderr,
-        )
+    for what, count in found.apart.items():
+        print(f"not replayed: {count:,} {what}", file=sys.stderr)
     if found.unlisted:
         names = ", ".join(repr(vhost) for vhost in found.unlisted)
         print(f"not replayed, since {definitions} does not have it: vhost {names}", file=sys.stderr)
     return EXIT_OK
+
+
+def rules(tables: str | None, config: Path | None) -> "tuple[dict[str, ShardConfig], Compat]":
+    """What besides the topology decides: the limits of each vhost, and the version."""
+    from streaming.broker.config import ShardConfig
+
+    settings = known_settings(tables, config)
+    if settings is None:
+        return {}, "4.0"
+    limits = {name: each.default_delivery_limit for name, each in settings.vhosts.items()}
+    found = {name: ShardConfig(default_delivery_limit=limit) for name, limit in limits.items()}
+    return found, settings.job.compat

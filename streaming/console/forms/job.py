@@ -13,13 +13,12 @@ import msgspec
 from streaming.console.page import Refused, View
 from streaming.protocol.sealed_plan import SealedPlan, read_plan
 from streaming.queries.redrives.edits import LetterEdit
-from streaming.user_folders import plans_folder
+from streaming.user_folders import EDITS, plans_folder
 
 if TYPE_CHECKING:
     from streaming.client import Channel
 
 TIMEOUT_S: Final = 30.0
-_EDITS: Final = ".edits"
 _ID: Final = re.compile(r"r-[0-9a-f]{12}")
 
 
@@ -42,14 +41,14 @@ def keep_plan(plan: SealedPlan, edits: Sequence[LetterEdit] = ()) -> None:
     folder = plans_folder()
     folder.mkdir(parents=True, exist_ok=True)
     if edits:
-        (folder / f"{plan.id}{_EDITS}").write_bytes(msgspec.json.encode(edits))
+        (folder / f"{plan.id}{EDITS}").write_bytes(msgspec.json.encode(edits))
     (folder / f"{plan.id}.json").write_bytes(plan.to_json())
 
 
 def kept_edits(redrive_id: str) -> list[LetterEdit]:
     """What the edits of a plan change; empty if it has none, or was not made here."""
     try:
-        data = (plans_folder() / f"{redrive_id}{_EDITS}").read_bytes()
+        data = (plans_folder() / f"{redrive_id}{EDITS}").read_bytes()
         return msgspec.json.decode(data, type=list[LetterEdit])
     except (OSError, msgspec.DecodeError):
         return []

@@ -50,12 +50,22 @@ def letters_filter(view: View) -> DeadLetterFilter:
     return msgspec.structs.replace(wanted, **{word: view.text(word) for word in WORDS})
 
 
+def names_by_publisher(given: str) -> bool:
+    """Whether a text is the id that a publisher gave a message, rather than ids such as 1/0/42."""
+    return not any(MessageId.parse(word) for word in _words(given))
+
+
+def _words(given: str) -> list[str]:
+    return given.replace(",", " ").split()
+
+
 def _ids(view: View) -> tuple[MessageId, ...]:
     found = []
-    for word in (view.text("id") or "").replace(",", " ").split():
+    for word in _words(view.text("id") or ""):
         one = MessageId.parse(word)
         if one is None:
-            raise Refused(400, f"id: expected ids such as 1/0/42, not {word[:40]!r}")
+            what = "a message_id of the publisher is looked up by Search"
+            raise Refused(400, f"id: expected ids such as 1/0/42, not {word[:40]!r}; {what}")
         found.append(one)
     return tuple(found)
 

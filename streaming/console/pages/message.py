@@ -29,11 +29,13 @@ def message(view: View) -> Answer:
     wanted = view.one_of("body", *FORMS)
     row = history.message or next(iter(history.deaths.values()), None) or {}
     body = _bytes(row.get("body"))
+    copies = copies_of(history)
     shown, is_cut = (None, False) if body is None else _shown(body, wanted)
     return {
         "history": history,
         "row": row,
-        "copies": copies_of(history),
+        "copies": copies,
+        "why": {(copy.copy_id, copy.left_at): copy.why for copy in copies},
         "body": shown,
         "is_cut": is_cut,
         "form": wanted,

@@ -1,27 +1,21 @@
 """Now: is anything wrong? The verdict first, then the figures that it follows from."""
 
+import re
 from collections import Counter
-from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Literal
 
+from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
-from streaming.console.shown import ago, number
+from streaming.console.shown import number
+from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
+from streaming.queries.as_of import first_event
 from streaming.queries.job_totals import last_batches
-from streaming.queries.standing import WaitingQueue, deaths_by_minute, waiting_queues
-
-MINUTES: Final = 60
-BURST: Final = 3
-"""So many times the deaths of a usual minute are a burst."""
-
-OLD_S: Final = 3_600
-
-
-class Concern(NamedTuple):
-    """Something that is wrong, or may be."""
-
-    tone: str
-    what: str
-    path: str = ""
+from streaming.queries.standing import (
+    WaitingQueue,
+    deaths_by_minute,
+    pattern_of,
+    waiting_queues,
+)
 
 
 def now(view: View) -> Answer:
@@ -30,82 +24,89 @@ def now(view: View) -> Answer:
     batches = last_batches(view.tables, 1)
     last = batches[0] if batches else None
     end = view.end
-    deaths = deaths_by_minute(view.tables, end, MINUTES) if view.tables.has("dead_letters") else []
+    has_deaths = view.tables.has("dead_letters")
+    quiet = view.console.quiet
+    deaths = (
+        deaths_by_minute(view.tables, end, MINUTES, vhost=view.vhost, quiet=quiet)
+        if has_deaths
+        else []
+    )
     by_reason: Counter[str] = Counter()
     recent: Counter[str] = Counter()
-    minutes = [0] * MINUTES
+    minutes, loud = [0] * MINUTES, [0] * MINUTES
     for row in deaths:
+        minute = min(row["minute"], MINUTES - 1)
         by_reason[row["reason"]] += row["deaths"]
-        minutes[min(row["minute"], MINUTES - 1)] += row["deaths"]
-        if row["minute"] >= MINUTES - 1:
+        minutes[minute] += row["deaths"]
+        loud[minute] += row["loud"]
+        if minute == MINUTES - 1:
             recent[row["reason"]] += row["deaths"]
     waiting = [one for one in all_waiting(view) if view.sees(one.vhost)]
-    lost = sum(row["lost"] for row in deaths)
-    gate = last["detail"].get("gate") if last else None
     standing = None
     if view.as_of is None and view.user.administrator and last is not None:
         version = view.tables.table("events").version()
         standing = view.console.balance.last(view.console.reader, version)
-    lag = None
-    config = view.console.config
-    if config and view.as_of is None and view.user.administrator and last is not None:
-        lag = view.console.lag.of(config, last["detail"].get("offsets") or {})
-    concerns = _concerns(minutes, waiting, lost, gate, end)
+    silence_s = None
+    if view.as_of is None and last is not None:
+        silence_s = max(end.timestamp() - last["at_s"], 0.0)
+    unexplained = ""
     if standing is not None and standing.unexplained:
-        what = f"{number(standing.unexplained)} rows are unexplained at batch {standing.batch_id}"
-        concerns.insert(0, Concern("bad", what))
+        unexplained = (
+            f"{number(standing.unexplained)} rows are unexplained at batch {standing.batch_id}"
+        )
+    lag = _lag(view, last, silence_s)
+    facts = Facts(
+        end=end,
+        minutes=loud,
+        lost=sum(row["lost"] for row in deaths),
+        waiting=_loud(waiting, quiet),
+        gate=last["detail"].get("gate") if last else None,
+        silence_s=silence_s,
+        has_batch=last is not None,
+        lag=lag,
+        is_beside_job=view.console.is_beside_job,
+        unexplained=unexplained,
+        known_since=first_event(view.tables) if last is not None else None,
+        missing=[] if has_deaths else ["dead_letters"],
+        sees=_sees(view),
+    )
     return {
         "end": end,
         "last": last,
-        "gate": gate,
+        "facts": facts,
+        "verdict": verdict(facts),
         "deaths": by_reason,
         "recent": recent,
         "minutes": minutes,
         "waiting": waiting,
-        "lost": lost,
+        "lost": facts.lost,
+        "dropped": sum(row["dropped"] for row in deaths),
         "standing": standing,
-        "lag": lag,
-        "concerns": concerns,
+        "lag": lag if view.user.administrator else None,
     }
+
+
+def _lag(view: View, last: dict[str, Any] | None, silence_s: float | None) -> Lag | None:
+    config = view.console.config
+    if config is None or last is None or silence_s is None:
+        return None
+    offsets = last["detail"].get("offsets") or {}
+    return view.console.lag.of(config, offsets, is_needed=silence_s > STALE_S)
+
+
+def _sees(view: View) -> Literal["all", "some", "none"]:
+    if view.tables.vhosts is None:
+        return "all"
+    return "some" if view.tables.vhosts else "none"
+
+
+def _loud(waiting: list[WaitingQueue], quiet: tuple[str, ...]) -> list[WaitingQueue]:
+    if not quiet:
+        return waiting
+    pattern = re.compile(pattern_of(quiet))
+    return [one for one in waiting if not pattern.fullmatch(one.queue)]
 
 
 def all_waiting(view: View) -> list[WaitingQueue]:
     """The queues in which dead letters wait."""
     return view.once("waiting", waiting_queues)
-
-
-def _concerns(
-    minutes: list[int],
-    waiting: list[WaitingQueue],
-    lost: int,
-    gate: dict[str, object] | None,
-    end: datetime,
-) -> list[Concern]:
-    """Return what is wrong, the worst first."""
-    found = []
-    if lost:
-        found.append(
-            Concern("bad", f"{number(lost)} dead letters of the last hour are in no queue")
-        )
-    usual = sum(minutes[:-1]) / (len(minutes) - 1)
-    if minutes[-1] > max(BURST * usual, BURST):
-        what = (
-            f"{number(minutes[-1])} messages died in the last minute, and {usual:.1f} a minute in "
-            "the hour before"
-        )
-        found.append(Concern("bad", what))
-    if gate is not None and not gate.get("open", True):
-        found.append(Concern("warn", f"publishes are paused by flow control: {gate.get('cause')}"))
-    old = [
-        one
-        for one in waiting
-        if (end - datetime.fromisoformat(one.oldest_at)).total_seconds() > OLD_S
-    ]
-    if old:
-        oldest = old[0]
-        what = (
-            f"{number(sum(one.count for one in old))} dead letters wait in queues, the oldest for "
-            f"{ago(oldest.oldest_at, end)} in {oldest.queue}"
-        )
-        found.append(Concern("warn", what))
-    return found

@@ -212,6 +212,7 @@ def _wish(view: View) -> RedriveWish:
         routing_key=view.text("key") if destination == "exchange" else None,
         options=options,
         user=None if view.user.administrator else view.user.name,
+        only_readable=True,
         editors=(view.user.name,) if view.may("editor") else (),  # the job has the last word
         most=MAX_LETTERS,
     )

@@ -4,7 +4,13 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, Final
 
-from streaming.console.forms.letters import PARAMETERS, kept, letters_filter, options_of
+from streaming.console.forms.letters import (
+    PARAMETERS,
+    kept,
+    letters_filter,
+    names_by_publisher,
+    options_of,
+)
 from streaming.console.forms.saved_views import SavedViews
 from streaming.console.page import PAGE_ROWS, Answer, Download, Redirect, Refused, View
 from streaming.queries.dead_letters.export import FORMATS, STDOUT, export
@@ -18,7 +24,13 @@ _MEDIA: Final = {"csv": "text/csv", "jsonl": "application/x-ndjson"}
 
 
 def search(view: View) -> Answer:
-    """Show how many dead letters match, by attribute, and a page of them."""
+    """Show how many dead letters match, by attribute, and a page of them.
+
+    An id that the publisher gave leads to the message.
+    """
+    named = view.text("id")
+    if named is not None and names_by_publisher(named):
+        return Redirect(view.url("/message", id=named))
     view.command = view.dlx("dead-letters", "list", *options_of(view), "--limit", PAGE_ROWS)
     wanted = letters_filter(view)
     found = search_letters(view.tables, wanted, (view.page - 1) * PAGE_ROWS, PAGE_ROWS)

@@ -7,7 +7,8 @@ import duckdb
 from streaming.console.forms.letters import require_sql
 from streaming.console.page import Answer, Refused, View
 from streaming.console.pages.search import MAX_EXPORTED, as_file
-from streaming.queries.duckdb_tables import QueryError, one_line
+from streaming.queries.damage import one_line
+from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.fence import fence, require_harmless
 from streaming.queries.result import QueryResult, plain
 from streaming.queries.sql import VIEWS, create_all_views, require_one_query
@@ -37,7 +38,7 @@ def sql(view: View) -> Answer:
     except (duckdb.InterruptException, duckdb.OutOfMemoryException):
         raise  # the reader says which budget is over
     except duckdb.Error as error:
-        raise QueryError(one_line(error)) from None
+        raise view.tables.damage(error) or QueryError(one_line(error)) from None
     shown: list[list[Any]] = [[plain(value) for value in row] for row in rows]
     return {"sql": given, "examples": EXAMPLES, "columns": columns, "rows": shown, "total": total}
 

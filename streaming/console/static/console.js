@@ -49,14 +49,26 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  const source = document.getElementById(button.dataset.copy);
+  button.textContent = await copied(source) ? "Copied" : "Selected: press Ctrl+C";
+  setTimeout(() => { button.textContent = "Copy"; }, 3000);
 });
+
+// Browsers have a clipboard only on HTTPS and localhost; elsewhere the selection is copied.
+async function copied(source) {
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(source);
+    return document.execCommand("copy");
+  }
+}
 
 // A page that takes long is fetched again less often: a tenth of the time, and one fetch at a time.
 const SHARE = 10;
 const LONGEST_MS = 30_000;
+const STALE_S = 300; // as streaming/console/verdict.py
 let asked = -Infinity;
 let answered = -Infinity;
 let next = -Infinity;
@@ -83,26 +95,50 @@ document.addEventListener("htmx:after:swap", () => {
   refresh();
 });
 
+const ago = (age) => age >= 172_800 ? `${Math.floor(age / 86_400)} d` : age >= 7_200 ? `${Math.floor(age / 3_600)} h` : `${Math.floor(age / 60)} min`;
+const busy = () => document.activeElement?.closest("main form") || document.querySelector("main dialog[open]");
+
 // The browser reconnects by itself and names the last batch that it has seen.
 const status = document.getElementById("live");
 if (document.querySelector("main[data-live]")) {
   const events = new EventSource("/events");
   let known = null;
+  let committed = null; // when the last batch was, on this browser's clock
+  let connected = false;
+  const show = () => {
+    const age = committed === null ? 0 : (Date.now() - committed) / 1000;
+    const late = connected && age >= STALE_S;
+    status.classList.toggle("on", connected && !late);
+    status.classList.toggle("late", late);
+    if (!connected) status.textContent = "not connected";
+    else if (known === null) status.textContent = "live";
+    else status.textContent = late ? `batch ${known} · ${ago(age)} ago` : `live · batch ${known}`;
+    return late;
+  };
+  let looked = Date.now();
+  setInterval(() => {
+    // without a batch nothing fetches the page again, which then says how old things are
+    if (show() && Date.now() - looked > 60_000 && !busy()) {
+      looked = Date.now();
+      refresh();
+    }
+  }, 10_000);
   events.addEventListener("open", () => {
-    status.textContent = "live";
-    status.classList.add("on");
+    connected = true;
+    show();
   });
   events.addEventListener("error", () => {
-    status.textContent = "not connected";
-    status.classList.remove("on");
+    connected = false;
+    show();
   });
   events.addEventListener("batch", (event) => {
     const first = known === null;
     known = event.lastEventId;
-    status.textContent = `live · batch ${known}`;
+    committed = Date.now() - JSON.parse(event.data).age_s * 1000;
+    looked = Date.now();
+    show();
     document.body.dataset.batch = known;
-    const busy = document.activeElement?.closest("main form") || document.querySelector("main dialog[open]");
-    if (!first && !busy) refresh();
+    if (!first && !busy()) refresh();
   });
 }
 

@@ -115,6 +115,7 @@ def count_copies(tables: Tables) -> dict[tuple[int, str | None, State], int]:
     """Count the remaining copies by shard, queue and state.
 
     Creates the temporary table `lifecycle`: the remaining copies, and those with impossible sums.
+    A letter that is published again may have ended before the closing that the events follow.
     """
     over = ", ".join(str(total) for total, state in LIFECYCLES.items() if state is State.GONE)
     before = " ".join(f"WHEN '{state}' THEN {total}" for state, total in _OPENING.items())
@@ -124,10 +125,12 @@ def count_copies(tables: Tables) -> dict[tuple[int, str | None, State], int]:
         WITH opened AS (
             SELECT shard, queue, copy_id, copy_id AS seq, CASE state {before} END AS value
             FROM opening),
-        changed AS (SELECT DISTINCT shard, copy_id FROM event WHERE copy_id IS NOT NULL)
+        changed AS (SELECT DISTINCT shard, copy_id FROM event WHERE copy_id IS NOT NULL),
+        begun AS (SELECT shard, min(seq) AS first_seq FROM event GROUP BY shard)
         SELECT shard, queue, copy_id, max(seq) AS last_seq, CAST(sum(value) AS BIGINT) AS total
         FROM (SELECT shard, queue, copy_id, seq, {event_value_sql()} AS value
-              FROM event WHERE copy_id IS NOT NULL
+              FROM event JOIN begun USING (shard) WHERE copy_id IS NOT NULL
+              AND (kind <> 'republished' OR copy_id >= first_seq)
               UNION ALL FROM opened SEMI JOIN changed USING (shard, copy_id))
         GROUP BY shard, queue, copy_id
         HAVING total NOT IN ({over})

@@ -2,8 +2,9 @@
 
     "timeout after 312 ms calling 10.0.4.7:8080"  -->  "timeout after # ms calling #"
 
-The text comes from a header that consumers or other systems set, or from an SQL expression. Then
-numbers, ids and addresses are stripped, since they make each text unique.
+The text is the reason that a consumer gave with its reject or nack. Without one it comes from a
+header that consumers or other systems set; or from an SQL expression. Then numbers, ids and
+addresses are stripped, since they make each text unique.
 """
 
 from typing import Final
@@ -13,7 +14,7 @@ import msgspec
 from streaming.queries.duckdb_tables import text
 
 AMQP_HEADERS: Final = ("x-exception", "x-exception-message", "x-error", "exception", "error")
-"""The headers that are tried, in this order, if none is chosen."""
+"""The headers that are tried, in this order, if no reason was given and no header is chosen."""
 
 KAFKA_HEADERS: Final = (
     "__connect.errors.exception.message",
@@ -41,7 +42,8 @@ class CauseSource(msgspec.Struct, frozen=True):
     """Where the text of a cause is: in a header, or in what an SQL expression gives.
 
     Attributes:
-        header: the name of an AMQP or Kafka header; None: the usual ones are tried.
+        header: the name of an AMQP or Kafka header; None: the reason that the consumer gave, then
+            the usual headers.
         sql: an expression of text on the columns of `dead_letters`, instead of a header.
     """
 
@@ -54,7 +56,7 @@ class CauseSource(msgspec.Struct, frozen=True):
             return f"CAST((\n{self.sql}\n) AS VARCHAR)"
         if self.header is not None:
             return _found((self.header,), (self.header,))
-        return _found(AMQP_HEADERS, KAFKA_HEADERS)
+        return f"coalesce(cause, {_found(AMQP_HEADERS, KAFKA_HEADERS)})"
 
 
 def stripped(expression: str) -> str:

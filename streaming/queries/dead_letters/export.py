@@ -17,9 +17,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streaming.csv_cells import csv_cell
 from streaming.ledger.location import local_path
 from streaming.object_store import objects_at
-from streaming.queries.duckdb_tables import QueryError, Row, one_line
+from streaming.queries.damage import one_line
+from streaming.queries.duckdb_tables import QueryError, Row
 from streaming.queries.result import QueryResult
 
 Format = Literal["csv", "jsonl", "parquet", "arrow"]
@@ -96,10 +98,16 @@ def _opened(
         except OSError as error:
             raise QueryError(f"{target}: cannot be written: {one_line(error)}") from None
         return
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:  # such as a name that is too long
+        raise QueryError(f"{path}: cannot be written: {error.strerror or error}") from None
+    if is_folder:
+        raise QueryError(f"{path}: is a folder; name a file in it")
     hidden = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        if path.is_dir() or (path.exists() and not replace):
-            what = "is a folder; name a file in it" if path.is_dir() else exists
+        if path.exists() and not (replace and path.is_file()):  # a device must not become a file
+            what = exists if path.is_file() else f"is not a regular file; {STDOUT} means stdout"
             raise QueryError(f"{path}: {what}")
         with hidden.open("xb") as file:
             yield file
@@ -117,10 +125,10 @@ def _write_csv(result: QueryResult, file: Any, progress: Progress) -> int:
     writer = csv.writer(text, lineterminator="\n")
 
     def line(row: Row) -> bytes:
-        writer.writerow([_cell(row.get(name)) for name in names])
+        writer.writerow([csv_cell(row.get(name)) for name in names])
         return _taken(text)
 
-    writer.writerow(names)
+    writer.writerow(map(csv_cell, names))
     file.write(_taken(text))
     return _write_lines(result, file, progress, line)
 
@@ -130,18 +138,6 @@ def _taken(text: io.StringIO) -> bytes:
     text.seek(0)
     text.truncate()
     return taken
-
-
-def _cell(value: object) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case dict() | list():
-            return msgspec.json.encode(value).decode()
-        case _:
-            return str(value)
 
 
 def _write_jsonl(result: QueryResult, file: Any, progress: Progress) -> int:

@@ -12,8 +12,9 @@ from typing import Final
 import duckdb
 import msgspec
 
+from streaming.queries.damage import one_line
 from streaming.queries.dead_letters.causes import CauseSource, json_pointer, stripped
-from streaming.queries.duckdb_tables import QueryError, Tables, one_line, text
+from streaming.queries.duckdb_tables import QueryError, Tables, text
 from streaming.queries.fence import require_no_detour
 from streaming.queries.message_attributes import MessageId
 
@@ -114,7 +115,7 @@ class Selection:
         try:
             return self._tables.values(sql)
         except (duckdb.DataError, duckdb.ProgrammingError) as error:
-            raise self.explained(error) from None
+            raise self._tables.damage(error) or self.explained(error) from None
 
     def explained(self, error: Exception) -> Exception:
         """The error for the user, if the SQL that they gave may be its cause."""
@@ -145,7 +146,7 @@ class Selection:
                     raise QueryError(f"{option}: {sql!r} is more than one {what}")
                 connection.execute(f"EXPLAIN {query}").fetchall()
         except duckdb.Error as error:
-            raise _mistake(option, sql, error) from None
+            raise self._tables.damage(error) or _mistake(option, sql, error) from None
 
 
 def conditions(wanted: DeadLetterFilter) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The copies of one message: where each was, who held it, how it ended, and which came from it."""
 
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -32,7 +33,9 @@ class CopyLife(msgspec.Struct):
         depth: how many deaths precede it.
         enqueued_at: None if retention removed the event.
         holds: its deliveries, in order.
+        ttl_ms: how long it might stay in its queue when it entered; None: for ever, or unknown.
         end: how it left its queue; None while it is there.
+        why: why it died, in words; None if it did not.
         targets: the queues that took what its death made.
         outcome: why a target is missing.
         x_death: the death records after its death, the latest first.
@@ -48,6 +51,8 @@ class CopyLife(msgspec.Struct):
     left_at: str | None = None
     end: str | None = None
     reason: str | None = None
+    ttl_ms: int | None = None
+    why: str | None = None
     targets: list[str] = []
     outcome: str | None = None
     x_death: list[dict[str, Any]] = []
@@ -60,6 +65,7 @@ def copies_of(history: MessageHistory) -> list[CopyLife]:
     births = {"enqueued"} if history.forgotten.events_at is None else {"enqueued", "died"}
     for row in history.opening:
         copy = CopyLife(row["copy_id"], row["parent_copy_id"], 0, row["queue"], row["enqueued_at"])
+        copy.ttl_ms = _ttl_ms(copy.enqueued_at, row["expires_at"])
         if row["state"] == "unacked":
             copy.holds.append(Hold(row["user"], row["channel"], row["closed_at"]))
         copies[copy.copy_id] = copy
@@ -70,6 +76,7 @@ def copies_of(history: MessageHistory) -> list[CopyLife]:
         if copy_id not in copies and kind in births:
             at = event["at"] if kind == "enqueued" else None
             copies[copy_id] = CopyLife(copy_id, event["parent_copy_id"], 0, event["queue"], at)
+            copies[copy_id].ttl_ms = _ttl_ms(at, event["expires_at"])
         if copy_id in copies and kind != "enqueued":
             _add(copies[copy_id], event, history)
     for copy_id, copy in sorted(copies.items()):
@@ -101,7 +108,43 @@ def _add(copy: CopyLife, event: Row, history: MessageHistory) -> None:
     if kind not in _ENDS:
         return
     copy.left_at, copy.end, copy.reason = event["at"], kind, event["reason"]
+    copy.why = _why(copy, event)
     death = history.deaths.get(event["seq"])
     if death is not None:
         copy.targets = list(death["targets"] or [])
         copy.outcome, copy.x_death = death["outcome"], death["x_death"]
+
+
+def _ttl_ms(enqueued_at: str | None, expires_at: str | None) -> int | None:
+    if enqueued_at is None or expires_at is None:
+        return None
+    lasts = datetime.fromisoformat(expires_at) - datetime.fromisoformat(enqueued_at)
+    return round(lasts.total_seconds() * 1000)
+
+
+def _why(copy: CopyLife, event: Row) -> str | None:
+    """Why a copy died, in words; None if it did not."""
+    times = len(copy.holds)
+    match event["reason"]:
+        case "expired":
+            ttl = "its TTL ended" if copy.ttl_ms is None else f"TTL {copy.ttl_ms:,} ms"
+            if copy.enqueued_at is None:
+                return ttl  # its deliveries may have been removed too
+            return f"{ttl}, {_returned(times) if times else 'no consumer took it'}"
+        case "rejected":
+            hold = copy.holds[-1] if copy.holds else None
+            who = "a consumer" if hold is None else hold.user or "the operator"
+            return f"{who} rejected it{_on(hold)}"
+        case "maxlen":
+            return "its queue was full"
+        case "delivery_limit":
+            return f"{_returned(times)}: more often than the delivery limit of its queue allows"
+    return None
+
+
+def _returned(times: int) -> str:
+    return f"it was delivered {times} time{'s' if times != 1 else ''} and returned"
+
+
+def _on(hold: Hold | None) -> str:
+    return "" if hold is None or not hold.channel else f" on channel {hold.channel}"

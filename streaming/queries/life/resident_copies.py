@@ -21,6 +21,7 @@ from streaming.broker.message import (
     Publication,
     publication_of,
 )
+from streaming.broker.shard import HeldDeath
 from streaming.broker.state.pages import decode_envelope
 from streaming.queries.duckdb_tables import Row, Tables
 from streaming.queries.resident import resident_copies
@@ -36,6 +37,8 @@ class Resident(msgspec.Struct, frozen=True):
         copy_id: the recorded copy.
         headers: the headers of its message as published.
         since_ms: when it entered the queue, epoch milliseconds.
+        returns: how often it was requeued.
+        held: what at-least-once dead-lettering holds; None: it is ready or unacked.
         publication: what was published, of a copy that no death made.
         envelope: of one that a death made.
     """
@@ -44,6 +47,8 @@ class Resident(msgspec.Struct, frozen=True):
     queue: str
     is_unacked: bool
     since_ms: int
+    returns: int
+    held: HeldDeath | None
     message: Message
     headers: Headers
     publication: Publication | None
@@ -52,7 +57,8 @@ class Resident(msgspec.Struct, frozen=True):
 
 _QUERY: Final = """
     SELECT copy.queue, copy.copy_id, copy.state, copy.exchange, copy.routing_key, copy.body_bytes,
-           epoch_ms(copy.enqueued_at) AS since_ms, copy.parent_copy_id,
+           epoch_ms(copy.enqueued_at) AS since_ms, copy.parent_copy_id, copy.returns, copy.reason,
+           epoch_us(copy.held_at) AS held_us, copy.accepted, copy.cause,
            copy.message_id.topic_number, copy.message_id."partition", copy.message_id."offset",
            message.exchange AS first_exchange, message.routing_key AS first_key, message.headers,
            message.properties.expiration, message.properties.priority,
@@ -64,7 +70,7 @@ _QUERY: Final = """
         AND message."offset" = copy.message_id."offset"
     LEFT JOIN resident_deaths AS death ON death.vhost = copy.vhost AND death.lane = copy.lane
         AND death.copy_id = copy.parent_copy_id
-    WHERE copy.vhost = ? AND copy.lane = ? AND copy.state IN ('ready', 'unacked')
+    WHERE copy.vhost = ? AND copy.lane = ?
     ORDER BY copy.queue, copy."position", copy.copy_id
 """
 
@@ -97,11 +103,18 @@ def residents_of_lane(tables: Tables, vhost: str, lane: int) -> Iterator[Residen
             row["queue"],
             row["state"] == "unacked",
             row["since_ms"] or 0,
+            row["returns"] or 0,
+            _held(row) if row["state"] == "held" else None,
             Message(*place, 0, 0, row["body_bytes"] or 0),
             headers,
             publication,
             envelope,
         )
+
+
+def _held(row: Row) -> HeldDeath:
+    second = (row["held_us"] or 0) // 1_000_000
+    return HeldDeath(row["reason"] or "", second, tuple(row["accepted"] or ()), row["cause"])
 
 
 def _headers(text: str | None) -> Headers:

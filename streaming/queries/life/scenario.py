@@ -239,7 +239,8 @@ class _Writer:
             what = detail["what"]
             if what == "channel_closed":
                 closed |= {(row["channel"], one["at"]) for one in self._history.events}
-            step = _topology_command(what, detail)
+            is_other = what in {"bound", "unbound"} or not _is_reserved(detail.get("name") or "")
+            step = topology_command(what, detail) if is_other else None
             if step is not None:
                 self._step(row, step, row["seq"])
         return closed
@@ -318,9 +319,8 @@ def _is_reserved(name: str) -> bool:
     return name.startswith(RESERVED_PREFIX)
 
 
-def _topology_command(what: str, detail: dict[str, Any]) -> dict[str, Any] | None:
-    if _is_reserved(detail.get("name") or "") and what not in {"bound", "unbound"}:
-        return None
+def topology_command(what: str, detail: dict[str, Any]) -> dict[str, Any] | None:
+    """The command of a topology event as JSON; None if it has none."""
     if what in {"bound", "unbound"}:
         names = ("source", "destination_type", "routing_key", "arguments")
         binding = {name: detail[name] for name in names if name in detail}

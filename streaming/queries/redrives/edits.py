@@ -13,8 +13,9 @@ import msgspec
 
 from streaming.protocol.amqp_properties import property_fault
 from streaming.protocol.letter_content import LetterContent, is_own_header
+from streaming.queries.damage import one_line
 from streaming.queries.dead_letters.filters import NAME
-from streaming.queries.duckdb_tables import QueryError, Row, Tables, one_line, text
+from streaming.queries.duckdb_tables import QueryError, Row, Tables, text
 from streaming.queries.fence import require_no_detour
 from streaming.queries.message_attributes import MessageId, decoded, present
 
@@ -152,7 +153,8 @@ def _stored(tables: Tables, rows: list[Row], wish: EditWish) -> dict[tuple[Any, 
         found = tables.rows(sql)
     except duckdb.Error as error:
         given = [one for one in (wish.body_sql, wish.headers_sql) if one is not None]
-        raise QueryError(f"the edit {' and '.join(map(repr, given))}: {one_line(error)}") from None
+        said = f"the edit {' and '.join(map(repr, given))}: {one_line(error)}"
+        raise tables.damage(error) or QueryError(said) from None
     return {(row["vhost"], row["lane"], row["seq"]): row for row in found}
 
 

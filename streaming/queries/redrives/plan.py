@@ -69,6 +69,7 @@ class RedriveWish(msgspec.Struct, frozen=True, kw_only=True):
         key: tells which letters have a later message of the same key: `routing_key` or
             `header:NAME`.
         user: refuse what this user may not read or edit; None: the operator.
+        only_readable: leave letters out that the user may not read, instead.
         administrators, editors: the users who are.
         most: refuse to plan more letters than this.
     """
@@ -81,6 +82,7 @@ class RedriveWish(msgspec.Struct, frozen=True, kw_only=True):
     options: RedriveOptions = RedriveOptions()
     key: str = "routing_key"
     user: str | None = None
+    only_readable: bool = False
     administrators: tuple[str, ...] = ()
     editors: tuple[str, ...] = ()
     every_copy: bool = False
@@ -110,6 +112,7 @@ class RedrivePlan(NamedTuple):
     Attributes:
         unacked: letters of the filter that a consumer holds; they are not in the plan.
         copies: further copies of messages that the plan sends, or that were sent; they stay.
+        unreadable: letters left out because the user may not read the queues they are in.
         edits: the letters that the plan edits.
     """
 
@@ -118,6 +121,7 @@ class RedrivePlan(NamedTuple):
     unacked: int
     copies: int = 0
     edits: tuple[LetterEdit, ...] = ()
+    unreadable: int = 0
 
 
 def plan_redrive(tables: Tables, wish: RedriveWish) -> RedrivePlan:
@@ -144,6 +148,9 @@ def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
         raise QueryError(f"the letters are in the vhosts {names}: choose one with --vhost")
     name = vhosts[0] if vhosts else wish.wanted.vhost or "/"
     vhost = declared(tables)[name].vhost() if vhosts else Vhost("4.0")
+    matching = len(rows)
+    if wish.only_readable:
+        rows = _readable(vhost, name, rows, wish)
     _check_user(vhost, name, rows, wish)
     ready = [row for row in rows if row["state"] != "unacked"]
     unacked = len(rows) - len(ready)
@@ -161,7 +168,8 @@ def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
         edited=edited,
     ).sealed()
     groups = _Forecast(tables, name, vhost, wish, ready).groups(ready, letters, copies)
-    return RedrivePlan(sealed, groups, unacked, len(copies), tuple(edits))
+    unreadable = matching - len(rows)
+    return RedrivePlan(sealed, groups, unacked, len(copies), tuple(edits), unreadable)
 
 
 def content_of_letter(tables: Tables, wish: RedriveWish) -> LetterContent:
@@ -266,6 +274,19 @@ def _predicate(wish: RedriveWish) -> dict[str, Any]:
     given = {name: value for name, value in document.items() if value not in (None, [])}
     given.pop("cause_source", None)
     return {**given, "gone": True} if wish.gone else given
+
+
+def _readable(vhost: Vhost, name: str, rows: list[Row], wish: RedriveWish) -> list[Row]:
+    """The letters in queues that the user may read."""
+    if wish.user is None:
+        return rows
+    vhost.enforce_permissions = True
+    vhost.administrators = wish.administrators
+    may = {
+        queue: vhost.refuse_access(wish.user, [("read", "queue", queue)], name) is None
+        for queue in {row["now_in"] for row in rows}
+    }
+    return [row for row in rows if may[row["now_in"]]]
 
 
 def _check_user(vhost: Vhost, name: str, rows: list[Row], wish: RedriveWish) -> None:

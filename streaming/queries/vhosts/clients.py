@@ -4,7 +4,7 @@ Kafka has the real connections, and the job does not know them: a connection is 
 with at least one open channel.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streaming.queries.closings import channel_events
 from streaming.queries.current_contents import prepare_contents
@@ -12,7 +12,7 @@ from streaming.queries.duckdb_tables import Row, Tables, iso
 
 _TOLD: Final = """
     CREATE OR REPLACE TEMP TABLE told AS
-    SELECT vhost, {'at': "at", 'seq': seq} AS place, "at",
+    SELECT vhost, lane, {'at': "at", 'seq': seq} AS place, "at",
            detail ->> '$.what' AS what,
            CASE WHEN what IN ('channel_closed', 'consumer_cancelled') THEN detail ->> '$.user'
                ELSE "user" END AS "user",
@@ -23,22 +23,56 @@ _TOLD: Final = """
            CAST(detail ->> '$.lease_ms' AS BIGINT) AS lease_ms
     FROM channel_event
 """
-_CONSUMERS: Final = """
-    SELECT vhost, "user", channel, consumer, max_by(queue, place) AS queue,
+_CONSUMERS_BY: Final = """
+    SELECT vhost{lane}, "user", channel, consumer, max_by(queue, place) AS queue,
            max_by(prefetch, place) AS prefetch, max_by(auto_ack, place) AS auto_ack,
            max("at") AS started_at
     FROM told WHERE what IN ('consumer_started', 'consumer_cancelled')
-    GROUP BY vhost, "user", channel, consumer
+    GROUP BY vhost{lane}, "user", channel, consumer
     HAVING max_by(what, place) = 'consumer_started'
 """
-_CHANNELS: Final = """
-    SELECT vhost, "user", channel,
+_CHANNELS_BY: Final = """
+    SELECT vhost{lane}, "user", channel,
            max_by(lease_ms, place) FILTER (WHERE what = 'channel_opened') AS lease_ms,
            max("at") FILTER (WHERE what = 'channel_opened') AS opened_at
     FROM told WHERE what <> 'consumer_cancelled'
-    GROUP BY vhost, "user", channel
+    GROUP BY vhost{lane}, "user", channel
     HAVING max_by(what, place) <> 'channel_closed'
 """
+_CONSUMERS: Final = _CONSUMERS_BY.format(lane="")
+_CHANNELS: Final = _CHANNELS_BY.format(lane="")
+
+
+class LaneClients(NamedTuple):
+    """Who uses each lane, by vhost, lane, user and name of the channel.
+
+    Lanes differ only in what their timers have done: the lease of a channel may have expired on
+    one, and not yet on another.
+
+    Attributes:
+        channels: the open channels; those that only consume or hold messages may be missing.
+        consumers: also tag, queue, prefetch (0: no limit), and whether deliveries need no ack.
+    """
+
+    channels: list[tuple[str, int, str | None, str]]
+    consumers: list[tuple[str, int, str | None, str, str, str, int, bool]]
+
+
+def clients_of_lanes(tables: Tables) -> LaneClients:
+    """Read who uses each lane, the oldest first."""
+    _prepare(tables)
+    lane = ", lane"
+    return LaneClients(
+        tables.values(
+            "SELECT vhost, lane, \"user\", coalesce(channel, '') AS channel "
+            f"FROM ({_CHANNELS_BY.format(lane=lane)}) ORDER BY opened_at, vhost, lane, channel"
+        ),
+        tables.values(
+            "SELECT vhost, lane, \"user\", coalesce(channel, '') AS channel, consumer, queue, "
+            f"coalesce(prefetch, 0), auto_ack FROM ({_CONSUMERS_BY.format(lane=lane)}) "
+            "ORDER BY vhost, queue, channel, consumer, lane"
+        ),
+    )
 
 
 def list_consumers(tables: Tables) -> list[Row]:
@@ -125,8 +159,11 @@ def list_connections(tables: Tables) -> list[Row]:
 
 
 def open_channels(tables: Tables) -> set[tuple[str, str]]:
-    """The vhosts and names of the channels that are open or hold messages."""
-    return {(row["vhost"], row["name"]) for row in list_channels(tables) if row["name"]}
+    """The vhosts and names of the channels that are open or hold messages, if only on one lane."""
+    found = {(row["vhost"], row["name"]) for row in list_channels(tables) if row["name"]}
+    clients = clients_of_lanes(tables)
+    found |= {(vhost, name) for vhost, _lane, _user, name in clients.channels}
+    return found | {(vhost, name) for vhost, _lane, _user, name, *_ in clients.consumers}
 
 
 def known_channels(tables: Tables) -> list[str]:

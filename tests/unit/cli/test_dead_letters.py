@@ -120,7 +120,8 @@ def test_show_tells_of_deliveries_by_channel_and_user(dlx, shop_root):
     assert [line[31:] for line in out.splitlines() if line.startswith("2020")] == [
         "copy 10 enters queue 'billing'",
         "copy 10 of queue 'billing' is delivered to channel 'clerk' of anna",
-        "copy 10 of queue 'billing' dies: rejected; sent to exchange 'dlx' with key 'bill.eu', "
+        "copy 10 of queue 'billing' dies: rejected (anna rejected it on channel clerk); "
+        "sent to exchange 'dlx' with key 'bill.eu', "
         "to 'dead'",
         "    copy 16 enters queue 'dead', from copy 10",
         "    copy 16 of queue 'dead' is delivered to channel 'reader' with automatic ack",

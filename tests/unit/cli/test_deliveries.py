@@ -14,13 +14,23 @@ from tests.fixtures.deliveries import a_delivery
     ],
 )
 def test_headers_are_in_the_environment_unless_too_long(headers, test):
-    assert handle(a_delivery(headers=headers), ["sh", "-c", f"test $(cat) = body && {test}"])
+    command = ["sh", "-c", f"test $(cat) = body && {test}"]
+
+    assert not handle(a_delivery(headers=headers), command)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [("exit 3", "sh: exit status 3"), ("kill -9 $$", "sh: ended by signal 9")],
+)
+def test_a_command_that_fails_says_how(script, reason):
+    assert handle(a_delivery(), ["/bin/sh", "-c", script]) == reason
 
 
 def test_a_message_without_its_body_is_not_passed_to_the_command(capfd):
     cut = a_delivery(body=b"", truncated={"body": 5_000_000}, origin=(1, 0, 42))
 
-    assert not handle(cut, ["echo", "called"])
+    assert handle(cut, ["echo", "called"]).startswith("delivered without its body")
 
     out, err = capfd.readouterr()
     assert out == ""

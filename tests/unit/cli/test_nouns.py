@@ -249,6 +249,19 @@ def test_a_name_that_exists_but_has_nothing_is_not_an_error(dlx, office, command
     assert dlx(*command, "--tables", office) == (0, f"{words}\n", "")
 
 
+def test_an_empty_quarantine_is_said_to_be_of_the_filter(dlx, office, shop_root):
+    """The empty one cannot know a cause, and the other has the cause on another topic."""
+    listed = ("quarantine", "list", "--cause")
+    for root, (cause, *more), words in (
+        (shop_root, ["nope"], "no record with cause 'nope' is in quarantine\n"),
+        (shop_root, ["nope", "--topic", "t"], "no record with cause 'nope' of topic 't' is in "),
+        (office, ["bad_json", "--until", "2020-01-01"], "no record with cause 'bad_json' is in "),
+    ):
+        status, out, err = dlx(*listed, cause, *more, "--tables", root)
+        assert (status, err) == (0, "")
+        assert out.startswith(words)
+
+
 @pytest.mark.parametrize("noun", [*NOUNS, "queues", "quarantine", "dead-letters"])
 def test_every_listing_has_csv_and_chosen_columns(dlx, office, noun):
     _, out, _ = dlx(noun, "list", "-o", "csv", "--tables", office)

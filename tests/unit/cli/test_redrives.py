@@ -4,13 +4,20 @@ import errno
 import io
 import json
 import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from streaming.broker.commands import Letter, Target
 from streaming.cli.dead_letters.editing import content_text, read_content
+from streaming.cli.job.redrives import is_waiting, waiting_for
 from streaming.cli.output import lasting_stderr
+from streaming.client.admin import QueueState, RedriveState
+from streaming.client.errors import NotFoundError
 from streaming.protocol.letter_content import LetterContent
 from topology.errors import DlxError
 
@@ -210,3 +217,55 @@ def test_an_editor_that_changes_nothing_changes_nothing(body, added):
 def test_a_body_that_is_not_text_cannot_be_edited_by_hand():
     with pytest.raises(DlxError, match="--edit-body"):
         content_text(LetterContent(b"\xff", {}, None))
+
+
+class _Connection:
+    """Answers passive declarations: name -> consumers; another queue does not exist."""
+
+    def __init__(self, consumers):
+        self._consumers = consumers
+
+    @contextmanager
+    def channel(self):
+        yield self
+
+    def declare_queue(self, name, *, passive):
+        assert passive
+        if name not in self._consumers:
+            raise NotFoundError(404, "no such queue")
+        return QueueState(name, 0, self._consumers[name])
+
+
+def a_plan(*queues):
+    letters = tuple(
+        Letter(0, number, "dead", Target(queue, "", (queue,)))
+        for number, queue in enumerate(queues)
+    )
+    return SimpleNamespace(letters=letters)
+
+
+@pytest.mark.parametrize(
+    ("canary", "words"),
+    [
+        (1, "the redrive waits until 1 canary letter is settled; no consumer on billing"),
+        (3, "the redrive waits until 3 canary letters are settled; no consumer on billing"),
+    ],
+)
+def test_a_redrive_says_what_its_canary_letters_wait_for(canary, words):
+    plan = a_plan("billing", "mail", "gone", "never")
+    connection: Any = _Connection({"billing": 0, "mail": 2, "never": 0})
+
+    assert waiting_for(connection, plan, canary) == words
+
+
+@pytest.mark.parametrize(
+    ("moved", "skipped", "canary", "waits"),
+    [
+        *((0, 0, 0, False), (2, 0, 0, False), (2, 0, 3, False), (3, 0, 3, True)),
+        *((2, 1, 3, True), (4, 0, 3, False), (0, 3, 3, False)),
+    ],
+)
+def test_it_waits_once_all_canary_letters_have_left(moved, skipped, canary, waits):
+    state = RedriveState("r", "running", 9, moved, skipped, 0)
+
+    assert is_waiting(state, canary) is waits

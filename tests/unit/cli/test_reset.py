@@ -6,7 +6,14 @@ import shutil
 import pytest
 from filelock import FileLock
 
-from streaming.user_folders import demo_folder, last_demo, remember_demo, user_cache_folder
+from streaming.user_folders import (
+    demo_folder,
+    last_demo,
+    plans_folder,
+    remember_demo,
+    user_cache_folder,
+    user_state_folder,
+)
 
 
 @pytest.fixture
@@ -72,6 +79,28 @@ def test_the_configuration_and_what_others_have_put_there_stay(dlx, job):
         *("dlx.toml", "tables/mine.parquet", "checkpoints/notes", "kafka/notes", "logs/notes"),
     }
     assert dlx("reset", *choices, "--yes")[1] == "nothing to remove\n"
+
+
+def test_checkpoints_that_rebuilds_kept_and_files_of_the_user_are_removed(dlx, job):
+    kept = [job / f"checkpoints.{end}" for end in ("before-rebuild-1", "rebuilding")]
+    others = [job / f"checkpoints.{end}" for end in ("backup", "before-rebuild-mine")]
+    for folder in (*kept, *others):
+        (folder / "state").mkdir(parents=True)
+    plans_folder().mkdir(parents=True)
+    plan, history = plans_folder() / "r-0123456789ab.json", user_state_folder() / "query-history"
+    edits = plans_folder() / "r-0123456789ab.edits"
+    edits.touch()
+    for file in (plan, history):
+        file.touch()
+
+    found = dlx("reset", "-o", "json")[1]
+
+    assert all(str(place) in found for place in (*kept, plans_folder(), user_state_folder()))
+    assert not any(f'"{place}"' in found for place in others)
+    choices = [word for name in ("checkpoint", "plans", "state") for word in ("--only", name)]
+    assert dlx("reset", *choices, "--yes")[0] == 0
+    assert not any(path.exists() for path in (*kept, plan, edits, history))
+    assert all(path.exists() for path in others)
 
 
 @pytest.mark.parametrize("lock", ["checkpoints/dlx.lock", "kafka/lock"])

@@ -58,6 +58,17 @@ def test_a_secret_in_a_short_log_is_masked(dlx, job):
     assert SECRET not in log
 
 
+def test_a_link_that_logs_in_to_the_console_is_masked(dlx, job):
+    link = "http://127.0.0.1:9420/?token="
+    (job / "logs" / "dlx.log").write_text(f'console: {link}Jz-0_k9\n{{"url": "{link}Jz-1"}}\n')
+
+    dlx("support", "bundle", "job.zip")
+
+    with zipfile.ZipFile(job / "job.zip") as archive:
+        log = archive.read("logs/dlx.log").decode()
+    assert log == f'console: {link}******\n{{"url": "{link}******"}}\n'
+
+
 def test_every_form_of_every_secret_is_masked(dlx, job, monkeypatch):
     monkeypatch.setenv("STORAGE_KEY", quoted := 'a"quoted\\secret/1')
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-environment")

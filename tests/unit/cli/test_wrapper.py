@@ -25,8 +25,21 @@ exit "$(cat "{status}")"
 """
 
 
+FAKE_MAIN = """
+import sys
+from pathlib import Path
+if sys.argv[1:2] in (["test"], ["docs"], ["compile"], ["bench"]) and "--nope" not in sys.argv:
+    from streaming.cli.develop.tools import ensure_tools
+    ensure_tools(Path(__file__).parents[2])
+print('ran', sys.argv[1:], sys.path[-1])
+"""
+
+
 class Clone:
-    """A checkout with the real wrapper and a command that prints its arguments."""
+    """A checkout with the real wrapper and a command that prints its arguments.
+
+    Like the real one it refuses the option --nope before it needs the developers' tools.
+    """
 
     def __init__(self, root: Path, venv: Path) -> None:
         self.root = root
@@ -41,7 +54,8 @@ class Clone:
         cli = root / "streaming" / "cli"
         (cli / "develop").mkdir(parents=True)
         shutil.copy(CHECKOUT / "streaming/cli/develop/bootstrap_venv.py", cli / "develop")
-        (cli / "__main__.py").write_text("import sys\nprint('ran', sys.argv[1:], sys.path[-1])\n")
+        shutil.copy(CHECKOUT / "streaming/cli/develop/tools.py", cli / "develop")
+        (cli / "__main__.py").write_text(FAKE_MAIN)
         shutil.copytree(venv, root / ".venv", symlinks=True)
         uv = root / ".venv" / "bin" / "uv"
         uv.write_text(FAKE_UV.format(calls=self.calls, status=self.uv_status))
@@ -117,6 +131,13 @@ def test_a_command_for_developers_adds_their_tools_once(clone, elsewhere, comman
     assert clone.installs() == [RUNTIME, BOTH]
 
 
+@pytest.mark.parametrize("command", [["docs", "--nope"], ["test", "--nope"]])
+def test_nothing_is_installed_for_a_command_that_is_refused(clone, elsewhere, command):
+    clone.run(*command, cwd=elsewhere)
+
+    assert clone.installs() == [RUNTIME]
+
+
 def test_other_commands_keep_the_tools_when_the_lock_changes(clone, elsewhere):
     clone.run("test", cwd=elsewhere)
     clone.runtime_lock.write_text("rich==2\n")
@@ -124,7 +145,7 @@ def test_other_commands_keep_the_tools_when_the_lock_changes(clone, elsewhere):
     clone.run("check", cwd=elsewhere)
     clone.run("test", cwd=elsewhere)
 
-    assert clone.installs() == [BOTH, BOTH]
+    assert clone.installs() == [RUNTIME, BOTH, BOTH]
 
 
 def test_changed_tools_wait_for_a_command_that_needs_them(clone, elsewhere):
@@ -135,8 +156,8 @@ def test_changed_tools_wait_for_a_command_that_needs_them(clone, elsewhere):
     before = clone.installs()
     clone.run("test", cwd=elsewhere)
 
-    assert before == [BOTH]
-    assert clone.installs() == [BOTH, BOTH]
+    assert before == [RUNTIME, BOTH]
+    assert clone.installs() == [RUNTIME, BOTH, BOTH]
 
 
 def test_an_interrupted_installation_of_the_tools_leaves_the_other_commands_alone(clone, elsewhere):
@@ -163,7 +184,7 @@ def test_tools_that_were_interrupted_half_way_are_installed_again(clone, elsewhe
     repeated = clone.run("test", cwd=elsewhere)
 
     assert repeated == (0, f"ran ['test'] {clone.root}\n")
-    assert clone.installs() == [BOTH, BOTH, BOTH]
+    assert clone.installs() == [RUNTIME, BOTH, BOTH, BOTH]
 
 
 def test_where_there_is_no_lock_of_the_tools_the_command_says_so(clone, elsewhere):
@@ -174,7 +195,7 @@ def test_where_there_is_no_lock_of_the_tools_the_command_says_so(clone, elsewher
 
     assert (process.returncode, stdout) == (2, "")
     assert "requirements-dev.lock does not exist" in stderr
-    assert clone.installs() == []
+    assert clone.installs() == [RUNTIME]
 
 
 def test_uv_is_told_to_check_the_hashes_and_to_install_into_this_environment(clone, elsewhere):

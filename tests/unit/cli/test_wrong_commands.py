@@ -5,6 +5,8 @@ The list goes on in tests/e2e/client/test_wrong_commands.py, with a running job.
 
 import json
 import shlex
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +56,7 @@ WRONG = """
     overview --vhost shp --tables TABLES               | 'shp' | '/'
     check nosuch.json                                  | nosuch.json | dlx check --help
     check .                                            | '.' | directory
+    check /proc/self/mem                               | a file | Input/output error
     check broken.json                                  | not JSON | truncated
     check definitions.json --compat 3.11               | --compat | '3.10'
     route definitions.json ordrs k                     | 'ordrs' | 'orders'
@@ -99,6 +102,30 @@ WRONG = """
     definitions plan nosuch.json                       | nosuch.json | does not exist
     definitions plan broken.json                       | broken.json | not JSON
     definitions import definitions.json --vhost nosuch | 'nosuch' | '/'
+    queues list --tables TABLES --as-of 2020-01-01     | 2020-01-01 | history begins at 2020-09-13
+    overview --tables TABLES --as-of 2020-01-01        | 2020-01-01 | history begins at 2020-09-13
+    queues diff billing 2020-01-01 --tables TABLES     | 2020-01-01 | history begins at 2020-09-13
+    dead-letters list --since 9999-12-31T23:59-12:00   | --since | '9999-12-31T23:59-12:00'
+    dead-letters list --limit 99999999999999999999 --tables TABLES | --limit | 1000000000000000
+    queues peek billing --count 99999999999999999999 --tables TABLES | --count | 1000000000000000
+    queues list --tables GONE                          | events | restore
+    dead-letters list --tables GONE                    | dead_letters | restore
+    dead-letters show first --tables GONE              | messages | restore
+    balance --tables GONE                              | this file of the table | restore
+    query 'FROM events' --tables GONE                  | events | restore
+    dead-letters list --where 'count > 0' --tables GONE | dead_letters | restore
+    dead-letters export x.csv --tables GONE            | dead_letters | restore
+    dead-letters groups --tables GONE                  | dead_letters | restore
+    queues list --tables CORRUPT                       | damaged | restore
+    dead-letters summary --tables CORRUPT              | damaged | restore
+    balance --tables CORRUPT                           | damaged | restore
+    dead-letters export . --format csv --tables TABLES | . | is a folder
+    dead-letters export /dev/null --format csv --force --tables TABLES | /dev/null | regular file
+    queues list --tables TORN                          | 00000000000000000001.json | restore
+    tables info --tables TORN                          | 00000000000000000001.json | restore
+    tables rebuild --tables TORN                       | 00000000000000000001.json | restore
+    queues list --config .                             | is a folder | dlx.toml
+    queues list --config /dev/null                     | /dev/null | regular file
     completion bsh                                     | bsh | 'bash'
     demo --seconds soon                                | --seconds | a number
 """
@@ -118,12 +145,29 @@ def files(write, tmp_path):
     write("[job\n", "bad.toml")
 
 
+@pytest.fixture(scope="session")
+def places(shop_root, tmp_path_factory):
+    """Word of a command -> the tables that it means: whole ones, and damaged copies."""
+    found = {"TABLES": str(shop_root)}
+    for name in ("GONE", "CORRUPT", "TORN"):
+        root = tmp_path_factory.mktemp("damaged") / "tables"
+        shutil.copytree(shop_root, root)
+        found[name] = str(root)
+    for file in Path(found["GONE"]).glob("*/*.parquet"):
+        file.unlink()
+    for file in Path(found["CORRUPT"]).glob("*/*.parquet"):
+        file.write_bytes(b"rubbish" * 10)
+    for file in Path(found["TORN"]).glob("*/_delta_log/*1.json"):
+        file.write_text('{"add": ')
+    return found
+
+
 @pytest.mark.parametrize(("command", "place", "remedy"), ROWS, ids=[row[0] for row in ROWS])
 @pytest.mark.usefixtures("files")
 def test_a_wrong_command_is_one_line_that_names_the_place_and_the_remedy(
-    dlx, shop_root, command, place, remedy
+    dlx, places, command, place, remedy
 ):
-    arguments = [shop_root if word == "TABLES" else word for word in shlex.split(command)]
+    arguments = [places.get(word, word) for word in shlex.split(command)]
 
     status, out, err = dlx(*arguments)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from streaming.console.answering import Asked
 from streaming.console.app import PAGES
 from streaming.console.page import View
 from tests.unit.console.conftest import HOST
@@ -71,7 +72,8 @@ def places(
     Args:
         needed: what a page needs so that it reads everything.
     """
-    with recorded(monkeypatch) as (parameters, fields):
+    with recorded(monkeypatch) as (parameters, fields), monkeypatch.context() as here:
+        here.setattr(Asked, "has_sql", lambda _asked: False)  # in a child nothing is recorded
         for page in PAGES:
             values = needed.get(page.path, {})
             if page.is_action:

@@ -11,6 +11,7 @@ from streaming.console.access import (
     Logins,
     User,
     hash_password,
+    read_proxy_secret,
 )
 from streaming.console.app import PAGES, make_app
 from streaming.console.page import Console
@@ -24,8 +25,14 @@ HOSTS = frozenset({HOST})
 def linked(shop_root):
     """A console that is entered with a link: its client, and the tokens that it announced."""
     tokens: list[str] = []
-    app = make_app(Console(Reader(shop_root), PAGES), Guard(HOSTS, logins=Logins(tokens.append)))
+    guard = Guard(HOSTS, logins=Logins(tokens.append))
+    app = make_app(Console(Reader(shop_root), PAGES), guard)
     return TestClient(app, base_url=f"http://{HOST}", follow_redirects=False), tokens
+
+
+def session_of(client):
+    [name] = [name for name in client.cookies if name.startswith(COOKIE)]
+    return name, client.cookies[name]
 
 
 def test_a_link_logs_in_once_and_leaves_the_address(linked):
@@ -52,15 +59,35 @@ def test_a_used_link_is_refused_and_a_new_one_is_announced(linked):
     assert client.get(f"/health?token={tokens[1]}").status_code == 303
 
 
+def test_two_consoles_of_one_host_do_not_log_each_other_out(shop_root):
+    cookies: dict[str, str] = {}
+    consoles = []
+    for port in (9420, 9421):
+        tokens: list[str] = []
+        host = f"127.0.0.1:{port}"
+        guard = Guard(frozenset({host}), logins=Logins(tokens.append), place=f"here {port}")
+        app = make_app(Console(Reader(shop_root), PAGES), guard)
+        client = TestClient(app, base_url=f"http://{host}")
+        client.cookies.update(cookies)  # a browser sends them to every port
+        client.get(f"/health?token={tokens[0]}")
+        cookies.update(client.cookies)
+        consoles.append(client)
+
+    for client in consoles:
+        client.cookies.update(cookies)
+        assert client.get("/health").status_code == 200
+    assert len(cookies) == 2
+
+
 def test_logging_out_ends_the_session_on_the_server(linked):
     client, tokens = linked
     client.get(f"/?token={tokens[0]}")
-    session = client.cookies[COOKIE]
+    name, session = session_of(client)
 
     client.post("/logout", headers={"origin": f"http://{HOST}"})
     client.cookies.clear()
 
-    client.cookies.set(COOKIE, session)
+    client.cookies.set(name, session)
 
     assert client.get("/health").status_code == 401
 
@@ -160,13 +187,51 @@ def test_a_file_of_credentials_that_cannot_be_used_is_refused(tmp_path, text):
 
 
 def test_a_proxy_on_this_machine_names_the_user_and_the_role(shop_root):
-    guard = Guard(HOSTS, user_header="x-user", role_header="x-role")
+    secret = "of the proxy, 16"  # noqa: S105 - of the test
+    guard = Guard(HOSTS, user_header="x-user", role_header="x-role", proxy_secret=secret)
     near = TestClient(make_app(Console(Reader(shop_root), PAGES), guard), f"http://{HOST}")
 
-    editor = guard.user({"x-user": "anna", "x-role": "editor"}, {}, "127.0.0.1")
-    unknown = guard.user({"x-user": "anna", "x-role": "king"}, {}, "127.0.0.1")
+    known = {"x-dlx-proxy-secret": secret}
+    editor = guard.user({**known, "x-user": "anna", "x-role": "editor"}, {}, "127.0.0.1")
+    unknown = guard.user({**known, "x-user": "anna", "x-role": "king"}, {}, "127.0.0.1")
 
     assert editor == User("anna", "editor")
     assert unknown == User("anna", "viewer")
-    assert guard.user({"x-user": "anna"}, {}, "10.0.0.9") is None
-    assert near.get("/health", headers={"x-user": "anna"}).status_code == 401  # from "testclient"
+    assert guard.user({"x-user": "anna"}, {}, "127.0.0.1") is None
+    assert guard.user({**known, "x-user": "anna"}, {}, "10.0.0.9") is None
+    headers = {**known, "x-user": "anna"}
+    assert near.get("/health", headers=headers).status_code == 401  # from "testclient"
+
+
+@pytest.mark.parametrize("text", ["", "short", "x" * 15 + "\n", "é" * 16, None])
+def test_a_secret_of_a_proxy_that_cannot_be_used_is_refused(tmp_path, text):
+    path = tmp_path / "proxy.secret"
+    if text is not None:
+        path.write_text(text)
+
+    with pytest.raises(AccessError) as refused:
+        read_proxy_secret(path)
+
+    assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "may"),
+    [
+        ({}, True),  # curl
+        ({"sec-fetch-site": "same-origin"}, True),
+        ({"sec-fetch-site": "none"}, True),  # typed, or a bookmark
+        ({"sec-fetch-site": "cross-site"}, False),
+        ({"sec-fetch-site": "same-site"}, False),
+        ({"referer": f"http://{HOST}/search"}, True),
+        ({"referer": "http://evil.example/"}, False),
+        ({"referer": f"http://evil.example/{HOST}"}, False),
+        ({"user-agent": "Mozilla/5.0"}, False),
+        ({"user-agent": "Mozilla/5.0", "referer": f"http://{HOST}/"}, True),
+        ({"user-agent": "Mozilla/5.0", "sec-fetch-site": "none"}, True),
+    ],
+)
+def test_a_request_is_told_from_one_of_another_site(headers, may):
+    guard = Guard(HOSTS, logins=Logins(lambda _token: None))
+
+    assert guard.may_be_own_page({"host": HOST, **headers}) is may

@@ -247,11 +247,21 @@ def test_a_host_that_only_looks_like_the_console_is_refused(client, host):
     assert answer.status_code == 421
 
 
+PROXY_SECRET = "0123456789abcdef"  # noqa: S105 - of the test
+
+
 @pytest.fixture
 def behind_proxy(two_vhosts):
     """A console behind a proxy on this machine, which names the user."""
-    guard = Guard(frozenset({HOST}), user_header="x-user", proxies=frozenset({"testclient"}))
-    return TestClient(make_app(Console(Reader(two_vhosts), PAGES), guard), f"http://{HOST}")
+    guard = Guard(
+        frozenset({HOST}),
+        user_header="x-user",
+        proxies=frozenset({"testclient"}),
+        proxy_secret=PROXY_SECRET,
+    )
+    client = TestClient(make_app(Console(Reader(two_vhosts), PAGES), guard), f"http://{HOST}")
+    client.headers["x-dlx-proxy-secret"] = PROXY_SECRET
+    return client
 
 
 def test_a_proxy_names_the_user_once(behind_proxy):
@@ -264,6 +274,17 @@ def test_a_proxy_names_the_user_once(behind_proxy):
         [("x-forwarded-user", "root")],
     ):
         assert behind_proxy.get("/health", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize("secret", ["", "0123456789abcdeg", PROXY_SECRET + "0", "é" * 16])
+def test_a_program_without_the_secret_of_the_proxy_names_nobody(behind_proxy, secret):
+    headers = {"x-user": "anna", "x-dlx-proxy-secret": secret.encode()}
+
+    assert behind_proxy.get("/health", headers=headers).status_code == 401
+    del behind_proxy.headers["x-dlx-proxy-secret"]
+    assert behind_proxy.get("/health", headers={"x-user": "anna"}).status_code == 401
+    twice = [("x-user", "anna"), *[("x-dlx-proxy-secret", PROXY_SECRET)] * 2]
+    assert behind_proxy.get("/health", headers=twice).status_code == 401
 
 
 def test_a_header_does_not_choose_the_role_unless_it_is_configured(behind_proxy):

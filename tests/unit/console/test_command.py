@@ -46,6 +46,15 @@ def start(tmp_path):
         process.communicate()
 
 
+def visit(link):
+    """The page that a link leads to, in a browser of its own."""
+    jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
+    browser = urllib.request.build_opener(jar)
+    browser.addheaders = [("HX-Request", "true")]  # it waits for the page
+    with browser.open(link) as answer:
+        return answer.read().decode()
+
+
 def test_the_printed_link_logs_in_and_ctrl_c_ends_the_console(start, shop_root):
     process = start("--tables", shop_root)
     link = process.stdout.readline().strip()
@@ -62,7 +71,8 @@ def test_the_printed_link_logs_in_and_ctrl_c_ends_the_console(start, shop_root):
     assert "Traceback" not in process.stderr.read()
 
 
-def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root):
+def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = tmp_path / "dlx.toml"
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -75,7 +85,12 @@ def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root):
 
     console = ConsoleProcess(load_config(file).console, file)
     try:
-        link = messages.get(timeout=WAIT_S).getMessage()
+        said = messages.get(timeout=WAIT_S).getMessage()
+        [kept] = (tmp_path / "state").rglob("link-*")
+        mode, link = kept.stat().st_mode & 0o777, kept.read_text().strip()
+        is_in = "<h1>" in visit(link)
+        again = messages.get(timeout=WAIT_S).getMessage()
+        next_link = kept.read_text().strip()
         priority = os.getpriority(os.PRIO_PROCESS, console.pid)
         session = Path(f"/proc/{console.pid}/autogroup")
         of_session = session.read_text() if session.exists() else ""
@@ -85,7 +100,12 @@ def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root):
         console.stop()
         logger.removeHandler(handler)
 
+    assert address in said
+    assert str(kept) in said
+    assert "token" not in said + again
+    assert (mode, is_in, kept.exists()) == (0o600, True, False)
     assert address in link
+    assert next_link != link
     assert priority == NICE
     assert of_session.split()[-2:] in ([], ["nice", str(NICE)])  # none where sessions do not count
     with socket.create_server(("127.0.0.1", int(address.split(":")[1]))):
@@ -123,6 +143,7 @@ def test_tables_that_do_not_exist_are_said_on_the_page(start, tmp_path):
     jar = http.cookiejar.CookieJar()
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
 
+    browser.addheaders = [("HX-Request", "true")]  # it waits for the page
     with pytest.raises(urllib.error.HTTPError) as refused:
         browser.open(link)
 
@@ -154,3 +175,14 @@ def test_the_end_of_the_console_ends_the_balance_that_is_drawn(shop_root):
     assert len(results) == 1
     with pytest.raises(BudgetError), reader.background(WAIT_S):
         pass
+
+
+def test_the_command_takes_quiet_queues_from_the_configuration(start, tmp_path, shop_root):
+    (tmp_path / "dlx.toml").write_text(
+        f'[job]\ntables_location = "{shop_root}"\n[metrics]\nquiet_queues = ["dead"]\n'
+    )
+
+    quiet = visit(start("--config", "dlx.toml").stdout.readline().strip())
+    loud = visit(start("--tables", shop_root).stdout.readline().strip())
+
+    assert [page.count("dead letters wait in queues") for page in (quiet, loud)] == [0, 1]

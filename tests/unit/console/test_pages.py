@@ -44,7 +44,7 @@ def test_the_first_page_says_whether_anything_is_unexplained(shop_console):
 
     wait_until(lambda: "at batch 1" in page(), page)
 
-    assert "not known" not in page()
+    assert "not known yet" not in page()
 
 
 def test_a_queue_shows_its_contents_at_an_instant(shop_console):

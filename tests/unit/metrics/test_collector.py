@@ -7,9 +7,16 @@ import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.metrics.collector import FAMILIES, Collected, UnknownFamilyError, collect
-from streaming.metrics.figures import SECONDS
-from streaming.pipeline.traffic import SIZE_BOUNDS, Traffic, TrafficTotals
+from streaming.metrics.collector import (
+    DETAILED,
+    FAMILIES,
+    RESERVED,
+    Collected,
+    UnknownFamilyError,
+    collect,
+)
+from streaming.metrics.figures import SECONDS, Lag, Unhandled
+from streaming.pipeline.traffic import SIZE_BOUNDS, QueueDeaths, Traffic, TrafficTotals
 from streaming.queries.job_totals import LedgerTotals
 from tests.unit.metrics.job import CLOSED, Batches, clients, deaths, queue, report
 
@@ -200,6 +207,108 @@ def test_no_response_has_more_series_than_allowed(batches):
     assert each["dlx_metrics_queues_left_out",] == 3_000 - shown
     assert everything["rabbitmq_queue_messages_ready",] == 3_000
     assert everything["dlx_metrics_queues_left_out",] == 0
+
+
+@pytest.mark.parametrize("endpoint", ["aggregated", "per-object", "detailed"])
+@pytest.mark.parametrize("most", [1_000, 20_000])
+def test_a_response_is_whole_or_says_what_it_leaves_out(batches, endpoint, most):
+    names = [f"queue-{number}" for number in range(8_000)]
+    batches.run(
+        report(
+            Traffic(
+                queues=[queue(name, ready=1) for name in names],
+                deaths=[
+                    QueueDeaths(name, reason, "dead_lettered", 2)
+                    for name in names
+                    for reason in ("expired", "rejected", "maxlen")
+                ],
+            )
+        ),
+        *(report(Traffic(counts={"received": 1}), vhost=f"vhost-{n}") for n in range(500)),
+    )
+    figures = batches.figures
+    figures.unhandled = {("/", name): Unhandled(1, 10.0 - n) for n, name in enumerate(names)}
+    figures.lags = {("publishes", number): Lag(1, 4) for number in range(3_000)}
+    figures.redrives = {(f"vhost-{number}", "acked"): 1 for number in range(3_000)}
+    figures.quarantined = Counter({("publishes", f"cause {number}"): 1 for number in range(3_000)})
+    figures.quiet = ("queue-*",)
+    families = DETAILED if endpoint == "detailed" else ()
+
+    values = batches.values(endpoint, most=most, families=families)
+
+    assert len(values) <= most
+    whole = [
+        one.name
+        for one in FAMILIES
+        if not one.labels and one.form != "histogram" and (endpoint != "detailed" or one.detailed)
+    ]
+    names_shown = {key[0] for key in values}
+    assert set(whole) - names_shown <= {
+        *("rabbitmq_resident_memory_limit_bytes", "rabbitmq_disk_space_available_bytes"),
+        *("dlx_unexplained", "dlx_balance_timestamp_seconds"),
+        *("dlx_as_of_earliest_timestamp_seconds", *whole * (endpoint == "detailed")),
+    }
+    deaths = {key: value for key, value in values.items() if key[0] == "dlx_dead_letters_total"}
+    assert sum(deaths.values()) == 3 * 2 * 8_000
+    assert ("dlx_dead_letters_total", "dead_lettered", "", "rejected", "") in deaths
+    shown = len([key for key in deaths if key[2]])
+    assert values["dlx_metrics_series_left_out", "dlx_dead_letters_total"] == 3 * 8_000 - shown
+    assert shown >= (most - RESERVED) // 2 - 1
+    lags = [key for key in values if key[0] == "dlx_consumer_lag_records"]
+    if endpoint != "detailed":
+        left_out = values["dlx_metrics_series_left_out", "dlx_consumer_lag_records"]
+        assert left_out == 3_000 - len(lags)
+        assert lags
+    assert (
+        "dlx_unhandled_dead_letters_oldest_timestamp_seconds",
+        "queue-7999",
+        "/",
+    ) in values  # the oldest
+
+
+def test_the_rest_of_the_deaths_only_grows_while_more_causes_come(batches):
+    def rest():
+        values = batches.values(most=1_000)
+        return values.get(("dlx_dead_letters_total", "dead_lettered", "", "rejected", ""), 0)
+
+    seen = []
+    for begin in range(0, 900, 100):
+        found = [
+            QueueDeaths(f"queue-{number}", "rejected", "dead_lettered", 1)
+            for number in range(begin + 100)
+        ]
+        batches.run(report(Traffic(deaths=found)))
+        seen.append(rest())
+
+    assert seen == sorted(seen)
+    assert seen[0] == 0
+    assert seen[-1] > 600
+
+
+def test_families_that_are_always_whole_fit_in_what_is_reserved(batches):
+    batches.run(report(deaths(1)), quarantined=1)
+
+    shown = collect(batches.figures, "per-object", 1_000)
+    kept = sum(
+        len(metric.samples)
+        for family, metric in zip(FAMILIES, shown, strict=True)
+        if family.share is None and not family.by_queue
+    )
+    rest = 4 * 7  # reasons and outcomes of deaths that are added up
+    counted = sum(one.share is not None or one.by_queue for one in FAMILIES)
+
+    assert kept + rest + counted <= RESERVED
+    assert sum(one.share or 0 for one in FAMILIES) < 1
+
+
+def test_queues_that_alerts_leave_out_are_named_by_patterns(batches):
+    batches.figures.quiet = ("work", "retry.*")
+    queues = [queue(name) for name in ("work", "works", "retry.5s", "retry")]
+    batches.run(report(Traffic(queues=queues)))
+
+    quiet = {key[1] for key in batches.values() if key[0] == "dlx_quiet_queue"}
+
+    assert quiet == {"work", "retry.5s"}
 
 
 def test_the_response_is_valid_text_whatever_queues_are_called(batches):

@@ -1,4 +1,7 @@
-"""A queue whose consumer rejects messages for a few causes, with tables."""
+"""A queue whose consumer rejects messages for a few causes, with tables.
+
+One cause is the reason of the reject; the others are headers of the message.
+"""
 
 from typing import Any
 
@@ -27,7 +30,8 @@ def failures(root: Any) -> Recording:
     shop.bind("dlx", "dead")
     for number, cause in enumerate(CAUSES):
         headers: dict[str, Any] = {"tenant": f"shop/{number % 2}"}
-        if cause is not None:
+        reason = cause if number == 1 else None
+        if cause is not None and reason is None:
             headers["x-exception"] = cause
         if number == 2:
             headers["x-redrive-count"] = 1
@@ -35,6 +39,6 @@ def failures(root: Any) -> Recording:
         shop.publish(exchange, key, f'{{"error": "E{number % 2}"}}', headers=headers)
         shop.get("lonely" if cause is None else "work", f"g{number}", 1, channel="c")
         shop.at(1000 * (number + 1))
-        shop.do(commands.Reject(refs=(f"g{number}/0",), channel="c"))
+        shop.do(commands.Reject(refs=(f"g{number}/0",), channel="c", reason=reason))
         recording.commit()
     return recording

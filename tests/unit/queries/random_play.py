@@ -51,7 +51,7 @@ class RandomPlay:
 
     def __init__(self, seed: int, **config: Any) -> None:
         self.chance = random.Random(seed)
-        self.broker = Broker(dead_letter_retry_ms=70, **config)
+        self.broker = self.a_broker(dead_letter_retry_ms=70, **config)
         self.time_ms = 0
         self.labels = 0
         broker = self.broker
@@ -71,6 +71,10 @@ class RandomPlay:
             (self.delete, 1),
             (self.policy, 1),
         ]
+
+    def a_broker(self, **config: Any) -> Broker:
+        """The broker to play on."""
+        return Broker(**config)
 
     def declare(self, name: str) -> None:
         """Declare a queue and bind it."""
@@ -144,16 +148,18 @@ class RandomPlay:
             out.ref for out in chance.sample(given, min(len(given), chance.randrange(1, 4)))
         )
         channel = chance.choice([*CHANNELS, None, None, None])
+        reason = (None, "no stock", "card 42 declined")[self.labels % 3]
         command = chance.choice(
             [
                 commands.Ack(refs=refs, channel=channel, multiple=chance.random() < 0.3),
-                commands.Reject(refs=refs, channel=channel),
-                commands.Reject(refs=refs, channel=channel, requeue=True),
+                commands.Reject(refs=refs, channel=channel, reason=reason),
+                commands.Reject(refs=refs, channel=channel, requeue=True, reason=reason),
                 commands.Nack(
                     refs=refs,
                     channel=channel,
                     requeue=chance.random() < 0.6,
                     multiple=chance.random() < 0.4,
+                    reason=reason,
                 ),
             ]
         )

@@ -8,16 +8,30 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.broker.events import Events
-from streaming.broker.message import Envelope, Message, PublishedHeaders
+from streaming.broker.message import (
+    IMMEDIATE,
+    MANDATORY,
+    Envelope,
+    Message,
+    PublishedHeaders,
+)
 from streaming.broker.shard import Batch
 from streaming.contents.net_changes import encode, net_changes
 from streaming.contents.pending_nets import ShardNet
+from streaming.contents.revived import put_back
+from streaming.contents.revived_keys import revived_keys
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
-from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.ledger.write.data_file import (
+    DataFile,
+    DataFileName,
+    source_of_partition,
+    source_of_shard,
+    write_data_file,
+)
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.amqp_columns import headers_json, properties_array
 from streaming.pipeline.rows.dead_letters import dead_letter_tables
@@ -63,8 +77,10 @@ class Recording:
         self.batch_id += 1
         self.nets = []
         files: list[DataFile] = []
+        revived: list[tuple[int, int, int]] = []
         for shard, broker in enumerate(self.brokers):
             batch = broker.finish()
+            revived += revived_keys(batch.events)
             files += self._messages(shard, broker, batch.events)
             if len(batch.events):
                 files += self._events(shard, broker, batch)
@@ -73,7 +89,10 @@ class Recording:
         if self._with_totals:
             detail |= totals(files)
         now_ms = max(broker.time_ms for broker in self.brokers)
-        self._ledger.commit(files, BatchRow(QUERY_ID, self.batch_id, now_ms, detail))
+        row = BatchRow(QUERY_ID, self.batch_id, now_ms, detail)
+        self._ledger.commit(files, row, needs_messages=bool(revived))
+        if revived:
+            put_back(self.place, revived, None)
         return self.batch_id
 
     def close(self) -> None:
@@ -89,7 +108,7 @@ class Recording:
         seen = dict(_arrivals(events))
         for row, offset in enumerate(offsets):  # the places of the bodies that this batch needs
             if offset in seen:
-                seen[offset][0].body_file = body_file_number(self.batch_id, shard + 1, 0)
+                seen[offset][0].body_file = body_file_number(self.batch_id, 0)
                 seen[offset][0].body_row = row
         sent = [seen.get(offset, (None, UNSEEN, "", START_MS)) for offset in offsets]
         bodies = [broker.bodies[offset].encode() for offset in offsets]
@@ -113,8 +132,8 @@ class Recording:
             "channel": [channel for _message, _envelope, channel, _at_ms in sent],
             "exchange": [envelope.exchange for envelope in envelopes],
             "routing_key": [envelope.routing_keys[0] for envelope in envelopes],
-            "mandatory": np.zeros(rows, bool),
-            "immediate": np.zeros(rows, bool),
+            "mandatory": [bool(broker.flags[offset] & MANDATORY) for offset in offsets],
+            "immediate": [bool(broker.flags[offset] & IMMEDIATE) for offset in offsets],
             "confirm": np.zeros(rows, bool),
             "properties": properties_array(
                 {
@@ -127,26 +146,26 @@ class Recording:
             "body_bytes": [len(body) for body in bodies],
             "body": bodies,
         }
-        yield self._file("messages", shard, 0, build_table(MESSAGES, columns, rows))
+        yield self._file(
+            "messages", source_of_partition(0, 0), first, build_table(MESSAGES, columns, rows)
+        )
 
     def _events(self, shard: int, broker: Broker, batch: Batch) -> Iterator[DataFile]:
         events = batch.events
         where = (QUERY_ID, self.batch_id, broker.config.vhost, broker.config.lane)
         table = event_table(events, *where)
-        yield self._file("events", shard, events.first_seq, table)
+        yield self._file("events", source_of_shard(shard), events.first_seq, table)
         net = encode(net_changes(table))
         assert net is not None
         self.nets.append(ShardNet(broker.config.vhost, broker.config.lane, net))
         if events.death_rows:
             with closing(BodyReader(self.place, STORED)) as bodies:
                 for first, dead in dead_letter_tables(events, *where, bodies, 16_384):
-                    yield self._file("dead_letters", shard, first, dead)
+                    yield self._file("dead_letters", source_of_shard(shard), first, dead)
 
-    def _file(self, name: str, shard: int, first: int, table: pa.Table) -> DataFile:
+    def _file(self, name: str, source: str, first: int, table: pa.Table) -> DataFile:
         storage = self.place.below(name).storage()
-        # from partition 1 on: the place that a Broker gives a message is none of these files, and a
-        # message that outlives its batch is searched for
-        file_name = DataFileName(QUERY_ID, self.batch_id, name, shard + 1, first)
+        file_name = DataFileName(QUERY_ID, self.batch_id, name, source, first)
         file = write_data_file(storage, TABLES[name], file_name, table)
         assert file is not None
         return file
@@ -157,6 +176,7 @@ def apart(broker: Broker, first_offset: int) -> Broker:
     broker.bodies.extend([""] * first_offset)
     broker.headers.extend([PublishedHeaders(None)] * first_offset)
     broker.properties.extend([{}] * first_offset)
+    broker.flags.extend([0] * first_offset)
     return broker
 
 

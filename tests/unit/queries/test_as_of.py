@@ -8,7 +8,7 @@ from streaming.queries.as_of import resolve
 from streaming.queries.audit.balance import balance
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.cut import Cut
-from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Tables
 from streaming.queries.queue_changes import queue_changes
 from streaming.queries.queues import peek
 from streaming.queries.vhosts.declared import declared
@@ -137,5 +137,23 @@ def test_a_time_before_the_first_event_is_refused(tmp_path):
     broker.queue("work")
     recording.commit()
 
-    with pytest.raises(QueryError, match="the tables begin at"):
+    with pytest.raises(BeforeHistoryError, match="history begins at") as refused:
         resolve(Tables(str(tmp_path)), "then", lambda _: datetime(2000, 1, 1, tzinfo=UTC))
+
+    assert refused.value.first == datetime.fromtimestamp(START_MS / 1000, UTC)
+
+
+def test_a_time_before_a_first_batch_without_events_is_refused_too(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    recording.commit()
+    broker.at(1_000)
+    broker.queue("work")
+    recording.commit()
+    start = datetime.fromtimestamp(START_MS / 1000, UTC)
+    tables = Tables(str(tmp_path))
+
+    with pytest.raises(BeforeHistoryError, match="history begins at"):
+        resolve(tables, "then", lambda _: start - timedelta(days=1))
+
+    assert resolve(tables, "0", no_time) == Cut(0)

@@ -32,6 +32,7 @@ def test_a_dead_letter_has_all_its_attributes(shop):
             "parent_copy_id": None,
             "queue": "billing",
             "reason": "rejected",
+            "cause": None,
             "count": 1,
             "exchange": "orders",
             "routing_key": "bill.eu",

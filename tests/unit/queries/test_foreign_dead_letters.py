@@ -7,7 +7,7 @@ from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
-from streaming.ledger.write.data_file import DataFileName, write_data_file
+from streaming.ledger.write.data_file import DataFileName, source_of_partition, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.queries import open_tables
 
@@ -60,7 +60,7 @@ def root(tmp_path_factory):
         "kafka_headers": pa.array(lists, MESSAGES.field("kafka_headers").type),
     }
     table = build_table(MESSAGES, columns, len(lists))
-    name = DataFileName("q", 0, "messages", 0, 0)
+    name = DataFileName("q", 0, "messages", source_of_partition(0, 0))
     file = write_data_file(place.below("messages").storage(), TABLES["messages"], name, table)
     assert file is not None
     ledger.commit([file], BatchRow("q", 0, 0, totals([file])))

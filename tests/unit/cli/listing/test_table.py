@@ -119,6 +119,23 @@ def test_free_text_is_cut_and_no_value_is_broken(printed):
     assert len(lines[1]) <= 60
 
 
+def test_names_of_more_than_half_the_width_are_cut_inside_and_leave_room_for_the_rest(printed):
+    rows = [a_row("q" * 250 + str(number), messages_unacknowledged=number) for number in (1, 2)]
+
+    lines, _ = printed(rows)
+    wide, _ = printed(rows, View(wide=True))
+
+    name = f"{'q' * 19}…{'q' * 19}"
+    assert lines[:3] == [
+        f"{'name':40}  messages_unacknowledged",
+        f"{name}1{'1':>25}",
+        f"{name}2{'2':>25}",
+    ]
+    assert "Cut: name. --wide shows whole texts." in lines
+    assert "q" * 250 + "1" in wide[1]
+    assert max(map(len, printed(rows, width=20)[0][:3])) <= 20
+
+
 def test_wide_hides_and_cuts_nothing(printed):
     arguments = {"x-message-ttl": 1000, "x-max-length": 10}
     instant = "2020-09-13T12:26:40.250Z"
@@ -197,6 +214,13 @@ def test_json_has_every_key_or_those_that_were_asked_for(printed):
         {"name": "work", "detail": [1, 2]},
         {"name": "mail", "detail": [1, 2]},
     ]
+
+
+def test_no_cell_of_csv_is_a_formula(printed):
+    lines, _ = printed([a_row("=cmd", messages_unacknowledged=-5)], View("csv"), width=None)
+
+    [row] = csv.DictReader(lines)
+    assert (row["name"], row["messages_unacknowledged"]) == ("'=cmd", "-5")
 
 
 def test_csv_quotes_what_must_be_quoted(printed):

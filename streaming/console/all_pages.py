@@ -1,0 +1,54 @@
+"""Every page of the console, in the order of the navigation."""
+
+from typing import Final
+
+from streaming.console.page import Page
+from streaming.console.pages.audit import audit
+from streaming.console.pages.balance import balance
+from streaming.console.pages.causes import causes
+from streaming.console.pages.definitions import definitions, plan
+from streaming.console.pages.health import health
+from streaming.console.pages.message import message, message_body, message_scenario
+from streaming.console.pages.now import now
+from streaming.console.pages.queues import changes, queue, queues
+from streaming.console.pages.redrives import (
+    approve_redrive,
+    control_redrive,
+    redrive,
+    redrive_plan,
+    redrives,
+    seal_plan,
+)
+from streaming.console.pages.search import export_search, forget_view, save_view, search
+from streaming.console.pages.sql import export_sql, sql
+from streaming.console.pages.topology import topology
+
+PAGES: Final = (
+    Page("/", now, nav="Now", key="n"),
+    Page("/queues", queues, nav="Queues", key="q"),
+    Page("/queue", queue),
+    Page("/changes", changes),
+    Page("/topology", topology, nav="Topology", key="t", scripts="'wasm-unsafe-eval'"),
+    Page("/balance", balance, nav="Balance", key="b"),
+    Page("/definitions", definitions, nav="Definitions", key="d"),
+    Page("/definitions/plan", plan, is_action=True),
+    Page("/search", search, nav="Search", key="s"),
+    Page("/search/export", export_search, is_file=True),
+    Page("/search/save", save_view, is_action=True),
+    Page("/search/forget", forget_view, is_action=True),
+    Page("/causes", causes, nav="Causes", key="c"),
+    Page("/message", message),
+    Page("/message/body", message_body, is_file=True),
+    Page("/message/scenario", message_scenario, is_file=True),
+    Page("/redrives", redrives, nav="Redrives", key="r"),
+    Page("/redrive", redrive),
+    Page("/redrive/plan", redrive_plan),
+    Page("/redrive/seal", seal_plan, role="operator", is_action=True),
+    Page("/redrive/approve", approve_redrive, role="operator", is_action=True),
+    Page("/redrive/control", control_redrive, role="operator", is_action=True),
+    Page("/sql", sql, nav="SQL", key="l"),
+    Page("/sql/export", export_sql, is_file=True),
+    Page("/audit", audit, nav="Audit", key="a"),
+    Page("/health", health, nav="Health", key="h"),
+)
+"""Every page of the console, in the order of the navigation."""

@@ -1,0 +1,184 @@
+"""Computes the answer to a request: a page, a file, another address, or why there is none.
+
+It runs on a thread of the console, or in a child process if the request has SQL of the user.
+"""
+
+import errno
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from streaming.console.access import User
+from streaming.console.page import (
+    Console,
+    Download,
+    Page,
+    Redirect,
+    Refused,
+    View,
+    make_templates,
+)
+from streaming.console.reader import too_much
+from streaming.queries.duckdb_tables import QueryError
+from topology.errors import DlxError
+
+HTML: Final = "text/html; charset=utf-8"
+
+_AS_OF: Final = re.compile("^--as-of ")
+"""How errors about an instant begin; a page has no options."""
+
+logger = logging.getLogger(__name__)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request.
+
+    Attributes:
+        route: the address of the page, as `Page.path` has it.
+        path: of the URL.
+        values, names, form: see `View`.
+        is_action: it answers a form.
+    """
+
+    route: str
+    user: User
+    path: str
+    values: dict[str, str] = {}
+    names: dict[str, str] = {}
+    form: dict[str, str] = {}
+    is_action: bool = False
+
+    def has_sql(self) -> bool:
+        """Whether SQL of the user is computed for it."""
+        given = (self.values.get("sql"), self.values.get("where"), self.form.get("body_sql"))
+        return any((one or "").strip() for one in given)
+
+
+class Answered(msgspec.Struct):
+    """An answer.
+
+    Attributes:
+        file: instead of a body; None: the body is all.
+    """
+
+    status: int
+    headers: dict[str, str]
+    body: bytes = b""
+    file: Iterator[bytes] | None = None
+
+
+class Answering:
+    """Computes answers.
+
+    Args:
+        can_log_out: whether pages offer to end the session.
+    """
+
+    def __init__(self, console: Console, *, can_log_out: bool = False) -> None:
+        self.console = console
+        self._can_log_out = can_log_out
+        self._templates = make_templates()
+        self._pages = {page.path: page for page in console.pages}
+
+    def answer(self, asked: Asked) -> Answered:
+        """Compute the answer; a failure is an answer as well."""
+        started_s = time.perf_counter()
+        page = self._pages[asked.route]
+        view = self._view(asked)
+        try:
+            with view:
+                self._require(page, asked.user)
+                view.require_vhost()
+                found = page.answer(view)
+                match found:
+                    case Redirect(path):
+                        return Answered(303, {"location": path})
+                    case Download():
+                        return _file(found)
+                html = self._render(page.template, view, page, found)
+        except (Refused, QueryError, DlxError) as error:
+            return self.refusal(asked, error)
+        except MemoryError:
+            self.console.reader.is_exhausted = True
+            return self.refusal(asked, too_much())
+        except OSError as error:
+            return self.refusal(asked, _of_system(asked, error))
+        except Exception:
+            logger.exception("console: %s could not be shown", asked.path)
+            return self.refusal(asked, _failure())
+        took_ms = (time.perf_counter() - started_s) * 1000
+        return _html(html, view.status, {"server-timing": f"page;dur={took_ms:.1f}"})
+
+    def computing(self, asked: Asked) -> Answered:
+        """Answer for a page that is not ready: it fetches the page."""
+        page = self._pages[asked.route]
+        return _html(self._render("computing.html", self._view(asked), page, {}), 202)
+
+    def refusal(self, asked: Asked, error: Exception, *, again: bool = False) -> Answered:
+        """Say why a page is not shown.
+
+        Args:
+            again: whether a link on the page leads to the same address.
+        """
+        status = error.status if isinstance(error, Refused) else 400
+        said = _AS_OF.sub("As of ", str(error))
+        values = {"what": said, "status": status, "again": again}
+        return _html(self._render("refused.html", self._view(asked), None, values), status)
+
+    def text(self, template: str, **values: Any) -> str:
+        """Render a template that is no page."""
+        return self._templates.get_template(template).render(values)
+
+    def _view(self, asked: Asked) -> View:
+        view = View(self.console, asked.user, asked.path, asked.values, asked.names, asked.form)
+        view.is_live = not asked.is_action
+        return view
+
+    def _require(self, page: Page, user: User) -> None:
+        if not user.may(page.role):
+            raise Refused(403, f"This needs the role {page.role}, and you are {user.role}.")
+        if page.role != "viewer" and self.console.is_read_only:
+            raise Refused(403, "The console is read-only: start it without --read-only.")
+
+    def _render(
+        self, template: str, view: View, page: Page | None, values: Mapping[str, Any]
+    ) -> str:
+        return self.text(
+            template,
+            view=view,
+            url=view.url,
+            here=view.here,
+            page=page,
+            navigation=[one for one in self.console.pages if one.nav is not None],
+            can_log_out=self._can_log_out,
+            **values,
+        )
+
+
+def _html(html: str, status: int, headers: Mapping[str, str] | None = None) -> Answered:
+    return Answered(status, {"content-type": HTML, **(headers or {})}, html.encode())
+
+
+def _failure() -> Refused:
+    return Refused(500, "The page could not be computed; the log of the console says why.")
+
+
+def _of_system(asked: Asked, error: OSError) -> Refused:
+    if error.errno == errno.EFBIG:
+        return Refused(413, "The file is too large: narrow the question.")
+    logger.error("console: %s could not be shown", asked.path, exc_info=error)
+    return _failure()
+
+
+def _file(found: Download) -> Answered:
+    name = quote(found.name, safe="")
+    headers = {
+        "content-type": found.media_type,
+        "content-disposition": f"attachment; filename*=UTF-8''{name}",
+    }
+    return Answered(200, headers, file=found.content)

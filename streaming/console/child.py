@@ -1,0 +1,126 @@
+"""A process that answers requests with SQL of users, within memory that the system limits.
+
+DuckDB limits its own pool of memory, and not what one value takes. So the limit is one of the
+process: an allocation beyond it fails, and the console and the job are not touched.
+
+    python -m streaming.console.child < settings, requests > answers
+"""
+
+import os
+import resource
+import sys
+from contextlib import suppress
+from http.client import INTERNAL_SERVER_ERROR as SERVER_ERROR
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from streaming.console.all_pages import PAGES
+from streaming.console.answering import Answering, Asked
+from streaming.console.frames import END, receive, send
+from streaming.console.page import Console
+from streaming.console.reader import Reader
+
+MEMORY_BYTES: Final = 512 * 1024 * 1024
+"""The most memory of the process."""
+
+POOL: Final = "200MB"
+"""What DuckDB takes before it writes to temporary files."""
+
+LEAST_BYTES: Final = 256 * 1024 * 1024
+"""What a query may take at least, however much Python and its libraries have taken."""
+
+FILE_BYTES: Final = 1_000_000_000
+"""The largest file that it writes: an export, or a temporary file of DuckDB."""
+
+
+class ChildSettings(msgspec.Struct, frozen=True):
+    """What a child needs to know, besides the requests."""
+
+    root: str
+    options: dict[str, str]
+    config: str | None
+    places: dict[str, str]
+    is_read_only: bool
+    can_log_out: bool
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The first frame of an answer; its body follows, in parts.
+
+    Attributes:
+        is_last: the child ends after this answer.
+    """
+
+    status: int
+    headers: dict[str, str]
+    is_file: bool
+    is_last: bool = False
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    requests = sys.stdin.buffer
+    first = receive(requests)
+    if first is None:
+        return
+    settings = msgspec.msgpack.decode(first, type=ChildSettings)
+    console = Console(
+        Reader(settings.root, settings.options, pool=POOL),
+        PAGES,
+        None if settings.config is None else Path(settings.config),
+        settings.is_read_only,
+        settings.places,
+    )
+    answering = Answering(console, can_log_out=settings.can_log_out)
+    _warm_up(console)
+    _limit()
+    send(answers, END)  # it is ready
+    while (request := receive(requests)) is not None:
+        if _answer(answering, msgspec.msgpack.decode(request, type=Asked), answers):
+            break
+
+
+def _warm_up(console: Console) -> None:
+    """Load what a query needs, before memory is limited."""
+    import streaming.queries.sql  # noqa: F401, PLC0415 - for its effect
+
+    with suppress(Exception), console.reader.open() as tables:  # the answers will say it
+        tables.connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()
+
+
+def _limit() -> None:
+    """Let allocations beyond the memory fail; what is there now stays."""
+    taken, resident = _now("VmData"), _now("VmRSS")
+    more = max(MEMORY_BYTES - resident, LEAST_BYTES)
+    resource.setrlimit(resource.RLIMIT_DATA, (taken + more, taken + more))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _now(name: str) -> int:
+    """A figure of this process; bytes, 0 where the system does not tell."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    found = next((line for line in lines if line.startswith(f"{name}:")), f"{name}: 0")
+    return int(found.split()[1]) * 1024
+
+
+def _answer(answering: Answering, asked: Asked, answers: IO[bytes]) -> bool:
+    """Answer a request; return whether it was the last one."""
+    found = answering.answer(asked)
+    is_last = answering.console.reader.is_exhausted or found.status == SERVER_ERROR
+    head = Head(found.status, found.headers, found.file is not None, is_last)
+    send(answers, msgspec.msgpack.encode(head))
+    for part in found.file or (found.body,):
+        if part:
+            send(answers, part)
+    send(answers, END)
+    return is_last
+
+
+if __name__ == "__main__":
+    main()

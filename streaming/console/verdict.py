@@ -1,0 +1,173 @@
+"""Is anything wrong? What is known to be, what is not known, and never "nothing" for the latter.
+
+    deaths, letters that wait, the gate, batches, lag --> concerns     the worst first
+    who asks, how far back the tables go, Kafka       --> unknown      then nothing is "fine"
+
+What counts as a concern is what the shipped alerts fire for: see `streaming.queries.standing`.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+from streaming.console.lag import Lag
+from streaming.console.shown import ago, duration, instant, number
+from streaming.queries.standing import BURST, BURST_LETTERS, OLD_S, WaitingQueue
+
+STALE_S: Final = 300.0
+"""Without a batch for so long, the figures no longer say how things are now."""
+
+MINUTES: Final = 60
+_RECENT: Final = 5
+_USUAL: Final = 30
+"""Minutes that are compared for a burst: the last ones, with those before them."""
+
+Tone = Literal["good", "unknown", "warn", "bad"]
+
+
+class Concern(NamedTuple):
+    """Something that is wrong, or may be."""
+
+    tone: Tone
+    what: str
+    path: str = ""
+
+
+class Facts(NamedTuple):
+    """What a verdict follows from.
+
+    Attributes:
+        end: the instant of the verdict.
+        minutes: deaths by minute of the hour before.
+        lost: deaths of that hour whose letter reached no queue that was meant to take it.
+        waiting: the queues in which dead letters wait, the longest waiting first.
+        gate: of the last batch; None: it does not say.
+        silence_s: how long ago the last batch was; None: of the past, where this means nothing.
+        has_batch: whether there is a batch at all.
+        lag: the records that wait in Kafka; None: not known.
+        is_beside_job: whether the process of the job is known to run.
+        unexplained: what the balance says; None: nothing yet.
+        known_since: the earliest instant of which the tables know everything.
+        missing: tables that could not be read.
+        sees: `all`, `some` or `none` of the vhosts.
+    """
+
+    end: datetime
+    minutes: Sequence[int]
+    lost: int = 0
+    waiting: Sequence[WaitingQueue] = ()
+    gate: dict[str, object] | None = None
+    silence_s: float | None = None
+    has_batch: bool = True
+    lag: Lag | None = None
+    is_beside_job: bool = False
+    unexplained: str = ""
+    known_since: datetime | None = None
+    missing: Sequence[str] = ()
+    sees: Literal["all", "some", "none"] = "all"
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the figures are too old to say how things are now."""
+        return self.silence_s is not None and self.silence_s > STALE_S
+
+
+class Verdict(NamedTuple):
+    """The answer.
+
+    Attributes:
+        concerns: what needs a look, the worst first.
+        unknown: what is not known; with it, nothing is said to be fine.
+        notes: what limits a good verdict.
+    """
+
+    concerns: Sequence[Concern]
+    unknown: Sequence[str]
+    notes: Sequence[str]
+
+    @property
+    def tone(self) -> Tone:
+        """How it looks."""
+        if self.concerns:
+            return self.concerns[0].tone
+        return "unknown" if self.unknown else "good"
+
+
+def verdict(facts: Facts) -> Verdict:
+    """Judge the facts."""
+    concerns = sorted(_concerns(facts), key=lambda one: one.tone != "bad")
+    return Verdict(concerns, list(_unknown(facts)), list(_notes(facts)))
+
+
+def _concerns(facts: Facts) -> list[Concern]:
+    found = []
+    if facts.unexplained:
+        found.append(Concern("bad", facts.unexplained))
+    if facts.lost:
+        what = f"{number(facts.lost)} dead letters of the last hour are lost: they reached no queue"
+        found.append(Concern("bad", what))
+    is_open = facts.gate is None or facts.gate.get("open", True)
+    if facts.is_stale and facts.lag is not None and facts.lag.records and is_open:
+        assert facts.silence_s is not None
+        what = (
+            f"no batch for {duration(facts.silence_s)}, although {number(facts.lag.records)} "
+            "records wait in Kafka: the job does not run, or is stuck"
+        )
+        found.append(Concern("bad", what))
+    recent = sum(facts.minutes[-_RECENT:])
+    usual = sum(facts.minutes[-_RECENT - _USUAL : -_RECENT]) / _USUAL
+    if recent >= BURST_LETTERS and recent > BURST * usual * _RECENT:
+        what = (
+            f"{number(recent)} messages died in the last {_RECENT} minutes, and {usual:.1f} a "
+            "minute in the half hour before"
+        )
+        found.append(Concern("bad", what))
+    if not is_open:
+        assert facts.gate is not None
+        cause = facts.gate.get("cause")
+        found.append(Concern("warn", f"publishes are paused by flow control: {cause}"))
+    old = [
+        one
+        for one in facts.waiting
+        if (facts.end - datetime.fromisoformat(one.oldest_at)).total_seconds() > OLD_S
+    ]
+    if old:
+        oldest = old[0]
+        what = (
+            f"{number(sum(one.count for one in old))} dead letters wait in queues, the oldest for "
+            f"{ago(oldest.oldest_at, facts.end)} in {oldest.queue}"
+        )
+        found.append(Concern("warn", what))
+    return found
+
+
+def _unknown(facts: Facts) -> list[str]:
+    found = []
+    if facts.sees == "none":
+        found.append(
+            "You may see no vhost, so this page knows nothing: an administrator can give "
+            "permissions with `dlx permissions set`."
+        )
+    if not facts.has_batch:
+        found.append("The job has committed no batch yet.")
+    found += [f"The table {one} cannot be read, so deaths are not known." for one in facts.missing]
+    if facts.is_stale:
+        assert facts.silence_s is not None
+        since = f"The last batch was {duration(facts.silence_s)} ago"
+        if facts.lag is None:
+            found.append(f"{since}, and whether records wait in Kafka is not known.")
+        elif not facts.lag.records and not facts.is_beside_job:
+            found.append(f"{since} and no record waits in Kafka: the job is idle, or does not run.")
+    if facts.known_since is not None and facts.known_since >= facts.end:
+        found.append(f"The tables begin at {instant(facts.known_since)}.")
+    return found
+
+
+def _notes(facts: Facts) -> list[str]:
+    found = []
+    if facts.sees == "some":
+        found.append("This is about the vhosts that you may see.")
+    begins = facts.known_since
+    if begins is not None and (facts.end - begins).total_seconds() < MINUTES * 60:
+        found.append(f"The tables begin at {instant(begins)}: nothing earlier is known.")
+    return found

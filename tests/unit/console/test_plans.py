@@ -1,0 +1,48 @@
+"""A plan of a user has what the user may read, and says what it leaves out."""
+
+import re
+
+import pytest
+
+from streaming.broker import commands
+from streaming.contents.updater import ContentsUpdater
+from tests.builders import Broker
+from tests.unit.queries.recording import Recording
+
+ORIGIN = {"origin": "http://127.0.0.1:9420"}
+
+
+@pytest.fixture
+def anna(tmp_path, make_client_of_anna, monkeypatch):
+    """She may read `work*`; of the dead letters of `work-b` another queue has got one."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    for name, dead in (("work-a", "work-dead"), ("work-b", "graveyard")):
+        broker.queue(name, dead_letter_exchange="", dead_letter_routing_key=dead)
+        broker.queue(dead)
+    broker.do(commands.SetPermissions(user="anna", configure="", write=".*", read="^work"))
+    for name in ("work-a", "work-b"):
+        broker.publish("", name, f"order of {name}")
+        broker.get(name, name, 1, channel=f"{name}-c")
+        broker.do(commands.Reject(refs=(f"{name}/0",), channel=f"{name}-c"))
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return make_client_of_anna(recording.root, "operator")
+
+
+def test_the_default_plan_has_what_the_user_may_read(anna):
+    page = anna.get("/redrive/plan").text
+
+    assert re.search("<strong>1</strong> letter to redrive; 1 more is in queues that you may", page)
+    assert "graveyard" not in page
+    sealed = anna.post("/redrive/seal", headers=ORIGIN)
+    assert (sealed.status_code, "graveyard" in sealed.text) == (200, False)
+
+
+def test_a_plan_of_nothing_that_the_user_may_read_is_empty(anna):
+    page = anna.get("/redrive/plan?queue=work-b").text
+
+    assert "<strong>0</strong> letters" in page
+    assert anna.post("/redrive/seal?queue=work-b", headers=ORIGIN).status_code == 409

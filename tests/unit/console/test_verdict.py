@@ -1,0 +1,222 @@
+"""What the first page says about facts: what is wrong, what is unknown, and never "nothing"."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from streaming.console.lag import Lag
+from streaming.console.reader import read_instant
+from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
+from streaming.contents.updater import ContentsUpdater
+from streaming.metrics.alerts import RULES
+from streaming.queries.as_of import resolve
+from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.standing import (
+    BURST,
+    BURST_LETTERS,
+    LOST,
+    LOST_WITHOUT_EXCHANGE,
+    OLD_S,
+    WaitingQueue,
+    deaths_by_minute,
+    pattern_of,
+)
+from tests.builders import START_MS, Broker
+from tests.unit.queries.recording import Recording
+
+END = datetime(2026, 11, 22, 10, tzinfo=UTC)
+EMPTY = Lag(0, [])
+
+
+def facts(**members):
+    return Facts(end=END, minutes=members.pop("minutes", [0] * MINUTES), **members)
+
+
+def said(**members):
+    found = verdict(facts(**members))
+    return found.tone, " ".join([*(one.what for one in found.concerns), *found.unknown])
+
+
+def test_without_concerns_and_with_all_known_nothing_is_wrong():
+    assert said(silence_s=5.0, lag=EMPTY) == ("good", "")
+    assert said(silence_s=STALE_S, lag=None) == ("good", "")
+
+
+@pytest.mark.parametrize(
+    ("members", "tone", "words"),
+    [
+        ({"lag": None}, "unknown", "The last batch was 54 min ago"),
+        ({"lag": EMPTY}, "unknown", "idle, or does not run"),
+        ({"lag": Lag(7, [])}, "bad", "no batch for 54 min, although 7 records wait"),
+        ({"lag": Lag(7, []), "gate": {"open": False, "cause": "above"}}, "warn", "flow control"),
+        ({"lag": EMPTY, "is_beside_job": True}, "good", ""),
+        ({"lag": None, "is_beside_job": True}, "unknown", "not known"),
+    ],
+)
+def test_a_job_without_batches_is_never_fine_unless_it_is_known_to_be_idle(members, tone, words):
+    found = said(silence_s=54 * 60.0, **members)
+
+    assert found[0] == tone
+    assert words in found[1]
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"sees": "none"}, "You may see no vhost"),
+        ({"has_batch": False}, "no batch yet"),
+        ({"missing": ["dead_letters"]}, "dead_letters cannot be read"),
+        ({"known_since": END + timedelta(seconds=1)}, "The tables begin at 2026-11-22 10:00:01"),
+    ],
+)
+def test_what_is_not_known_is_said(members, words):
+    tone, text = said(**members)
+
+    assert tone == "unknown"
+    assert words in text
+
+
+def test_a_history_that_is_shorter_than_an_hour_is_said_beside_a_good_verdict():
+    found = verdict(facts(known_since=END - timedelta(minutes=20), sees="some"))
+
+    assert found.tone == "good"
+    assert "vhosts that you may see" in found.notes[0]
+    assert "2026-11-22 09:40:00: nothing earlier is known" in found.notes[1]
+
+
+def test_something_unknown_is_said_beside_what_is_wrong():
+    found = verdict(facts(lost=3, missing=["dead_letters"]))
+
+    assert (found.tone, len(found.concerns), len(found.unknown)) == ("bad", 1, 1)
+
+
+def test_the_worst_comes_first():
+    old = (END - timedelta(hours=5)).isoformat()
+    found = verdict(facts(lost=1, gate={"open": False}, waiting=[WaitingQueue("/", "q", 1, old)]))
+
+    assert [one.tone for one in found.concerns] == ["bad", "warn", "warn"]
+
+
+@pytest.mark.parametrize(
+    ("recent", "before", "tone"),
+    [(BURST_LETTERS, 0, "bad"), (BURST_LETTERS - 1, 0, "good"), (100, 5, "good"), (101, 5, "bad")],
+)
+def test_a_burst_is_many_deaths_at_once_that_are_more_frequent_than_before(recent, before, tone):
+    minutes = [0] * 25 + [before] * 30 + [0, 0, 0, 0, recent]
+
+    assert said(minutes=minutes)[0] == tone
+
+
+def test_letters_wait_long_after_as_long_as_the_alert_says():
+    def waiting(seconds):
+        since = (END - timedelta(seconds=seconds)).isoformat()
+        return said(waiting=[WaitingQueue("/", "dead", 1, since)])[0]
+
+    assert waiting(OLD_S - 60) == "good"
+    assert waiting(OLD_S + 60) == "warn"
+
+
+def test_the_alerts_fire_for_the_same():
+    rules = RULES.read_text()
+
+    assert set(re.findall(r'outcome=~"([^"]+)"', rules)) == {"|".join(LOST)}
+    without = re.findall(r'outcome="no_exchange", reason=~"([^"]+)"', rules)
+    assert set(without) == {"|".join(LOST_WITHOUT_EXCHANGE)}
+    assert f"oldest_timestamp_seconds > {OLD_S / 3600:.0f} * 3600" in rules
+    assert f">= {BURST_LETTERS}\n" in rules
+    assert f"<= {BURST} * sum" in rules
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory):
+    """Tables of a queue that drops its oldest messages, and of one whose consumer rejects."""
+    broker = Broker()
+    recording = Recording(tmp_path_factory.mktemp("bounded") / "tables", broker)
+    recording.commit()  # nothing has happened yet
+    broker.at(120_000)
+    broker.queue("newest", max_length=1)
+    broker.queue("work.eu")
+    for number in range(3):
+        broker.publish("", "newest", f"order {number}")
+    broker.publish("", "work.eu", "order 3")
+    broker.get("work.eu", "g", 1)
+    broker.reject("g/0")
+    broker.at(121_000)
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return recording.root
+
+
+def counted(root, **options):
+    end = datetime.fromtimestamp((START_MS + 130_000) / 1000, UTC)
+    rows = deaths_by_minute(Tables(root), end, MINUTES, **options)
+    return {
+        row["reason"]: (row["deaths"], row["loud"], row["lost"], row["dropped"]) for row in rows
+    }
+
+
+def test_what_a_full_queue_drops_is_not_lost_and_what_a_consumer_rejects_is(bounded):
+    assert counted(bounded) == {"maxlen": (2, 2, 0, 2), "rejected": (1, 1, 1, 0)}
+    assert counted(bounded, vhost="other") == {}
+    assert counted(bounded, quiet=("work.*",)) == {
+        "maxlen": (2, 2, 0, 2),
+        "rejected": (1, 0, 0, 1),
+    }
+
+
+def test_the_first_page_leaves_quiet_queues_out(bounded, make_client):
+    page = make_client(bounded).get("/?as_of=1").text
+    quiet = make_client(bounded, quiet=("work.*",)).get("/?as_of=1").text
+
+    assert "1 dead letters of the last hour are lost" in page
+    assert "Nothing is wrong" in quiet
+    assert "3 dropped as declared" in quiet
+
+
+def test_before_the_first_event_nothing_is_known(bounded, make_client):
+    tables = Tables(bounded)
+    for instant in ("2020-09-13 12:26:39", "0001-01-01"):
+        with pytest.raises(QueryError, match="history begins at 2020-09-13T12:26:40Z"):
+            resolve(tables, instant, read_instant)
+
+    page = make_client(bounded).get("/?as_of=2020-01-01")
+    assert page.status_code == 400
+    assert "Nothing is wrong" not in page.text
+
+
+@pytest.mark.parametrize("names", [("work",), ("work", "retry.*"), ("*",), ("a(b|c)\\", "\n*x")])
+def test_patterns_of_names_mean_the_same_in_python_and_duckdb(names):
+    tables = Tables("nowhere")
+    for name in ("work", "works", "retry.5s", "retry", "a(b|c)\\", "ab", "\n\nx", "é", ""):
+        in_python = re.fullmatch(pattern_of(names), name) is not None
+        [(in_duckdb,)] = tables.values("SELECT regexp_full_match(?, ?)", [name, pattern_of(names)])
+        assert in_python == in_duckdb
+
+
+def test_a_page_of_a_dead_job_is_not_green(shop_console):
+    page = shop_console.get("/").text
+
+    assert "Nothing is wrong" not in page
+    assert "whether records wait in Kafka is not known" in page
+    assert re.search(r"<dt>Gate</dt><dd>unknown</dd>", page)
+    assert "the job is idle, or does not run" in shop_console.get("/health").text
+
+
+def test_a_user_without_a_vhost_is_told_nothing_good(make_client_of_anna, shop_root):
+    anna = make_client_of_anna(shop_root)
+
+    for path in ("/", "/balance", "/queues", "/causes", "/search", "/redrives", "/audit"):
+        page = anna.get(path).text
+        assert "You may see no vhost" in page, path
+        good = "Nothing is|Nothing was [^.]*(?<!that you may see)[.]|No message died|None[.]"
+        assert not re.search(good, page), path
+    assert "<dt>Lost in the last hour</dt><dd>unknown</dd>" in anna.get("/").text
+
+
+def test_a_user_of_some_vhosts_is_told_that_it_is_about_them(make_client_of_anna, two_vhosts):
+    anna = make_client_of_anna(two_vhosts)
+
+    assert "vhosts that you may see" in anna.get("/?as_of=1").text
+    assert "You may see no vhost" not in anna.get("/").text
