@@ -1,8 +1,8 @@
 """The user's folders, shared by all jobs and checkouts.
 
 The cache holds what can be downloaded or built again: jars, a Java, a compiled core, the demo's
-files. The state folder holds one file: the path of the last demo's configuration, so that commands
-find the demo from any folder.
+files. The state folder holds the path of the last demo's configuration, so that commands find the
+demo from any folder; sealed plans of redrives; and what the console and `dlx query` remember.
 """
 
 from pathlib import Path
@@ -10,6 +10,9 @@ from typing import Final
 
 APPLICATION: Final = "dlx-stream"
 CONFIG_NAME: Final = "dlx.toml"
+
+EDITS: Final = ".edits"
+"""How a file beside a plan ends that has what the plan's edits change, bodies included."""
 
 
 def user_cache_folder() -> Path:

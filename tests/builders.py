@@ -66,6 +66,7 @@ class Broker:
         self.cut = cut
         self.bodies: list[str] = []
         self.headers: list[PublishedHeaders] = []
+        self.flags: list[int] = []
         self.properties: list[dict[str, Any]] = []
         self.time_ms = START_MS
         self.rows: list[Event] = []
@@ -188,6 +189,7 @@ class Broker:
         self.bodies.append(body)
         message = Message(0, 0, offset, 0, offset, len(body) if size is None else size)
         self.headers.append(PublishedHeaders(headers, kafka_headers))
+        self.flags.append(flags)
         self.properties.append(properties)
         publication = publication_of(exchange, routing_key, properties, headers)
         publication = self._publications.setdefault(repr(publication), publication)

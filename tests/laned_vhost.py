@@ -19,8 +19,10 @@ from streaming.broker.events import Actor, Event, Kind
 from streaming.broker.lanes import HOME, LanePart, on_each_lane, on_lane
 from streaming.broker.message import AWAY, CONFIRM, Message, Publication, PublishedHeaders
 from streaming.broker.outbound import AnswerOut, ConfirmOut, DeliveryOut, Outbound
+from streaming.broker.redrives.agreement import LaneNote, verdicts
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
+from streaming.protocol.command_json import parse_command
 from streaming.scenario.laned_broker import take_outbound
 from topology.refusals import Refusal
 
@@ -46,6 +48,7 @@ class LanedVhost:
         answers: the answers to commands, merged.
         confirms: the confirms, merged: body and whether it is an ack.
         told: all other outbound records.
+        notes: how far redrives had come on each lane when the last batch ended.
     """
 
     def __init__(self, lanes: int, **config: Any) -> None:
@@ -57,6 +60,7 @@ class LanedVhost:
         self.answers: list[LanePart | AnswerOut] = []
         self.confirms: list[tuple[str, bool]] = []
         self.told: list[Outbound] = []
+        self.notes: list[list[LaneNote]] = [[] for _ in range(lanes)]
         self.time_ms = START_MS
         self._records = 0
         self._publications: dict[tuple[str, str], Publication] = {}
@@ -84,8 +88,22 @@ class LanedVhost:
     def cut(self) -> None:
         """End the batch on all lanes, and begin the next from the stored bytes."""
         for lane, shard in enumerate(self.shards):
-            self.events[lane] += shard.finish().events.rows()
+            batch = shard.finish()
+            self.events[lane] += batch.events.rows()
+            self.notes[lane] = batch.redrives
         self.shards = self._opened()
+
+    def agree(self) -> list[str]:
+        """End batches until the lanes' notes make no verdict any more; return the verdicts."""
+        found = []
+        self.cut()
+        while agreed := list(verdicts(self.notes)):
+            for user, verdict in agreed:
+                found.append(verdict.verdict)
+                read = parse_command(msgspec.json.decode(msgspec.json.encode(verdict)))
+                self.tell(read, Actor(user, ""))
+            self.cut()
+        return found
 
     def publish(
         self,
@@ -107,20 +125,25 @@ class LanedVhost:
             self.shards[each].publish(self.time_ms, message, publication, flags | away, actor)
         self._hear()
 
-    def do(self, command: Command, turn: int = 0) -> dict[str, Any] | Refusal:
+    def do(
+        self, command: Command, turn: int = 0, *, user: str | None = None
+    ) -> dict[str, Any] | Refusal:
         """Carry out a command that asks for an answer; return the merged one."""
         command = msgspec.structs.replace(command, reply_id=command.reply_id or "asked")
         channel = getattr(command, "channel", None) or "c0"
-        place = (1, 0, self._records)
-        self._records += 1
-        for lane, part, answering in on_each_lane(command, channel, turn, len(self.shards)):
-            actor = Actor(None, channel)
-            self.shards[lane].command(self.time_ms, part, actor, answering, place)
         before = len(self.answers)
-        self._hear()
+        self.tell(command, Actor(user, channel), turn)
         [answer] = self.answers[before:]
         refusal = answer.refusal
         return answer.result if refusal is None else refusal
+
+    def tell(self, command: Command, actor: Actor, turn: int = 0) -> None:
+        """Let every lane carry out its part of a command."""
+        place = (1, 0, self._records)
+        self._records += 1
+        for lane, part, answering in on_each_lane(command, actor.channel, turn, len(self.shards)):
+            self.shards[lane].command(self.time_ms, part, actor, answering, place)
+        self._hear()
 
     def _hear(self) -> None:
         outs, answers = take_outbound(self.shards)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streaming.broker.causes import cause_of
 from streaming.client.errors import BrokerError, ClientError, broker_error
 from streaming.client.messages import (
     Body,
@@ -255,6 +256,18 @@ class Repeats:
             return False
         self._highest[shard] = seq
         return True
+
+
+def settlement_reason(reason: str | None) -> dict[str, str]:
+    """The member of a settlement that says why; none if nothing is said.
+
+    Raises:
+        ClientError: it is not text.
+    """
+    if not isinstance(reason, str | None):
+        raise ClientError(f"reason must be text, not {reason!r:.100}: give str() of it")
+    cause = cause_of(reason)
+    return {} if cause is None else {"reason": cause}
 
 
 def delivery_ids(settled: Settled) -> list[str]:

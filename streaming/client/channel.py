@@ -20,7 +20,7 @@ from streaming.client._deliveries import Callback, Consumer, Deliveries
 from streaming.client._transport.dispatch import Receiver
 from streaming.client._transport.lease import Lease
 from streaming.client._transport.link import Link
-from streaming.client._wire import Inbound, delivery_ids, refusal_of
+from streaming.client._wire import Inbound, delivery_ids, refusal_of, settlement_reason
 from streaming.client.admin import Administration
 from streaming.client.errors import (
     ChannelClosedError,
@@ -273,13 +273,28 @@ class Channel:
         """
         self._settle("ack", delivery, multiple=multiple)
 
-    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = REQUEUE) -> None:
-        """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
-        self._settle("nack", delivery, multiple=multiple, requeue=requeue)
+    def nack(
+        self,
+        delivery: Settled,
+        *,
+        multiple: bool = False,
+        requeue: bool = REQUEUE,
+        reason: str | None = None,
+    ) -> None:
+        """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`.
 
-    def reject(self, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
-        """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
-        self._settle("reject", delivery, requeue=requeue)
+        Args:
+            reason: why, as text. The dead letters show it, and carry it in the header
+                `x-exception-message` (R-SET-9). It is cut to 1,024 bytes.
+        """
+        why = settlement_reason(reason)
+        self._settle("nack", delivery, multiple=multiple, requeue=requeue, **why)
+
+    def reject(
+        self, delivery: Settled, *, requeue: bool = REQUEUE, reason: str | None = None
+    ) -> None:
+        """Return deliveries, or dead-letter them with `requeue=False`; see `nack`."""
+        self._settle("reject", delivery, requeue=requeue, **settlement_reason(reason))
 
     def recover(self) -> int:
         """Requeue everything that is unacknowledged on this channel (R-SET-4); return how many."""

@@ -58,10 +58,19 @@ class Settler(Protocol):
     def ack(self, delivery: Settled, *, multiple: bool = False) -> None:
         """Acknowledge."""
 
-    def nack(self, delivery: Settled, *, multiple: bool = False, requeue: bool = REQUEUE) -> None:
+    def nack(
+        self,
+        delivery: Settled,
+        *,
+        multiple: bool = False,
+        requeue: bool = REQUEUE,
+        reason: str | None = None,
+    ) -> None:
         """Requeue or dead-letter."""
 
-    def reject(self, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
+    def reject(
+        self, delivery: Settled, *, requeue: bool = REQUEUE, reason: str | None = None
+    ) -> None:
         """Requeue or dead-letter."""
 
 
@@ -174,14 +183,16 @@ class Delivery(ReceivedMessage, kw_only=True):
         self._settler().ack(self, multiple=multiple)
         self.is_settled = True
 
-    def nack(self, *, multiple: bool = False, requeue: bool = REQUEUE) -> None:
+    def nack(
+        self, *, multiple: bool = False, requeue: bool = REQUEUE, reason: str | None = None
+    ) -> None:
         """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.nack`."""
-        self._settler().nack(self, multiple=multiple, requeue=requeue)
+        self._settler().nack(self, multiple=multiple, requeue=requeue, reason=reason)
         self.is_settled = True
 
-    def reject(self, *, requeue: bool = REQUEUE) -> None:
+    def reject(self, *, requeue: bool = REQUEUE, reason: str | None = None) -> None:
         """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.reject`."""
-        self._settler().reject(self, requeue=requeue)
+        self._settler().reject(self, requeue=requeue, reason=reason)
         self.is_settled = True
 
     def _settler(self) -> Settler:

@@ -27,7 +27,7 @@ from streaming.client import tracing
 from streaming.client._transport.confirms import Confirm
 from streaming.client._transport.link import Link
 from streaming.client._transport.sender import Sender, reason_of
-from streaming.client._wire import command_record, delivery_ids, json_bytes
+from streaming.client._wire import command_record, delivery_ids, json_bytes, settlement_reason
 from streaming.client.errors import ClientError, KafkaUnreachableError, TransactionAbortedError
 from streaming.client.messages import Body, Properties, Settled
 from streaming.client.publisher import OnFlow, Publisher
@@ -117,29 +117,43 @@ class Transaction:
         self._settle(channel, "ack", delivery, multiple=multiple)
 
     def nack(
-        self, channel: Named, delivery: Settled, *, multiple: bool = False, requeue: bool = REQUEUE
+        self,
+        channel: Named,
+        delivery: Settled,
+        *,
+        multiple: bool = False,
+        requeue: bool = REQUEUE,
+        reason: str | None = None,
     ) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.nack`."""
-        self._settle(channel, "nack", delivery, multiple=multiple, requeue=requeue)
+        why = settlement_reason(reason)
+        self._settle(channel, "nack", delivery, multiple=multiple, requeue=requeue, **why)
 
-    def reject(self, channel: Named, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
+    def reject(
+        self,
+        channel: Named,
+        delivery: Settled,
+        *,
+        requeue: bool = REQUEUE,
+        reason: str | None = None,
+    ) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.reject`."""
-        self._settle(channel, "reject", delivery, requeue=requeue)
+        self._settle(channel, "reject", delivery, requeue=requeue, **settlement_reason(reason))
 
     def _check_open(self) -> None:
         if self._steps.ended:
             raise ClientError("the transaction has ended: begin another one")
 
-    def _settle(self, channel: Named, op: str, delivery: Settled, **options: bool) -> None:
+    def _settle(self, channel: Named, op: str, delivery: Settled, **members: Any) -> None:
         if isinstance(delivery, Iterator):  # it is read twice
             delivery = list(delivery)
         refs = delivery_ids(delivery)
         self._check_open()
-        document = {"op": op, "refs": refs, **options, "channel": channel.name}
+        document = {"op": op, "refs": refs, **members, "channel": channel.name}
         record = command_record(document, self._vhost, self._publisher.name)
         self._sender.send(self._topic, record)
         tracing.settled(op, delivery)
-        self._steps.settle(channel.name, refs, multiple=options.get("multiple", False))
+        self._steps.settle(channel.name, refs, multiple=members.get("multiple", False))
 
 
 class Steps:

@@ -7,8 +7,8 @@
     run(address="localhost:9092")
 
 A delivery is acknowledged when its function returns. If the function raises, the delivery is
-requeued up to `retries` times and then rejected, so that it is dead-lettered. A function may also
-settle the delivery itself.
+requeued up to `retries` times and then rejected, so that it is dead-lettered. The exception's type
+and text are the reason of both. A function may also settle the delivery itself.
 
     delivered --> returns --> acked
                   raises  --> delivery_count < retries: requeued, else dead-lettered
@@ -22,6 +22,7 @@ import inspect
 import logging
 import signal
 import threading
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -109,6 +110,11 @@ def consumer(
         return declared
 
     return declare
+
+
+def reason_of(error: Exception) -> str:
+    """The type and the text of an exception, as a traceback ends with them."""
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _check_whole(name: str, value: object, least: int) -> None:
@@ -322,7 +328,7 @@ class _Running:
             if not given.is_settled:
                 requeue = declared.requeues(delivery.delivery_count)
                 outcome = "requeued" if requeue else "rejected"
-                await delivery.reject(requeue=requeue)
+                await delivery.reject(requeue=requeue, reason=reason_of(error))
             name = getattr(declared.function, "__name__", declared.function)
             text = "%s failed on delivery %s of queue %r, which is %s"
             logger.exception(text, name, delivery.delivery_id, declared.queue, outcome)

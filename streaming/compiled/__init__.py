@@ -31,6 +31,7 @@ UNCOMPILED = {
     "message": "msgspec structs",
     "outbound": "msgspec structs",
     "rebuilt_shard": "msgspec structs",
+    "redrives.agreement": "msgspec structs",
     "redrives.records": "msgspec structs",
     "state.encoding": "msgspec structs",
     "state.page_records": "msgspec structs",

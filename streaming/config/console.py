@@ -20,9 +20,9 @@ class ConsoleSettings(Section):
 
     listen: str | None = setting(
         None,
-        "Address of the console. It runs in a process of its own beside the job, and the log has a "
-        "link that logs in once. Any other address than one of this machine needs credentials or "
-        "user_header. Not set: no console; `dlx console` starts one at any time.",
+        "Address of the console. It runs in a process of its own beside the job, and the log says "
+        "where the link is that logs in once. Any other address than one of this machine needs "
+        "credentials or user_header. Not set: no console; `dlx console` starts one at any time.",
         matching(ADDRESS, "HOST:PORT, with a port from 1 to 65535"),
         example='"127.0.0.1:9420"',
     )
@@ -42,9 +42,16 @@ class ConsoleSettings(Section):
     user_header: str | None = setting(
         None,
         "Header in which a proxy names the user that it has authenticated. Only requests from this "
-        "machine may have it, so run the proxy here and keep others away from the port.",
+        "machine that know proxy_secret may have it.",
         _HEADER,
         example='"X-Forwarded-User"',
+    )
+    proxy_secret: str | None = setting(
+        None,
+        "File with a secret of 16 characters or more, which the proxy sends in the header "
+        "X-Dlx-Proxy-Secret. Without it, every program of this machine could name a user.",
+        local("file"),
+        example='"proxy.secret"',
     )
     role_header: str | None = setting(
         None,
@@ -65,6 +72,10 @@ class ConsoleSettings(Section):
         """Who may come in must be known on every address but this machine's."""
         if self.role_header is not None and self.user_header is None:
             yield Problem("role_header", "needs user_header, which names the user")
+        if (self.proxy_secret is None) != (self.user_header is None):
+            missing = "proxy_secret" if self.proxy_secret is None else "user_header"
+            given = "user_header" if self.proxy_secret is None else "proxy_secret"
+            yield Problem(given, f"needs {missing}: they are set together")
         if self.credentials is not None and self.user_header is not None:
             yield Problem("credentials", "cannot be combined with user_header: leave one out")
         is_open = self.credentials is None and self.user_header is None

@@ -129,15 +129,15 @@ class JobSettings(types.Section):
     )
     executor_python: str | None = types.setting(
         None,
-        "The Python of a cluster's executors, as a path or a name there. It must have the "
-        "driver's version. Not set: the path of the driver's Python.",
+        "The Python of a cluster's executors, as a path or a name there; the driver's machine need "
+        "not have it. It must have the driver's version. Not set: the path of the driver's Python.",
         types.text(lambda text: None if text.strip() else "is empty: name a Python"),
         example="/usr/bin/python3.11",
     )
     executor_packages: Literal["installed", "shipped"] = types.setting(
         "installed",
         "The Python packages that tasks import on a cluster's executors. installed: they are there "
-        "in the driver's versions. shipped: the driver sends its own, 150 MB for each executor; "
+        "in the driver's versions. shipped: the driver sends its own, 170 MB for each executor; "
         "operating system and processor must be alike. dlx itself is always sent.",
         types.choice("installed", "shipped"),
     )

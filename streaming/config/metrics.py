@@ -5,7 +5,15 @@ from typing import Final
 
 import attrs
 
-from streaming.config.types import HOUR_MS, Section, matching, milliseconds, setting, whole
+from streaming.config.types import (
+    HOUR_MS,
+    Section,
+    matching,
+    milliseconds,
+    setting,
+    strings,
+    whole,
+)
 
 _PORT: Final = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]"
 ADDRESS: Final = rf"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]+):({_PORT}|6553[0-5])"
@@ -24,10 +32,26 @@ class MetricsSettings(Section):
         matching(ADDRESS, "HOST:PORT, with a port from 1 to 65535"),
         example='"127.0.0.1:9419"',
     )
+    hosts: tuple[str, ...] = setting(
+        (),
+        "More names that requests may use for the address. Known are addresses in numbers, the "
+        "names of this machine, and names that no public DNS can have: without a dot, or ending "
+        "in .internal, .local or .svc. Others are refused, so that no web page can read the "
+        "metrics through a name of its own.",
+        strings(r"[A-Za-z0-9.-]{1,253}", "the name of a host, without a port"),
+    )
+    quiet_queues: tuple[str, ...] = setting(
+        (),
+        "Queues whose deaths are part of a design, such as retries by reject: the shipped alerts "
+        "about dead letters leave them out, and so does the verdict of the console. `*` stands "
+        "for any characters.",
+        strings(r".{1,255}", "the name of a queue, or a pattern with *"),
+    )
     max_series: int = setting(
         20_000,
-        "The most series of one response. Beyond it, queues are left out, and "
-        "dlx_metrics_queues_left_out says how many. Totals stay complete.",
+        "The most series of one response. Beyond it, queues are left out, then single causes of "
+        "death, which are added up instead. dlx_metrics_queues_left_out and "
+        "dlx_metrics_series_left_out say how many. Totals stay complete.",
         whole(1_000, 10_000_000),
     )
     interval_ms: int = setting(

@@ -407,6 +407,18 @@ def several(*words: str) -> Kind:
     return Kind("an array of strings", read, f"{bounds} each")
 
 
+def strings(pattern: str, words: str) -> Kind:
+    """An array of strings, each of which a pattern matches; `words` ends `must be ...`."""
+    one = matching(pattern, words)
+
+    def read(raw: Any) -> tuple[str, ...]:
+        if not isinstance(raw, list | tuple):
+            raise invalid(f"expected an array, got {kind_of(raw)}")
+        return tuple(dict.fromkeys(one.read(each) for each in raw))
+
+    return Kind("an array of strings", read, f"{words} each")
+
+
 def is_url(location: str) -> bool:
     """Whether a location is shared storage rather than a path on this machine."""
     return _URL.fullmatch(location) is not None

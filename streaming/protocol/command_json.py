@@ -10,6 +10,7 @@ import msgspec
 
 from streaming.broker import commands
 from streaming.broker.commands import CheckedPublish, Command, Settlement
+from streaming.broker.redrives.agreement import FINISH, SHARE, STOP, TRUST
 from streaming.protocol.definitions_packing import read_definitions
 from streaming.protocol.json_input import CommandFields
 from streaming.protocol.redrive_json import read_letters, read_redrive_options
@@ -36,6 +37,8 @@ _BOUNDS = {
     "prefetch": (0, 65535),
     "first": (0, 1 << 53),
     "total": (0, 1 << 31),
+    "round": (0, 1 << 53),
+    "share": (0, 1 << 31),
 }
 _TEXTS = frozenset({"configure", "expiration", "read", "reason", "reply_id", "seal", "write"})
 """The strings that are not names, so that AMQP does not limit their length."""
@@ -130,6 +133,7 @@ _SPECIAL: dict[str, Callable[[CommandFields], Any]] = {
     "options": read_redrive_options,
     "refs": lambda fields: fields.refs(),
     "steps": _steps,
+    "verdict": lambda fields: fields.choice("verdict", (TRUST, SHARE, STOP, FINISH)),
 }
 _read_checked_publish = _reader(CheckedPublish)
 
@@ -141,7 +145,6 @@ _routed = msgspec.json.Decoder(
     | commands.Check
     | commands.GetOnLanes
     | commands.Renew
-    | commands.ExportDefinitions
 )
 
 READERS: dict[str, Reader] = {

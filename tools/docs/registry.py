@@ -58,6 +58,7 @@ RUN_BY: Final = {
     "dlx dead-letters restore": "tests/unit/cli/test_redrives.py",
     "dlx redrives": "tests/unit/cli/test_redrives.py",
     "dlx sql -e": "tests/spark/test_sql_shell.py",
+    "dlx pyspark": "tests/spark/test_sql_shell.py",
 }
 """Lines of `sh` blocks, or their beginnings, that a test of another folder runs."""
 

@@ -34,14 +34,16 @@ class Delivery(ReceivedMessage, kw_only=True):
         await self.channel.ack(self, multiple=multiple)
         self.is_settled = True
 
-    async def nack(self, *, multiple: bool = False, requeue: bool = REQUEUE) -> None:
-        """Requeue the delivery, or dead-letter it with `requeue=False`."""
-        await self.channel.nack(self, multiple=multiple, requeue=requeue)
+    async def nack(
+        self, *, multiple: bool = False, requeue: bool = REQUEUE, reason: str | None = None
+    ) -> None:
+        """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.nack`."""
+        await self.channel.nack(self, multiple=multiple, requeue=requeue, reason=reason)
         self.is_settled = True
 
-    async def reject(self, *, requeue: bool = REQUEUE) -> None:
-        """Requeue the delivery, or dead-letter it with `requeue=False`."""
-        await self.channel.reject(self, requeue=requeue)
+    async def reject(self, *, requeue: bool = REQUEUE, reason: str | None = None) -> None:
+        """Requeue the delivery, or dead-letter it with `requeue=False`; see `Channel.nack`."""
+        await self.channel.reject(self, requeue=requeue, reason=reason)
         self.is_settled = True
 
     def synchronous(self) -> messages.Delivery:
@@ -339,15 +341,30 @@ class Channel:
         await self._settling.run(functools.partial(self._sync.ack, delivery, multiple=multiple))
 
     async def nack(
-        self, delivery: Settled, *, multiple: bool = False, requeue: bool = REQUEUE
+        self,
+        delivery: Settled,
+        *,
+        multiple: bool = False,
+        requeue: bool = REQUEUE,
+        reason: str | None = None,
     ) -> None:
-        """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
-        nack = functools.partial(self._sync.nack, delivery, multiple=multiple, requeue=requeue)
+        """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`.
+
+        Args:
+            reason: why, as text. The dead letters show it, and carry it in the header
+                `x-exception-message` (R-SET-9). It is cut to 1,024 bytes.
+        """
+        nack = functools.partial(
+            self._sync.nack, delivery, multiple=multiple, requeue=requeue, reason=reason
+        )
         await self._settling.run(nack)
 
-    async def reject(self, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
-        """Return deliveries to their queue, or dead-letter them with `requeue=False`; see `ack`."""
-        await self._settling.run(functools.partial(self._sync.reject, delivery, requeue=requeue))
+    async def reject(
+        self, delivery: Settled, *, requeue: bool = REQUEUE, reason: str | None = None
+    ) -> None:
+        """Return deliveries, or dead-letter them with `requeue=False`; see `nack`."""
+        reject = functools.partial(self._sync.reject, delivery, requeue=requeue, reason=reason)
+        await self._settling.run(reject)
 
     recover = awaited(SyncChannel.recover)
     sync = awaited(SyncChannel.sync)

@@ -158,14 +158,20 @@ class Transaction:
         *,
         multiple: bool = False,
         requeue: bool = REQUEUE,
+        reason: str | None = None,
     ) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.nack`."""
-        nack = functools.partial(
-            self._sync.nack, channel, delivery, multiple=multiple, requeue=requeue
-        )
-        await self._thread.run(nack)
+        options: Any = {"multiple": multiple, "requeue": requeue, "reason": reason}
+        await self._thread.run(functools.partial(self._sync.nack, channel, delivery, **options))
 
-    async def reject(self, channel: Channel, delivery: Settled, *, requeue: bool = REQUEUE) -> None:
+    async def reject(
+        self,
+        channel: Channel,
+        delivery: Settled,
+        *,
+        requeue: bool = REQUEUE,
+        reason: str | None = None,
+    ) -> None:
         """Requeue or dead-letter deliveries of a channel; see `Channel.reject`."""
-        reject = functools.partial(self._sync.reject, channel, delivery, requeue=requeue)
-        await self._thread.run(reject)
+        options: Any = {"requeue": requeue, "reason": reason}
+        await self._thread.run(functools.partial(self._sync.reject, channel, delivery, **options))

@@ -10,6 +10,7 @@ from deltalake import write_deltalake
 
 from streaming.ledger.storage import Place
 from tests.bench.chaos.compare import COMPARED, compare_tables
+from tests.bench.chaos.log import MERGED, LogShape
 from tests.bench.chaos.run import ChaosJob, ChaosResult
 from tests.bench.commands import chaos
 from tests.bench.processes import Process
@@ -151,3 +152,55 @@ def test_a_rebuilt_job_may_have_more_events_of_channels_and_no_others(tmp_path, 
     found = compare_tables(tmp_path / "calm", tmp_path / "rebuilt", rebuilt=True)
 
     assert (found == []) == is_equal
+
+
+def write_merged(tables: Path, rows: list[tuple[str, str, int]]) -> None:
+    """A folder whose tables have rows of the vhost `merged`: kind, queue and offset of each."""
+    for name in COMPARED:
+        found = [
+            {
+                "kind": kind,
+                "vhost": MERGED,
+                "lane": 0,
+                "seq": seq,
+                "at": 1_000 * seq,
+                "queue": queue,
+                "message_id": {"offset": offset},
+            }
+            for seq, (kind, queue, offset) in enumerate(rows, 1)
+        ]
+        write_deltalake(str(tables / name), pa.Table.from_pylist(found))
+
+
+@pytest.mark.parametrize(
+    ("rows", "differing"),
+    [
+        ([("died", "limited", 1), ("enqueued", "kept", 2), ("enqueued", "kept", 1)], set()),
+        ([("enqueued", "kept", 1), ("died", "limited", 2), ("enqueued", "kept", 2)], set()),
+        ([("enqueued", "kept", 1), ("enqueued", "kept", 1), ("died", "limited", 1)], {"kept"}),
+        ([("enqueued", "kept", 1), ("enqueued", "kept", 2)], {"limited"}),
+        (
+            [("enqueued", "kept", 1), ("enqueued", "kept", 2), ("enqueued", "limited", 1)],
+            {"limited"},
+        ),
+    ],
+)
+def test_what_several_partitions_feed_is_compared_as_a_set(tmp_path, rows, differing):
+    write_merged(
+        tmp_path / "calm",
+        [("enqueued", "kept", 1), ("enqueued", "kept", 2), ("died", "limited", 1)],
+    )
+    write_merged(tmp_path / "killed", rows)
+
+    found = compare_tables(tmp_path / "calm", tmp_path / "killed")
+
+    tables = {difference.partition(":")[0] for difference in found}
+    assert tables - {"messages"} == (set(COMPARED) - {"messages"} if differing else set())
+    assert all(f"'queue': '{queue}'" in one for queue in differing for one in found)
+
+
+def test_each_partition_of_the_log_feeds_a_vhost_of_its_own():
+    assert LogShape(partitions=3).vhosts == ("/", "partition-1", "partition-2")
+    assert LogShape(lanes=1).has_consumers is False
+    assert LogShape(lanes=2).has_consumers is True
+    assert LogShape(lanes=2, holds=False).has_consumers is False

@@ -1,5 +1,6 @@
 """Every code block of the README and of docs/ is checked; here, those that need no job."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -121,7 +122,8 @@ def test_toml_is_part_of_a_configuration(block, tmp_path):
     (tmp_path / "definitions.json").write_text('{"queues": []}')
     text = block.text
     for source in ("publishes", "commands"):
-        if "[[inputs]]" in text and f'source = "{source}"' not in text:
+        is_there = f'source = "{source}"' in text or f'topic = "dlx.{source}"' in text
+        if "[[inputs]]" in text and not is_there:
             text += f'[[inputs]]\ntopic = "dlx.{source}"\nsource = "{source}"\n'
     file = tmp_path / "dlx.toml"
     file.write_text(text)
@@ -158,7 +160,7 @@ def test_the_users_of_the_console_page_can_log_in(tmp_path):
     file.write_text(block.text)
     authorization = b64encode(b"anna:an example").decode()
 
-    user = Credentials(file).user(f"Basic {authorization}")
+    user = asyncio.run(Credentials(file).log_in(f"Basic {authorization}", "127.0.0.1"))
 
     assert user is not None
     assert (user.name, user.role, user.administrator) == ("anna", "operator", True)

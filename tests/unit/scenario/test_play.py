@@ -1,11 +1,12 @@
 """Outcomes that the recordings do not cover."""
 
 import json
+from typing import Any
 
 import pytest
 
 from streaming.scenario.core_broker import CoreBroker
-from streaming.scenario.document import parse_scenario
+from streaming.scenario.document import on_single_lanes, parse_scenario
 from streaming.scenario.play import Player, play
 
 QUEUE = {"queues": [{"name": "q"}]}
@@ -271,3 +272,34 @@ def test_a_watcher_is_called_at_the_end_of_every_phase():
         ("ended", {}, None),
         ("emptied", {}, None),
     ]
+
+
+@pytest.mark.parametrize("op", ["ack", "reject"])
+def test_a_redrive_with_a_canary_ends_on_several_lanes_as_on_one(op):
+    target = ["w", "", ["w"]]
+    steps: list[dict[str, Any]] = [
+        *({"op": "publish", "routing_key": "q", "body": f"m{number}"} for number in range(3)),
+        {
+            "op": "redrive",
+            "id": "r",
+            "reason": "fixed",
+            "seal": "s",
+            "total": 3,
+            "letters": [[0, copy_id, "q", target] for copy_id in (3, 4, 5)],
+            "options": {"canary": 1},
+        },
+        {"op": "get", "queue": "w", "as": "g"},
+        {"op": op, "refs": ["g/0"]},
+        {"op": "control_redrive", "id": "r", "action": "status", "reason": ""},
+    ]
+    document = {
+        "definitions": {"queues": [{"name": "q"}, {"name": "w"}]},
+        "steps": [{"at_ms": 2_000 * index, **step} for index, step in enumerate(steps)],
+        "end_ms": 20_000,
+    }
+    scenario = parse_scenario(json.dumps(document), "scenario")
+
+    one, four = play(scenario, "4.0"), play(on_single_lanes(scenario), "4.0", lanes=4)
+
+    assert one["depths"] == {"q": 0, "w": 2} if op == "ack" else {"q": 2, "w": 0}
+    assert four == one

@@ -78,6 +78,7 @@ COMMANDS = [
         options=commands.RedriveOptions(rate=5),
     ),
     commands.ControlRedrive(id="r", action="pause", reason="wait"),
+    commands.RedriveVerdict(id="r", round=2, verdict="share", lane=1, share=3),
     commands.Tick(),
 ]
 
