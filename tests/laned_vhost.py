@@ -98,10 +98,10 @@ class LanedVhost:
         found = []
         self.cut()
         while agreed := list(verdicts(self.notes)):
-            for user, verdict in agreed:
+            for note, verdict in agreed:
                 found.append(verdict.verdict)
                 read = parse_command(msgspec.json.decode(msgspec.json.encode(verdict)))
-                self.tell(read, Actor(user, ""))
+                self.tell(read, Actor(note.user, ""))
             self.cut()
         return found
 

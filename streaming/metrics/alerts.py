@@ -48,13 +48,15 @@ class Case:
 
     Attributes:
         series: replaces or adds to HEALTHY.
-        fires: alert -> its labels besides job, instance and severity.
+        fires: alert -> its labels besides those of WHERE and the severity.
+        ended: alerts that fired before, and do not any more.
         minute: when the alerts are looked at.
     """
 
     cause: str
     series: Mapping[str, str]
     fires: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    ended: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     minute: int = 60
 
 
@@ -190,6 +192,7 @@ CASES: Final = (
     Case(
         "a job runs again",
         {"up{}": "1x40 0x10 1x40", "dlx_start_timestamp_seconds{}": "0x40 _x10 3000x40"},
+        ended={"DlxJobDown": {}},
     ),
     Case(
         "something else that Prometheus scrapes is down",

@@ -2,6 +2,9 @@
 
     notes of the lanes --> verdicts (`broker.redrives.agreement`) --> a command, before the commit
 
+A verdict follows the record that opened the redrive, in the same partition if the job may write
+there: so it is after whatever its user wrote there before, wherever batches begin.
+
 Replay: a batch that runs again writes its verdicts again, and so may a job that was started again.
 A verdict ends its round, so one that comes twice changes nothing. The notes of lanes that had
 nothing to do in a batch are kept, in the batch row too.
@@ -49,6 +52,7 @@ class RedriveVerdicts:
     ) -> None:
         self._config = config
         self._lanes = {name: keys for name, keys in settings.vhosts.items() if len(keys) > 1}
+        self._topics = {each.number: topic for topic, each in settings.topics.items()}
         self._is_wall = config.job.clock == "wall"
         self._producer = {**producer, "linger.ms": 0}
         self._sender: RecordSender | None = None
@@ -79,14 +83,14 @@ class RedriveVerdicts:
         sender = self._sender or RecordSender(self._producer)
         self._sender = sender
         try:
-            for vhost, user, verdict in written:
-                self._write(sender, vhost, user, verdict)
+            for vhost, note, verdict in written:
+                self._write(sender, vhost, note, verdict)
             sender.flush(FLUSH_TIMEOUT_S)
         except SendError:
             self._sender = None
             sender.discard()
             raise
-        self._sent = {(vhost, verdict.id, verdict.round) for vhost, _user, verdict in written}
+        self._sent = {(vhost, verdict.id, verdict.round) for vhost, _note, verdict in written}
 
     def detail(self) -> dict[str, Any]:
         """Return the notes as the batch row stores them."""
@@ -94,35 +98,46 @@ class RedriveVerdicts:
         noted = {shard: notes for shard, notes in sorted(known.items()) if notes}
         return {"redrives": noted} if noted else {}
 
-    def _agreed(self) -> Iterator[tuple[str, str | None, RedriveVerdict]]:
-        """Yield vhost, the redrive's user and the verdict, unless it was written already."""
+    def _agreed(self) -> Iterator[tuple[str, LaneNote, RedriveVerdict]]:
+        """Yield vhost, what is known of the redrive and the verdict, unless it was written."""
         for vhost, keys in self._lanes.items():
-            for user, verdict in verdicts([self._notes.get(key, ()) for key in keys]):
+            for note, verdict in verdicts([self._notes.get(key, ()) for key in keys]):
                 if (vhost, verdict.id, verdict.round) not in self._sent:
-                    yield vhost, user, verdict
+                    yield vhost, note, verdict
 
     def _write(
-        self, sender: RecordSender, vhost: str, user: str | None, verdict: RedriveVerdict
+        self, sender: RecordSender, vhost: str, note: LaneNote, verdict: RedriveVerdict
     ) -> None:
-        topic = self._topic(user)
+        number, partition = note.opened_by or (None, None)
+        opened_in = None if number is None else self._topics.get(number)
+        topic = self._topic(note.user, opened_in)
         if topic is None:
             logger.warning(
                 "redrive %r of vhost %r waits: no input topic belongs to user %r, who approved it, "
                 "or to an administrator; add one and restart the job",
-                *(verdict.id, vhost, user),
+                *(verdict.id, vhost, note.user),
             )
             return
         headers = [(OP, b"redrive_verdict"), (VHOST, vhost.encode())]
         record: dict[str, Any] = {"headers": headers}
+        if topic == opened_in:
+            record["partition"] = partition
         if not self._is_wall:  # nothing but the records of others moves time
             record["timestamp"] = max(self._clocks.get(key, 0) for key in self._lanes[vhost])
         sender.send(topic, msgspec.json.encode(verdict), **record)
 
-    def _topic(self, user: str | None) -> str | None:
-        """A topic whose records may control the redrive of this user, best one of commands."""
+    def _topic(self, user: str | None, opened_in: str | None) -> str | None:
+        """A topic whose records may control the redrive of this user.
 
-        def order(each: InputSettings) -> tuple[bool, bool, bool]:
-            return each.source == "publishes", each.user != user, each.source != "commands"
+        Best the one that opened it, then one of commands.
+        """
+
+        def order(each: InputSettings) -> tuple[bool, ...]:
+            source = each.source
+            return (
+                *(source == "publishes", each.topic != opened_in),
+                *(each.user != user, source != "commands"),
+            )
 
         users = self._config.users
         fit = [

@@ -79,7 +79,7 @@ class LanedBroker(CoreBroker):
         for shard in self.shards:
             shard.state.redrives.finish()
         while agreed := list(verdicts([shard.state.redrives.notes() for shard in self.shards])):
-            for _user, verdict in agreed:
+            for _note, verdict in agreed:
                 for shard in self.shards:
                     shard.command(shard.now_ms, verdict, answering=Answering.SILENT)
 

@@ -40,7 +40,7 @@ BLOCKS = [
 
 PRINTED = {
     "docs/python-client.md": (
-        "b'body' 0 []\njobs rejected\n",
+        "b'body' 0 []\njobs rejected\nno such item\n",
         "/ True\n",
         "",
         "task 0\ntask 1\ntask 2\n",

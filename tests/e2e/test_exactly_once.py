@@ -89,7 +89,7 @@ def suspend(pid, seconds):
 @pytest.mark.long
 def test_consumers_on_four_lanes_settle_once_through_kills(tmp_path):
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
-        shape = LogShape(partitions=1, lanes=4)
+        shape = LogShape(partitions=4, lanes=4)
         result = run_chaos(tmp_path / "jobs", kafka.bootstrap_servers, 3000, kills=2, shape=shape)
 
     assert result.findings == []

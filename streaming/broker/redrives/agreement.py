@@ -35,6 +35,7 @@ class LaneNote(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         left: letters that are not handled yet.
         following: moved letters whose fate is not known yet.
+        opened_by: topic number and partition of the record that opened it; None: not known.
     """
 
     id: str
@@ -51,20 +52,26 @@ class LaneNote(msgspec.Struct, frozen=True, array_like=True):
     died: int
     removed: int
     excused: int
+    opened_by: tuple[int, int] | None = None
 
 
-def verdicts(lanes: Sequence[Iterable[LaneNote]]) -> Iterator[tuple[str | None, RedriveVerdict]]:
-    """Yield what the lanes of a vhost agree on, and the user of each redrive.
+def verdicts(lanes: Sequence[Iterable[LaneNote]]) -> Iterator[tuple[LaneNote, RedriveVerdict]]:
+    """Yield what the lanes of a vhost agree on, in the order in which the redrives were opened.
 
     Args:
         lanes: the notes of each lane, the home lane first.
+
+    Yields:
+        The note of the home lane, and what is to happen.
     """
-    by_lane = [{note.id: note for note in notes} for notes in lanes]
-    for redrive_id in sorted(set.intersection(*map(set, by_lane))):
-        notes = [on_lane[redrive_id] for on_lane in by_lane]
+    home, *others = [{note.id: note for note in notes} for notes in lanes]
+    for redrive_id, first in home.items():
+        notes = [first, *(on_lane[redrive_id] for on_lane in others if redrive_id in on_lane)]
+        if len(notes) <= len(others):
+            continue
         verdict = agreed(notes)
         if verdict is not None:
-            yield notes[0].user, verdict
+            yield first, verdict
 
 
 def agreed(notes: Sequence[LaneNote]) -> RedriveVerdict | None:

@@ -103,6 +103,7 @@ class OpenRedrives:
                 command.seal,
                 command.options,
                 command.total,
+                opened_by=None if context.place is None else context.place[:2],
             )
             self._records[command.id] = record
             options = msgspec.to_builtins(command.options)
@@ -393,7 +394,7 @@ class OpenRedrives:
         return LaneNote(
             *(record.id, record.user, record.options, record.round, record.status, record.trusted),
             *(record.share, record.left(), record.moved, len(record.following)),
-            *(record.acked, record.died, record.removed, record.excused),
+            *(record.acked, record.died, record.removed, record.excused, record.opened_by),
         )
 
     # -- at rest

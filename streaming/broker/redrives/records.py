@@ -56,6 +56,7 @@ class OpenRecord(msgspec.Struct, array_like=True):
         trusted: whether the canary has passed.
         share: letters of the canary that this lane moves.
         round: how many verdicts and resumes there were; the same on all lanes.
+        opened_by: topic number and partition of the record that opened it; None: not known.
         following: copies whose fate is not known yet.
         targets: the targets of its letters, up to MAX_TARGETS; the masks of chunks number them.
     """
@@ -85,6 +86,7 @@ class OpenRecord(msgspec.Struct, array_like=True):
     targets: list[Target | None] = []
     share: int = 0
     round: int = 0
+    opened_by: tuple[int, int] | None = None
 
     def left(self) -> int:
         """How many letters are not handled yet."""

@@ -94,7 +94,7 @@ def test_a_sealed_plan_moves_what_is_left_of_it_and_lists_the_rest(
         lambda: channel.queue_depth(dead) == LETTERS - ACKED, lambda: "the acks", pause_s=0.5
     )
     approve = ("redrives", "approve", plan["id"], "--reason", "fixed", "--count", str(LETTERS))
-    first = dlx(*approve, "--rate", "400", "--timeout", "60")
+    first = dlx(*approve, "--rate", "400", "--follow", "--timeout", "60")
     again = dlx(*approve, "--timeout", "60")
 
     assert plan["letters"] == LETTERS

@@ -31,7 +31,7 @@ class Play:
         match action:
             case "agree":
                 vhost.cut()
-                self.written += [verdict for _user, verdict in verdicts(vhost.notes)]
+                self.written += [verdict for _note, verdict in verdicts(vhost.notes)]
                 if self.written:
                     vhost.tell(self.written[-1], CLOCK)
             case "again" if self.written:

@@ -4,6 +4,7 @@ import json
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 from streaming.config import JobConfig
@@ -13,6 +14,7 @@ from streaming.config.vhosts import UserSettings
 from streaming.pipeline import redrive_verdicts
 from streaming.pipeline.redrive_verdicts import RedriveVerdicts
 from streaming.pipeline.reports import ShardReport
+from streaming.pipeline.task import TopicTask
 from streaming.protocol import record_headers as wire
 from streaming.record_sender import SendError
 from tests.unit.pipeline.test_lane_stages import LANES, NOW_MS, Lanes, command, publish
@@ -80,10 +82,15 @@ class Case:
         self.verdicts.batch_done(reports)
         return reports
 
-    def redrive(self, **options: Any) -> list[ShardReport]:
+    def redrive(self, *, partition: int = 0, name: str = "r", **options: Any) -> list[ShardReport]:
+        return self.run(self.opening(name, partition, **options))
+
+    @staticmethod
+    def opening(name: str, partition: int = 0, **options: Any) -> Any:
         letters = [[lane, FIRST, "dead", ["work", "", ["work"]]] for lane in range(LANES)]
-        sealed = {"id": "r", "reason": "x", "seal": "s", "total": LANES, "letters": letters}
-        return self.run(command(op="redrive", **sealed, options=options))
+        sealed = {"id": name, "reason": "x", "seal": "s", "total": LANES, "letters": letters}
+        _partition, *record = command(op="redrive", **sealed, options=options)
+        return partition, *record
 
     def status(self) -> dict[str, Any]:
         self.run(command(op="control_redrive", id="r", action="status", reason=""))
@@ -195,6 +202,62 @@ def test_with_clock_event_a_verdict_does_not_move_time(case):
     assert record["timestamp"] == max(report.now_ms for report in reports) >= NOW_MS
 
 
+def inputs_of(*inputs: tuple[str, str, str]) -> JobConfig:
+    return config_of(
+        *(InputSettings(topic=name, source=source, user=user) for name, source, user in inputs)
+    )
+
+
+def test_the_verdict_follows_the_record_that_opened_the_redrive_in_its_partition(case):
+    theirs, own = ("p", "publishes", "ann"), ("log", "transactions", "guest")
+    case.restart(inputs_of(theirs, ("a", "commands", "guest"), own))
+
+    case.redrive(partition=5)
+
+    assert [(topic, record["partition"]) for topic, _value, record in case.log.records] == [
+        ("log", 5)
+    ]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [("log", "commands", "ann"), ("b", "commands", "guest")],
+        [("b", "commands", "guest")],
+    ],
+)
+def test_the_verdict_is_in_any_partition_of_another_topic(case, inputs):
+    case.restart(inputs_of(("z", "publishes", "ann"), *inputs))
+
+    case.redrive(partition=5)
+
+    assert [(topic, "partition" in record) for topic, _value, record in case.log.records] == [
+        ("b", False)
+    ]
+
+
+def test_the_partition_of_a_topic_that_was_made_again_is_not_named(case):
+    case.restart(inputs_of(("p", "publishes", "ann"), ("log", "commands", "guest")))
+    reports = case.lanes.run(case.opening("r", 5))
+    topics = {"log": TopicTask(2, "guest")}
+    case.lanes.settings = msgspec.structs.replace(case.lanes.settings, topics=topics)
+    case.restart(inputs_of(("p", "publishes", "ann"), ("log", "commands", "guest")))
+
+    case.verdicts.batch_done(list(reports.values()))
+
+    assert [(topic, "partition" in record) for topic, _value, record in case.log.records] == [
+        ("log", False)
+    ]
+
+
+def test_verdicts_are_in_the_order_in_which_redrives_were_opened(case):
+    case.run(case.opening("r9"), case.opening("r10"))
+
+    written = [json.loads(value)["id"] for _topic, value, _record in case.log.records]
+
+    assert written == ["r9", "r10"]
+
+
 @pytest.mark.parametrize(
     ("inputs", "topic"),
     [
@@ -206,9 +269,7 @@ def test_with_clock_event_a_verdict_does_not_move_time(case):
     ],
 )
 def test_the_verdict_is_in_the_name_of_the_user_or_of_an_administrator(case, inputs, topic):
-    other = InputSettings(topic="z", source="publishes", user="ann")
-    given = [InputSettings(topic=name, source=kind, user=user) for name, kind, user in inputs]
-    case.restart(config_of(other, *given))
+    case.restart(inputs_of(("z", "publishes", "ann"), *inputs))
 
     case.redrive()
 
