@@ -62,19 +62,20 @@ class _Child:
         self.answers: IO[bytes] = self.process.stdout
         self.is_ready = False
         self.idle: threading.Timer | None = None
-        send(self.requests, msgspec.msgpack.encode(settings))
+        with suppress(BrokenPipeError):  # it has ended, as the first request will tell
+            send(self.requests, msgspec.msgpack.encode(settings))
 
     def ask(self, asked: Asked, budget_s: float) -> tuple[Head, IO[bytes]] | None:
         """Return an answer and its body; None: it did not answer, and has ended."""
         watch = threading.Timer(budget_s + GRACE_S, self.process.kill)
         watch.daemon = True
-        if not self.is_ready:
-            self._wait_until_ready()
-        watch.start()
         try:
+            if not self.is_ready:
+                self._wait_until_ready()
+            watch.start()
             send(self.requests, msgspec.msgpack.encode(asked))
             return self._answer()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # it has ended; `end` has closed the pipes meanwhile
             return None
         finally:
             watch.cancel()

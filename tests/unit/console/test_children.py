@@ -163,6 +163,27 @@ def test_a_child_that_is_killed_costs_one_answer(shop_root):
         pool.answer(asked("SELECT 1"))
 
 
+def test_who_asks_a_child_that_ends_while_it_starts_is_told_so(shop_root, monkeypatch):
+    pool = Children(settings_of(shop_root))
+    monkeypatch.setattr(children.sys, "executable", "/bin/false")
+
+    with pytest.raises(BudgetError):
+        pool.answer(asked("SELECT 1"))
+    pool.stop()
+
+
+def test_who_waits_for_an_answer_when_the_console_ends_is_told_so(shop_root):
+    pool = Children(settings_of(shop_root))
+    pool.answer(asked("SELECT 1"))
+    [child] = pool._all  # noqa: SLF001
+    child.requests.close()  # as `stop` does meanwhile, in another thread
+    child.answers.close()
+
+    with pytest.raises(BudgetError):
+        pool.answer(asked("SELECT 1"))
+    pool.stop()
+
+
 def test_heavy_queries_of_one_user_leave_a_place_for_others(shop_root):
     pool = Children(settings_of(shop_root))
     eve = User("eve", "viewer", administrator=True)
