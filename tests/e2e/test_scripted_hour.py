@@ -180,7 +180,7 @@ def play_the_hour(folder, speed):
 def by_cause(alerts):
     """The names and labels of alerts, by the cause that they are of."""
     about_the_case = {"__name__", "alertstate", "instance", "severity", "alertname"}
-    found = {case.cause: set() for case in CASES}
+    found: dict[str, set[tuple[str, str]]] = {case.cause: set() for case in CASES}
     for one in alerts:
         labels = {name: value for name, value in one.items() if name not in about_the_case}
         case = CASES[int(one["instance"].removeprefix("case-"))]

@@ -64,14 +64,13 @@ def verdicts(lanes: Sequence[Iterable[LaneNote]]) -> Iterator[tuple[LaneNote, Re
     Yields:
         The note of the home lane, and what is to happen.
     """
-    home, *others = [{note.id: note for note in notes} for notes in lanes]
-    for redrive_id, first in home.items():
-        notes = [first, *(on_lane[redrive_id] for on_lane in others if redrive_id in on_lane)]
-        if len(notes) <= len(others):
-            continue
+    by_lane = [{note.id: note for note in notes} for notes in lanes]
+    known = set.intersection(*map(set, by_lane))
+    for redrive_id in filter(known.__contains__, by_lane[0]):
+        notes = [on_lane[redrive_id] for on_lane in by_lane]
         verdict = agreed(notes)
         if verdict is not None:
-            yield first, verdict
+            yield notes[0], verdict
 
 
 def agreed(notes: Sequence[LaneNote]) -> RedriveVerdict | None:

@@ -394,7 +394,8 @@ class OpenRedrives:
         return LaneNote(
             *(record.id, record.user, record.options, record.round, record.status, record.trusted),
             *(record.share, record.left(), record.moved, len(record.following)),
-            *(record.acked, record.died, record.removed, record.excused, record.opened_by),
+            *(record.acked, record.died, record.removed, record.excused),
+            opened_by=record.opened_by,
         )
 
     # -- at rest

@@ -165,7 +165,7 @@ def test_a_child_that_is_killed_costs_one_answer(shop_root):
 
 def test_who_asks_a_child_that_ends_while_it_starts_is_told_so(shop_root, monkeypatch):
     pool = Children(settings_of(shop_root))
-    monkeypatch.setattr(children.sys, "executable", "/bin/false")
+    monkeypatch.setattr("sys.executable", "/bin/false")
 
     with pytest.raises(BudgetError):
         pool.answer(asked("SELECT 1"))

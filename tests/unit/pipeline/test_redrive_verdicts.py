@@ -202,7 +202,7 @@ def test_with_clock_event_a_verdict_does_not_move_time(case):
     assert record["timestamp"] == max(report.now_ms for report in reports) >= NOW_MS
 
 
-def inputs_of(*inputs: tuple[str, str, str]) -> JobConfig:
+def inputs_of(*inputs: Any) -> JobConfig:
     return config_of(
         *(InputSettings(topic=name, source=source, user=user) for name, source, user in inputs)
     )
