@@ -133,11 +133,8 @@ class RedriveVerdicts:
         """
 
         def order(each: InputSettings) -> tuple[bool, ...]:
-            source = each.source
-            return (
-                *(source == "publishes", each.topic != opened_in),
-                *(each.user != user, source != "commands"),
-            )
+            is_best = (each.topic == opened_in, each.user == user, each.source == "commands")
+            return each.source == "publishes", *(not one for one in is_best)
 
         users = self._config.users
         fit = [

@@ -66,7 +66,7 @@ def verdicts(lanes: Sequence[Iterable[LaneNote]]) -> Iterator[tuple[LaneNote, Re
     """
     by_lane = [{note.id: note for note in notes} for notes in lanes]
     known = set.intersection(*map(set, by_lane))
-    for redrive_id in filter(known.__contains__, by_lane[0]):
+    for redrive_id in [one for one in by_lane[0] if one in known]:
         notes = [on_lane[redrive_id] for on_lane in by_lane]
         verdict = agreed(notes)
         if verdict is not None:

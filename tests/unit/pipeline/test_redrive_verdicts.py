@@ -82,8 +82,8 @@ class Case:
         self.verdicts.batch_done(reports)
         return reports
 
-    def redrive(self, *, partition: int = 0, name: str = "r", **options: Any) -> list[ShardReport]:
-        return self.run(self.opening(name, partition, **options))
+    def redrive(self, *, partition: int = 0, **options: Any) -> list[ShardReport]:
+        return self.run(self.opening("r", partition, **options))
 
     @staticmethod
     def opening(name: str, partition: int = 0, **options: Any) -> Any:
