@@ -118,13 +118,6 @@ def ends_of(admin: Any, places: Iterable[Place], timeout_s: float) -> dict[Place
     Raises:
         KafkaException, TimeoutError: Kafka does not say.
     """
-    from confluent_kafka import TopicPartition  # noqa: PLC0415
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # noqa: PLC0415
+    from streaming.kafka_offsets import all_known, next_offsets  # noqa: PLC0415
 
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call] # has no types
-    wanted = {TopicPartition(*place): latest for place in places}
-    asked = admin.list_offsets(wanted, request_timeout=timeout_s)
-    return {
-        (place.topic, place.partition): answer.result(timeout_s).offset
-        for place, answer in asked.items()
-    }
+    return all_known(next_offsets(admin, places, timeout_s))

@@ -24,7 +24,7 @@ from streaming.demo.order_process import (
     parked,
     payment,
 )
-from streaming.pipeline.topics.admin import once_led
+from streaming.kafka_offsets import once_led
 from streaming.record_sender import RecordSender, SendError
 
 SHOP_CHANNEL: Final = "demo-shop"

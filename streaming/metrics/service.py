@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined] # not in its stubs
+from confluent_kafka.admin import AdminClient
 
 from streaming.broker.overview import QueueOverview
 from streaming.config import JobConfig, librdkafka_properties
 from streaming.config.metrics import split_address
 from streaming.config.tables import period_ms
 from streaming.config.types import is_url
+from streaming.kafka_offsets import all_known, next_offsets
 from streaming.metrics.figures import JobFigures, Lag, TableSize, Unhandled
 from streaming.metrics.health import Health
 from streaming.metrics.server import MetricsServer
@@ -130,13 +130,8 @@ class Metrics:
         }
         if not positions:
             return
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call] # has no types
-        wanted: dict[TopicPartition, Any] = {TopicPartition(*place): latest for place in positions}
-        asked = admin.list_offsets(wanted, request_timeout=KAFKA_TIMEOUT_S)
-        lags = {}
-        for place, answer in asked.items():
-            key = (place.topic, place.partition)
-            lags[key] = Lag(positions[key], answer.result().offset)
+        ends = all_known(next_offsets(admin, positions, KAFKA_TIMEOUT_S))
+        lags = {place: Lag(offset, ends[place]) for place, offset in positions.items()}
         figures.lags = lags
         self.health.waiting(records=self._has_work(lags))
 

@@ -2,19 +2,19 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
     AdminClient,
     NewTopic,
-    OffsetSpec,
 )
 
 from streaming.config import JobConfig
 from streaming.config.outbound import outbound_topic_bytes
 from streaming.kafka_errors import KafkaErrors
+from streaming.kafka_offsets import ELECTION_S, all_known, first_offsets, next_offsets
 from streaming.pipeline.topics.record_limits import TopicLimitError, outbound_record_bytes
 from streaming.protocol.addressing import alive_topic
 from topology.errors import DlxError
@@ -22,13 +22,6 @@ from topology.errors import DlxError
 REQUEST_TIMEOUT_S = 30
 
 ALIVE_SEGMENT_MS = 600_000
-_T = TypeVar("_T")
-_NO_LEADER_YET = (
-    *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART"),
-    *("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
-)
-"""What brokers answer about partitions for a while after their topic was created, or they began."""
-
 
 logger = logging.getLogger(__name__)
 
@@ -222,30 +215,16 @@ class KafkaTopics:
         Raises:
             KafkaUnreachableError: no answer.
         """
-        places = [
-            TopicPartition(topic, number)
-            for topic in topics
-            for number in range(self.partitions[topic])
-        ]
+        places = [(topic, number) for topic in topics for number in range(self.partitions[topic])]
+        patience_s = max(self._timeout_s, ELECTION_S)
         try:
-            return once_led(lambda: self._bounds(places), self._timeout_s)
+            first = all_known(first_offsets(self._admin, places, REQUEST_TIMEOUT_S, patience_s))
+            after = all_known(next_offsets(self._admin, places, REQUEST_TIMEOUT_S, patience_s))
         except KafkaException as error:
             raise KafkaUnreachableError(
                 f"Kafka did not return the offsets of the inputs: {error.args[0].str()}"
             ) from error
-
-    def _bounds(self, places: list[TopicPartition]) -> dict[tuple[str, int], tuple[int, int]]:
-        found: dict[str, dict[tuple[str, int], int]] = {}
-        specs = {"first": OffsetSpec.earliest(), "next": OffsetSpec.latest()}  # type: ignore[no-untyped-call] # have no types
-        for name, spec in specs.items():
-            asked = self._admin.list_offsets(
-                dict.fromkeys(places, spec), request_timeout=REQUEST_TIMEOUT_S
-            )
-            found[name] = {
-                (place.topic, place.partition): future.result().offset
-                for place, future in asked.items()
-            }
-        return {place: (first, found["next"][place]) for place, first in found["first"].items()}
+        return {place: (first[place], after[place]) for place in places}
 
     def waiting(self, topics: Iterable[str], positions: Mapping[str, Mapping[str, int]]) -> int:
         """Return how many offsets of these topics lie between the next to read and the log's end.
@@ -312,22 +291,6 @@ class KafkaTopics:
                 raise self._no_answer(error, REQUEST_TIMEOUT_S) from error
             self._cluster, self._brokers = str(known.cluster_id), list(known.brokers)
         return self._cluster
-
-
-def once_led(ask: Callable[[], _T], timeout_s: float) -> _T:
-    """Ask about partitions, again as long as brokers have not agreed on their leaders.
-
-    Raises:
-        KafkaException: another error, or the time is over.
-    """
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        try:
-            return ask()
-        except KafkaException as error:
-            if time.monotonic() > deadline_s or error.args[0].name() not in _NO_LEADER_YET:
-                raise
-        time.sleep(0.05)
 
 
 def _is_unknown(error: KafkaException) -> bool:

@@ -19,13 +19,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
-    AdminClient,
-    OffsetSpec,
-)
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from streaming.config import JobConfig
+from streaming.kafka_offsets import next_offsets
 from streaming.protocol.addressing import ALIVE_SUFFIX, JobAddress, JobMark, alive_topic
 from topology.errors import DlxError
 
@@ -151,15 +149,10 @@ def _topics_of(heartbeat: _Heartbeat, topic: str) -> set[str]:
 
 def _ends(admin: Any, topics: list[str]) -> dict[str, int]:
     """The next offset of each topic of heartbeats that this user may read."""
-    places = {TopicPartition(topic, 0): OffsetSpec.latest() for topic in topics}  # type: ignore[no-untyped-call] # has no types
-    found: dict[str, int] = {}
-    if places:
-        for place, future in admin.list_offsets(places, request_timeout=_TIMEOUT_S).items():
-            try:
-                found[place.topic] = future.result().offset
-            except KafkaException:
-                continue  # forbidden, or just deleted
-    return found
+    answers = next_offsets(admin, ((topic, 0) for topic in topics), _TIMEOUT_S, WATCH_S)
+    return {  # without those that are forbidden, or were just deleted
+        topic: offset for (topic, _partition), offset in answers.items() if isinstance(offset, int)
+    }
 
 
 def _last_heartbeats(
