@@ -25,7 +25,7 @@ from streaming.broker.queues.quorum import QuorumQueue
 from streaming.broker.redrives.moves import RepublishedCopies
 from streaming.broker.redrives.records import ClosedRecord, OpenRecord
 from streaming.broker.redrives.versions import Versions
-from streaming.broker.shard_state import HEADER_KEY, REBUILT, VHOST_KEY, ShardState
+from streaming.broker.shard_state import HEADER_KEY, VHOST_KEY, ShardState
 from streaming.broker.state.encoding import pack
 from streaming.broker.state.schema import Delivery, HeaderRecord, Held
 from streaming.broker.state.store import MemoryStore
@@ -104,7 +104,7 @@ def rebuild_shard(known: KnownShard, config: ShardConfig) -> dict[str, bytes]:
     topology = encode_vhost(known.vhost)
     store.write(VHOST_KEY, topology)
     header = HeaderRecord(
-        known.now_ms, known.next_seq, digest_of(topology), {}, {}, known.next_outbound, 0, 0, []
+        known.now_ms, known.next_seq, digest_of(topology), next_outbound=known.next_outbound
     )
     store.write(HEADER_KEY, pack(msgspec.msgpack.encode(header)))
     state = ShardState(config, store, known.now_ms, VhostCache(), no_headers_port)
@@ -117,8 +117,7 @@ def rebuild_shard(known: KnownShard, config: ShardConfig) -> dict[str, bytes]:
     versions = Versions(state.context)
     for version, message in known.versions.items():
         versions.keep(version, message)
-    state.channels.records.timers[REBUILT] = NEVER
-    state.save()
+    state.save(is_rebuilt=True)
     return store.values
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from streaming.broker.channels.registry import CHANNEL_GROUPS, ChannelRegistry, open_channels
+from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import Clock, Timer, TimerKind
 from streaming.broker.config import ShardConfig
 from streaming.broker.context import ShardContext
@@ -10,12 +10,10 @@ from streaming.broker.dead_letters.dead_lettering import DeadLettering
 from streaming.broker.events import Events
 from streaming.broker.message import NEVER, PublishedPort
 from streaming.broker.publishing import Publishing
-from streaming.broker.queues.registry import QUEUE_GROUPS, QueueRegistry
-from streaming.broker.queues.unfinished import GROUP, UnfinishedWork
-from streaming.broker.redrives import open_redrives
+from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.queues.unfinished import UnfinishedWork
 from streaming.broker.redrives.open_redrives import OpenRedrives
-from streaming.broker.state.encoding import pack, unpack, version_of
-from streaming.broker.state.record_groups import SMALL_GROUPS_UNTIL, regroup
+from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.resting import Kept
 from streaming.broker.state.schema import HeaderRecord
 from streaming.broker.state.store import StateStore
@@ -29,12 +27,6 @@ from streaming.broker.state.vhost_codec import (
 from topology.vhost import Vhost
 
 HEADER_KEY, VHOST_KEY = "header", "topology"
-
-REBUILT = -1
-"""The key in the header's timers of channels by which a rebuilt state says so.
-
-Its channels are known, but not the numbers of their deliveries: the next batch closes them first.
-"""
 
 _encoder = msgspec.msgpack.Encoder()
 _header_decoder = msgspec.msgpack.Decoder(HeaderRecord)
@@ -71,18 +63,12 @@ class ShardState:
         published: PublishedPort,
     ) -> None:
         data = store.read(HEADER_KEY)
-        header = (
-            HeaderRecord(0, 1, b"", {}, {}, 1, 0, 0, [])
-            if data is None
-            else _header_decoder.decode(unpack(data))
-        )
+        header = HeaderRecord() if data is None else _header_decoder.decode(unpack(data))
         events = Events(header.next_seq)
-        self.is_rebuilt = header.channel_timers.pop(REBUILT, None) is not None
+        self.is_rebuilt = header.is_rebuilt
         self._cache = cache
         self._digest = header.topology_digest
         vhost = self._open_vhost(config, store)
-        if data is not None and version_of(data) <= SMALL_GROUPS_UNTIL:
-            _regroup(header, vhost, store)
         clock = Clock(config, events, _timers(header), now_ms=header.now_ms, batch_ms=batch_ms)
         self._saved_version = vhost.version
         warnings = AlternateWarnings(events, vhost, header.warned)
@@ -101,10 +87,11 @@ class ShardState:
             header.resident_bytes,
             kept.queues,
         )
-        self.unfinished = UnfinishedWork(context, self.queues)
+        self.unfinished = UnfinishedWork(context, self.queues, header.continue_ms)
         self.dead_lettering = DeadLettering(context, self.queues)
         self.publishing = Publishing(context, self.queues, kept.plans)
-        self.redrives = OpenRedrives(context, self.queues, self.channels)
+        redrive_ms = header.redrive_ms if header.has_redrives else None
+        self.redrives = OpenRedrives(context, self.queues, self.channels, redrive_ms)
 
     def _open_vhost(self, config: ShardConfig, store: StateStore) -> Vhost:
         vhost = self._cache.take(config.compat, self._digest)
@@ -130,8 +117,12 @@ class ShardState:
         detached, bytes_detached = self.unfinished.resident()
         return in_queues + detached, bytes_in_queues + bytes_detached
 
-    def save(self) -> None:
-        """Write everything that changed. Do not use the shard afterwards."""
+    def save(self, *, is_rebuilt: bool = False) -> None:
+        """Write everything that changed. Do not use the shard afterwards.
+
+        Args:
+            is_rebuilt: whether the next batch has to treat the state as rebuilt.
+        """
         context = self.context
         messages, size = self.queues.resident()
         self.channels.save()
@@ -155,31 +146,27 @@ class ShardState:
             messages,
             size,
             context.alternate_warnings.record(),
+            self.unfinished.due_ms,
+            self.redrives.are_open,
+            self.redrives.due_ms,
+            is_rebuilt,
         )
         context.store.write(HEADER_KEY, pack(_encoder.encode(header)))
         self._cache.put(context.config.compat, self._digest, context.vhost)
         self._cache.resting.put(context.config, self._digest, kept)
 
 
-def _regroup(header: HeaderRecord, vhost: Vhost, store: StateStore) -> None:
-    """Bring the groups of a state that an earlier version wrote to today's size."""
-    queues = vhost.queue_numbers.values()
-    header.queue_timers = regroup(store, QUEUE_GROUPS, queues, header.queue_timers)
-    channels = [number for _user, _name, number in open_channels(store).names]
-    header.channel_timers = regroup(store, CHANNEL_GROUPS, channels, header.channel_timers)
-
-
 def _timers(header: HeaderRecord) -> list[Timer]:
-    """One timer for each group at rest that has any, and one for unfinished work."""
-    timers: list[Timer] = []
-    for group, due_ms in header.queue_timers.items():
-        if group == GROUP:
-            timers.append((due_ms, TimerKind.CONTINUE, 0))
-        elif group == open_redrives.GROUP:
-            if due_ms != NEVER:
-                timers.append((due_ms, TimerKind.REDRIVE, 0))
-        else:
-            timers.append((due_ms, TimerKind.WAKE_QUEUES, group))
+    """One timer for each group at rest that has any, for unfinished work and for redrives."""
+    timers: list[Timer] = [
+        (due_ms, TimerKind.WAKE_QUEUES, group) for group, due_ms in header.queue_timers.items()
+    ]
     for group, due_ms in header.channel_timers.items():
         timers.append((due_ms, TimerKind.WAKE_CHANNELS, group))
+    for due_ms, kind in (
+        (header.continue_ms, TimerKind.CONTINUE),
+        (header.redrive_ms, TimerKind.REDRIVE),
+    ):
+        if due_ms != NEVER:
+            timers.append((due_ms, kind, 0))
     return timers

@@ -35,7 +35,6 @@ UNCOMPILED = {
     "redrives.records": "msgspec structs",
     "state.encoding": "msgspec structs",
     "state.page_records": "msgspec structs",
-    "state.page_upgrades": "msgspec structs",
     "state.schema": "msgspec structs",
     "state.vhost_codec": "msgspec structs",
 }

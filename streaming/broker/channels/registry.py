@@ -17,23 +17,16 @@ from streaming.broker.message import NEVER
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.record_groups import RecordGroups
 from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, DirectoryRecord
-from streaming.broker.state.store import StateStore
 
 _NAMES_KEY = "channels"
 _OWNERS_KEY = "owners"
-CHANNEL_GROUPS: Final = "c"
+_GROUPS: Final = "c"
 """Prefix of the groups of records."""
 
 _directory_decoder = msgspec.msgpack.Decoder(DirectoryRecord)
 _record_decoder = msgspec.msgpack.Decoder(ChannelRecord)
 _owners_decoder = msgspec.msgpack.Decoder(dict[int, list[int]])
 _encoder = msgspec.msgpack.Encoder()
-
-
-def open_channels(store: StateStore) -> DirectoryRecord:
-    """The names and numbers of the open channels, oldest first."""
-    data = store.read(_NAMES_KEY)
-    return DirectoryRecord(1, []) if data is None else _directory_decoder.decode(unpack(data))
 
 
 class ChannelRegistry:
@@ -43,33 +36,31 @@ class ChannelRegistry:
         timers: group of records -> earliest timer in it; kept in the shard's header.
 
     Attributes:
-        owned_queues: channel -> numbers of its exclusive queues; None if the state, written by an
-            earlier version, does not say.
+        owned_queues: channel -> numbers of its exclusive queues.
         owners_changed: whether `save` has to write them.
         publishers: the known publishers of quorum queues.
     """
 
     def __init__(self, context: ShardContext, timers: dict[int, int]) -> None:
         self._context = context
-        self.records = RecordGroups(context.store, CHANNEL_GROUPS, timers)
+        self.records = RecordGroups(context.store, _GROUPS, timers)
         self.publishers = Publishers(context.store)
         self._loaded: dict[int, Channel] = {}
         self._consumers: dict[tuple[int, int], Consumer] = {}
         self._names: dict[tuple[str | None, str], int] | None = None
         self._next_number = 1
         self._names_changed = False
-        data = context.store.read(_OWNERS_KEY) if context.vhost.exclusive_queues else b""
-        self.owned_queues: dict[int, list[int]] | None = {}
-        if data is None:
-            self.owned_queues = None
-        elif data:
-            self.owned_queues = _owners_decoder.decode(unpack(data))
+        data = context.store.read(_OWNERS_KEY) if context.vhost.exclusive_queues else None
+        self.owned_queues = {} if data is None else _owners_decoder.decode(unpack(data))
         self.owners_changed = False
 
     def _numbers(self) -> dict[tuple[str | None, str], int]:
         """The numbers of the open channels, oldest first."""
         if self._names is None:
-            directory = open_channels(self._context.store)
+            data = self._context.store.read(_NAMES_KEY)
+            directory = (
+                DirectoryRecord(1, []) if data is None else _directory_decoder.decode(unpack(data))
+            )
             self._next_number = directory.next_number
             self._names = {(user, name): number for user, name, number in directory.names}
         return self._names

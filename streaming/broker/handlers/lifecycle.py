@@ -92,7 +92,7 @@ def own_queue(shard: ShardState, actor: Actor, queue: Queue, lease_ms: int | Non
     is_open = shard.channels.get(actor.user, actor.channel) is not None
     channel = use_channel(shard, actor, lease_ms)
     queue.owner = channel.number
-    numbers = _owned_queues(shard).setdefault(channel.number, [])
+    numbers = shard.channels.owned_queues.setdefault(channel.number, [])
     if queue.number not in numbers:
         numbers.append(queue.number)
     shard.channels.owners_changed = True
@@ -100,20 +100,9 @@ def own_queue(shard: ShardState, actor: Actor, queue: Queue, lease_ms: int | Non
         record_channel(shard, "channel_opened", "", {"lease_ms": lease_ms})
 
 
-def _owned_queues(shard: ShardState) -> dict[int, list[int]]:
-    """The numbers of the exclusive queues, by channel."""
-    owned = shard.channels.owned_queues
-    if owned is None:  # an earlier version did not store them
-        owned = shard.channels.owned_queues = {}
-        for name in sorted(shard.context.vhost.exclusive_queues):
-            queue = shard.queues.named(name)
-            owned.setdefault(queue.owner, []).append(queue.number)
-    return owned
-
-
 def _disown(shard: ShardState, queue: Queue) -> None:
     """Forget the owner of an exclusive queue that is being deleted."""
-    owned = _owned_queues(shard)
+    owned = shard.channels.owned_queues
     numbers = [number for number in owned.pop(queue.owner, ()) if number != queue.number]
     if numbers:
         owned[queue.owner] = numbers
@@ -124,7 +113,7 @@ def _exclusive_queues(shard: ShardState, channel: Channel) -> list[Queue]:
     """The exclusive queues of a channel that is being closed, by name."""
     if not shard.context.vhost.exclusive_queues:
         return []
-    numbers = _owned_queues(shard).get(channel.number, ())
+    numbers = shard.channels.owned_queues.get(channel.number, ())
     return sorted((shard.queues.in_use(number) for number in numbers), key=lambda queue: queue.name)
 
 

@@ -32,7 +32,7 @@ _encoder = msgspec.msgpack.Encoder()
 KeptQueues = dict[int, tuple[bytes, ClassicQueue]]
 """Number -> record, and the queue."""
 
-QUEUE_GROUPS: Final = "q"
+_GROUPS: Final = "q"
 """Prefix of the groups of records."""
 
 
@@ -74,7 +74,7 @@ class QueueRegistry:
         self._channels = channels
         self.outbox = DeathOutbox()
         self.paused: set[int] = set()
-        self.records = RecordGroups(context.store, QUEUE_GROUPS, timers)
+        self.records = RecordGroups(context.store, _GROUPS, timers)
         self._loaded: dict[int, Queue] = {}
         self._names: dict[str, Queue] = {}
         self._messages_at_rest = resident_messages

@@ -19,7 +19,7 @@ import msgspec
 
 from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
-from streaming.broker.message import Copy
+from streaming.broker.message import NEVER, Copy
 from streaming.broker.queues import queue as queue_module
 from streaming.broker.queues.ready_order import Order, QuorumOrder, classic_order
 from streaming.broker.queues.registry import QueueRegistry
@@ -29,23 +29,25 @@ from streaming.broker.state.schema import DetachedRecord, UnfinishedRecord
 CONTINUE_AFTER_MS = 100
 PORTIONS_PER_BATCH = 10
 
-GROUP = -1
-"""The key of the continuation's timer among the timers of groups of queues, in the header."""
-
 _KEY = "unfinished"
 _decoder = msgspec.msgpack.Decoder(UnfinishedRecord)
 _encoder = msgspec.msgpack.Encoder()
 
 
 class UnfinishedWork:
-    """The unfinished work of one shard."""
+    """The unfinished work of one shard.
 
-    def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
+    Attributes:
+        due_ms: when it is continued; NEVER if there is none.
+    """
+
+    def __init__(self, context: ShardContext, queues: QueueRegistry, due_ms: int) -> None:
+        self.due_ms = due_ms
         self._context = context
         self._queues = queues
         self._changed = False
         self._portions = 0
-        data = context.store.read(_KEY) if GROUP in queues.records.timers else None
+        data = None if due_ms == NEVER else context.store.read(_KEY)
         self._work = UnfinishedRecord([], []) if data is None else _decoder.decode(unpack(data))
         queues.paused.update(self._work.paused)
 
@@ -65,17 +67,16 @@ class UnfinishedWork:
 
     def _arm(self) -> None:
         self._changed = True
-        timers = self._queues.records.timers
-        if GROUP not in timers:
-            due_ms = timers[GROUP] = self._context.clock.now_ms + CONTINUE_AFTER_MS
+        if self.due_ms == NEVER:
+            self.due_ms = self._context.clock.now_ms + CONTINUE_AFTER_MS
             if self._portions < PORTIONS_PER_BATCH:
-                self._context.clock.arm(due_ms, TimerKind.CONTINUE, 0)
+                self._context.clock.arm(self.due_ms, TimerKind.CONTINUE, 0)
 
     def advance(self) -> Iterator[tuple[DetachedRecord, Copy]]:
         """Do one portion: yield detached copies; if there are few, serve a paused queue."""
         self._portions += 1
         self._changed = True
-        del self._queues.records.timers[GROUP]
+        self.due_ms = NEVER
         work = self._work
         left = queue_module.MAX_AT_ONCE
         while work.detached and left:
@@ -108,11 +109,9 @@ class UnfinishedWork:
 
     def finish(self) -> None:
         """Make sure that the next batch continues, although this one has done its share."""
-        due_ms = self._queues.records.timers.get(GROUP)
-        if due_ms is not None and self._portions >= PORTIONS_PER_BATCH:
-            now_ms = self._context.clock.now_ms
-            due_ms = self._queues.records.timers[GROUP] = max(due_ms, now_ms + 1)
-            self._context.clock.arm(due_ms, TimerKind.CONTINUE, 0)
+        if self.due_ms != NEVER and self._portions >= PORTIONS_PER_BATCH:
+            self.due_ms = max(self.due_ms, self._context.clock.now_ms + 1)
+            self._context.clock.arm(self.due_ms, TimerKind.CONTINUE, 0)
 
     def _order(self, record: DetachedRecord) -> Order:
         store = self._context.store

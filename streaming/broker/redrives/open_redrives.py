@@ -34,12 +34,6 @@ from streaming.broker.redrives.records import Chunk, ChunkRecord, ClosedRecord, 
 from streaming.broker.redrives.residents import residents
 from streaming.broker.state.encoding import pack, unpack
 
-GROUP: Final = -2
-"""The key of the next tick among the timers of groups of queues, in the header.
-
-It is there while a redrive is open; NEVER if none of them waits for a tick.
-"""
-
 TICK_MS: Final = 100
 WAIT_MS: Final = 1_000
 """How soon letters are tried again whose target is full, or whose canary is not settled."""
@@ -62,22 +56,38 @@ _GOOD: Final = frozenset({int(Kind.ACKED), int(Kind.CONSUMED)})
 
 
 class OpenRedrives:
-    """The redrives of one shard during one batch."""
+    """The redrives of one shard during one batch.
+
+    Args:
+        due_ms: the next tick, or NEVER; None if no redrive is open.
+
+    Attributes:
+        due_ms: the next tick; NEVER if no redrive waits for one.
+    """
 
     def __init__(
-        self, context: ShardContext, queues: QueueRegistry, channels: ChannelRegistry
+        self,
+        context: ShardContext,
+        queues: QueueRegistry,
+        channels: ChannelRegistry,
+        due_ms: int | None,
     ) -> None:
         self._context = context
         self._queues = queues
         self._channels = channels
-        self._timers = queues.records.timers
+        self.due_ms = NEVER if due_ms is None else due_ms
         self._claims = Claims(context.store)
         self._is_alone = context.config.lanes == 1
         self._scanned = 0
         self._changed = False
-        data = context.store.read(_KEY) if GROUP in self._timers else None
+        data = None if due_ms is None else context.store.read(_KEY)
         known = [] if data is None else _open.decode(unpack(data))
         self._records = {record.id: record for record in known}
+
+    @property
+    def are_open(self) -> bool:
+        """Whether any redrive is open."""
+        return bool(self._records)
 
     # -- what commands ask
 
@@ -402,15 +412,12 @@ class OpenRedrives:
 
     def _arm(self) -> None:
         """Set the timer of the next tick."""
-        if not self._records:
-            self._timers.pop(GROUP, None)
-            return
         running = [
             record.next_ms for record in self._records.values() if record.status == records.RUNNING
         ]
-        due_ms = self._timers[GROUP] = min(running, default=NEVER)
-        if due_ms != NEVER:
-            self._context.clock.arm(due_ms, TimerKind.REDRIVE, 0)
+        self.due_ms = min(running, default=NEVER)
+        if self.due_ms != NEVER:
+            self._context.clock.arm(self.due_ms, TimerKind.REDRIVE, 0)
 
     def _read(self, record: OpenRecord, number: int) -> list[Letter]:
         """The letters of a chunk; none in a state that was rebuilt, which does not know them."""

@@ -1,26 +1,17 @@
 """State as bytes: one version byte, then msgpack.
 
-Every value in a `StateStore` goes through `pack` and `unpack`. A new layout gets the next version
-number and an entry in the upgrades of its kind; reading applies them one after the other. So state
-of any earlier version can be read. Only `encoding.py`, `page_upgrades.py` and `record_groups.py`
-know of versions.
+Every value in a `StateStore` goes through `pack` and `unpack`. A changed layout gets the next
+version number, and state of any other version is refused.
 """
 
-from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from topology.values import Timestamp
 
-STATE_VERSION = 4
-
-Upgrades = Mapping[int, Callable[[bytes], bytes]]
-"""Version n -> a function that turns a payload of version n into one of version n + 1; layouts
-that did not change with a version have no entry for it."""
-
-NO_UPGRADES: Upgrades = {}
+STATE_VERSION: Final = 1
 
 _PLAIN = frozenset({str, int, bool, float, type(None), bytes})
 _TIMESTAMP, _DECIMAL, _BIG_INTEGER = 1, 2, 3
@@ -30,7 +21,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class StateVersionError(Exception):
-    """State written by a newer version of this program."""
+    """State written by another version of this program."""
 
     def __init__(self, version: int) -> None:
         super().__init__(version)
@@ -38,8 +29,8 @@ class StateVersionError(Exception):
 
     def __str__(self) -> str:
         return (
-            f"the state has version {self.version}, but this program reads versions up to "
-            f"{STATE_VERSION}: run the version that wrote it, or a newer one"
+            f"the state has version {self.version}, but this program reads version "
+            f"{STATE_VERSION}: run the version of the program that wrote it"
         )
 
 
@@ -48,25 +39,15 @@ def pack(payload: bytes) -> bytes:
     return bytes((STATE_VERSION,)) + payload
 
 
-def unpack(value: bytes, upgrades: Upgrades = NO_UPGRADES) -> bytes:
-    """Remove the version byte and upgrade older payloads.
+def unpack(value: bytes) -> bytes:
+    """Remove the version byte.
 
     Raises:
-        StateVersionError: the value was written by a newer program.
+        StateVersionError: the value has another version.
     """
-    version = value[0]
-    if version > STATE_VERSION:
-        raise StateVersionError(version)
-    payload = value[1:]
-    for step in range(version, STATE_VERSION):
-        if step in upgrades:
-            payload = upgrades[step](payload)
-    return payload
-
-
-def version_of(value: bytes) -> int:
-    """The version of the state that a value was written with."""
-    return value[0]
+    if value[0] != STATE_VERSION:
+        raise StateVersionError(value[0])
+    return value[1:]
 
 
 def _to_msgpack(value: Any) -> Any:

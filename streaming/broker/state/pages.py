@@ -12,7 +12,6 @@ import msgspec
 from streaming.broker.message import Copy, Death, Envelope
 from streaming.broker.state.encoding import decode_table, encode_table, pack, unpack
 from streaming.broker.state.page_records import DeathRecord, EnvelopeRecord, PageRecord
-from streaming.broker.state.page_upgrades import PAGE_UPGRADES
 
 _encoder = msgspec.msgpack.Encoder()
 _encoder_of_one = msgspec.msgpack.Encoder(enc_hook=lambda _envelope: 0)
@@ -25,7 +24,6 @@ MAX_KNOWN_BYTES = 1024
 
 _known: dict[bytes, Envelope] = {}
 _NOTHING = msgspec.Raw(encode_table(None))
-_NO_ITEMS = msgspec.Raw(_encoder.encode([]))
 
 
 def _raw(table: dict[str, Any] | None) -> msgspec.Raw:
@@ -110,15 +108,13 @@ def _decode_envelope(data: bytes) -> Envelope:
 
 
 def encode_envelope(envelope: Envelope) -> bytes:
-    """Encode an envelope alone, as a page without copies: later versions upgrade it likewise."""
-    record = PageRecord([msgspec.Raw(_encode_envelope(envelope))], _NO_ITEMS)
-    return pack(_encoder.encode(record))
+    """Encode an envelope alone, version byte included."""
+    return pack(_encode_envelope(envelope))
 
 
 def decode_envelope(data: bytes) -> Envelope:
     """Decode an envelope that `encode_envelope` returned."""
-    [envelope] = _page_decoder.decode(unpack(data, PAGE_UPGRADES)).envelopes
-    return _decode_envelope(bytes(envelope))
+    return _decode_envelope(unpack(data))
 
 
 class _Numbers(dict[Envelope, int]):
@@ -163,7 +159,7 @@ class PageCodec:
 
     def decode(self, data: bytes) -> list[Any]:
         """Decode a page that `encode` returned."""
-        page = _page_decoder.decode(unpack(data, PAGE_UPGRADES))
+        page = _page_decoder.decode(unpack(data))
         envelopes = [_decode_envelope(bytes(envelope)) for envelope in page.envelopes]
 
         def look_up(_type: type, index: int) -> Envelope:

@@ -6,8 +6,7 @@ stored with the time of its next timer, and the header keeps the earliest of eac
 timer of a record at rest reads its group and nothing else.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterator
 
 import msgspec
 
@@ -17,10 +16,6 @@ from streaming.broker.state.store import StateStore
 
 GROUP_BITS = 8
 """256 records per group: decoding that many takes as long as one call of Spark's state."""
-
-SMALL_GROUP_BITS: Final = 5
-SMALL_GROUPS_UNTIL: Final = 2
-"""Up to this version of the state, a group had 32 records."""
 
 LARGE_BYTES = 2048
 """A record above this size has an entry of its own."""
@@ -113,32 +108,3 @@ class RecordGroups:
             else:
                 self.timers[group_number] = earliest
         self._changed.clear()
-
-
-def regroup(
-    store: StateStore, prefix: str, numbers: Iterable[int], timers: dict[int, int]
-) -> dict[int, int]:
-    """Write the records of a shard that an earlier version wrote in the groups of this one.
-
-    Args:
-        numbers: of all records.
-        timers: of the small groups; those below 0 belong to no group.
-
-    Returns:
-        The timers of the new groups.
-    """
-    groups: dict[int, _Group] = {}
-    for small in sorted({number >> SMALL_GROUP_BITS for number in numbers}):
-        key = f"{prefix}g{small}"
-        data = store.read(key)
-        if data is not None:
-            store.delete(key)
-            for number, entry in _decoder.decode(unpack(data)).items():
-                groups.setdefault(number >> GROUP_BITS, {})[number] = entry
-    found = {group: due_ms for group, due_ms in timers.items() if group < 0}
-    for group_number, group in groups.items():
-        store.write(f"{prefix}g{group_number}", pack(_encoder.encode(group)))
-        earliest = min(due_ms for due_ms, _record in group.values())
-        if earliest != NEVER:
-            found[group_number] = earliest
-    return found

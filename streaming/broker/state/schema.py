@@ -80,7 +80,6 @@ class QueueRecord(msgspec.Struct, array_like=True):
     blocked: bool = False
     taken: int = 0
     next_return: int = 0
-    unused: bool = False  # kept for its position; earlier versions stored a flag here
     owner: int = -1
     may_expire: bool = False
     above_soft_limit: bool = False
@@ -178,14 +177,27 @@ class UnfinishedRecord(msgspec.Struct, array_like=True):
 
 
 class HeaderRecord(msgspec.Struct, array_like=True):
-    """A shard at rest."""
+    """A shard at rest; the defaults are those of a new shard.
 
-    now_ms: int
-    next_seq: int
-    topology_digest: bytes
-    queue_timers: dict[int, int]
-    channel_timers: dict[int, int]
-    next_outbound: int
-    resident_messages: int
-    resident_bytes: int
-    warned: list[tuple[str, str, int]]
+    Attributes:
+        queue_timers, channel_timers: group of records -> earliest timer in it.
+        continue_ms: when unfinished work is continued; NEVER if there is none.
+        has_redrives: whether a redrive is open.
+        redrive_ms: the next tick of the open redrives; NEVER if none of them waits for one.
+        is_rebuilt: whether the state was built from the tables. Its channels are known, but not
+            the numbers of their deliveries: the next batch closes them first.
+    """
+
+    now_ms: int = 0
+    next_seq: int = 1
+    topology_digest: bytes = b""
+    queue_timers: dict[int, int] = {}
+    channel_timers: dict[int, int] = {}
+    next_outbound: int = 1
+    resident_messages: int = 0
+    resident_bytes: int = 0
+    warned: list[tuple[str, str, int]] = []
+    continue_ms: int = NEVER
+    has_redrives: bool = False
+    redrive_ms: int = NEVER
+    is_rebuilt: bool = False

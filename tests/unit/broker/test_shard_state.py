@@ -268,25 +268,6 @@ def test_closing_a_channel_loads_no_exclusive_queue_of_others(monkeypatch):
     assert "owners" not in broker.store.values
 
 
-def test_state_of_an_earlier_version_does_not_name_the_owners_of_exclusive_queues():
-    broker = Broker(cache=VhostCache())
-    for channel in ("c1", "c2"):
-        queue = Queue(f"of {channel}", exclusive=True)
-        broker.do(commands.DeclareQueue(queue=queue, channel=channel))
-    broker.finish()
-    del broker.store.values["owners"]
-    broker.finish()
-
-    new = Queue("another of c2", exclusive=True)
-    broker.do(commands.DeclareQueue(queue=new, channel="c2"))
-    broker.close_channel("c1")
-    broker.finish()
-
-    assert set(broker.shard.vhost.queues) == {"of c2", "another of c2"}
-    broker.close_channel("c2")
-    assert broker.shard.vhost.queues == {}
-
-
 def test_a_vhost_that_is_missing_from_the_state_is_an_error():
     broker = Broker()
     broker.queue("q")
