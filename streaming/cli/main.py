@@ -35,7 +35,7 @@ from streaming.cli.command_group import (
 from streaming.cli.exit_codes import EXIT_INTERRUPTED, EXIT_INVALID
 from streaming.cli.job_extra import remedy
 from streaming.cli.output import escape_unencodable, flushed_output, printable_lines
-from streaming.stored_objects import StoreError
+from streaming.storage.port import StoreError
 from topology.errors import DlxError
 
 _DEVELOP: Final = "Develop dlx"

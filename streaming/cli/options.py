@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -26,6 +26,7 @@ from streaming.cli.option_groups import Command, Option, with_options
 from streaming.cli.output import printable
 from streaming.cli.refusals import explained
 from streaming.protocol.defaults import DETACHED_LEASE_S, TIMEOUT_S
+from streaming.storage.location import Location
 from streaming.user_folders import CONFIG_NAME, last_demo
 from topology.errors import InvalidDocumentError, Problem
 
@@ -317,13 +318,6 @@ def shared_channel(connection: "Connection", name: str, lease_s: float) -> Itera
         channel.detach()
 
 
-class Location(NamedTuple):
-    """The folder or URL of the tables, and the storage options to open it."""
-
-    root: str
-    options: dict[str, str]
-
-
 def locate(tables: str | None, config: Path | None) -> Location:
     """Return the location of the tables: --tables, or the `tables_location` of a configuration.
 
@@ -331,13 +325,13 @@ def locate(tables: str | None, config: Path | None) -> Location:
         DlxError: there is no configuration, or it is invalid.
     """
     if tables is not None and config is None:
-        return Location(tables, {})
+        return Location(tables)
     from streaming.config import read_config
     from streaming.config.loading import rooted
 
     file = find_config(config)
     location = tables_of(rooted(read_config(file), file.absolute().parent))
-    return location if tables is None else location._replace(root=tables)
+    return location if tables is None else Location(tables, location.options)
 
 
 def known_settings(tables: str | None, config: Path | None) -> "JobConfig | None":
@@ -382,7 +376,7 @@ def open_at(location: Location) -> Iterator["Tables"]:
     from streaming.cli.interrupts import interruptible
     from streaming.queries.duckdb_tables import Tables
 
-    with Tables(location.root, location.options) as opened, interruptible(opened.connection):
+    with Tables(location.url, location.options) as opened, interruptible(opened.connection):
         yield opened
 
 

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import batch_rows
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.table_writer import TableWriter
@@ -37,6 +36,7 @@ from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.resident import resident_copies
 from streaming.queries.vhosts.clients import open_channels
 from streaming.queries.vhosts.declared import declared
+from streaming.storage.location import Location
 
 FILE_ROWS: Final = 256 * 1024
 
@@ -84,7 +84,7 @@ class Closer:
     """
 
     def __init__(
-        self, root: Place, *, threads: int | None = 1, retention: Retention | None = None
+        self, root: Location, *, threads: int | None = 1, retention: Retention | None = None
     ) -> None:
         self._root = root
         self._threads = threads
@@ -128,7 +128,7 @@ class Closer:
         writer.commit_batch(query_id, batch_id, list(self._write(name, query_id, batch_id, rows)))
 
     def _write(self, name: str, query_id: str, batch_id: int, rows: pa.Table) -> Iterator[DataFile]:
-        storage = self._root.below(name).storage()
+        storage = (self._root / name).storage()
         for first in range(0, rows.num_rows, FILE_ROWS):
             file_name = DataFileName(query_id, batch_id, name, DRIVER, first)
             part = rows.slice(first, FILE_ROWS)
@@ -150,7 +150,7 @@ def _read_contents(tables: Tables, batch_id: int) -> pa.Table:
 
 
 def _closing_rows(
-    tables: Tables, root: Place, query_id: str, batch_id: int, before: Closing | None
+    tables: Tables, root: Location, query_id: str, batch_id: int, before: Closing | None
 ) -> pa.Table:
     """The rows of a closing: itself, the totals, the topology of each vhost, open channels."""
     since = -1 if before is None else before.batch_id
@@ -229,9 +229,9 @@ def _channel_rows(tables: Tables) -> list[dict[str, Any]]:
     ]
 
 
-def _batch_detail(root: Place, query_id: str, batch_id: int) -> dict[str, Any]:
+def _batch_detail(root: Location, query_id: str, batch_id: int) -> dict[str, Any]:
     """What the batch row says that a later start or balance needs; empty for an empty batch."""
-    place = root.below(EVENTS)
+    place = root / EVENTS
     rows = list(batch_rows(load_table(place), place.storage(), query_id, batch_id, batch_id))
     return rows[0].detail if rows else {}
 

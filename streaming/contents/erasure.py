@@ -34,13 +34,13 @@ from streaming.contents.revived import redriven_since
 from streaming.contents.revived_keys import Key
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import conformed
 from streaming.queries.as_of import last_batch
 from streaming.queries.closings import CLOSED_CONTENTS
 from streaming.queries.current_contents import EVENTS, prepare_contents, query_ids
 from streaming.queries.damage import one_line
 from streaming.queries.duckdb_tables import QueryError, Tables, quoted
+from streaming.storage.location import Location
 
 ERASED_KIND: Final = "erased"
 
@@ -117,7 +117,7 @@ class Erased(msgspec.Struct, frozen=True):
 
 
 def erase(
-    root: Place,
+    root: Location,
     where: str,
     reason: str,
     now: datetime,
@@ -185,7 +185,7 @@ def erase(
         }
         spec = TABLES[EVENTS]
         rows = pa.Table.from_pylist([row], spec.schema.remove_metadata())
-        replace_rows(root.below(EVENTS), spec, [], rows, is_new=True)
+        replace_rows(root / EVENTS, spec, [], rows, is_new=True)
     return done
 
 
@@ -223,7 +223,7 @@ def _find(tables: Tables, where: str) -> int:
 
 
 def _erase_table(
-    root: Place, tables: Tables, name: str, check: Callable[[DeltaTable], None], *, dry: bool
+    root: Location, tables: Tables, name: str, check: Callable[[DeltaTable], None], *, dry: bool
 ) -> int:
     """Rewrite the files with rows to erase; returns the number of these rows."""
     erased = 0
@@ -238,7 +238,7 @@ def _erase_table(
 
 
 def _erase_file(
-    root: Place,
+    root: Location,
     tables: Tables,
     name: str,
     path: str,
@@ -246,7 +246,7 @@ def _erase_file(
     *,
     dry: bool,
 ) -> int:
-    spec, place = TABLES[name], root.below(name)
+    spec, place = TABLES[name], root / name
     storage, schema = place.storage(), spec.schema.remove_metadata()
     columns = _COLUMNS[name]
     key = f'{_key_of(name)} IN (SELECT (topic_number, "partition", "offset") FROM erased)'

@@ -12,16 +12,16 @@ known.
 from collections.abc import Mapping
 from contextlib import closing
 
-from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import batch_rows
 from streaming.queries.current_contents import CONTENTS, EVENTS
 from streaming.queries.duckdb_tables import Tables
+from streaming.storage.location import Location
 
 Lowest = dict[tuple[int, int], int]
 """(topic number, partition) -> the lowest offset of which a message may be in a queue."""
 
 
-def lowest_resident(root: Place, query_id: str, topics: Mapping[str, int]) -> Lowest:
+def lowest_resident(root: Location, query_id: str, topics: Mapping[str, int]) -> Lowest:
     """Find the bound of each partition; any message of the other partitions may be in a queue.
 
     Args:
@@ -34,7 +34,7 @@ def lowest_resident(root: Place, query_id: str, topics: Mapping[str, int]) -> Lo
         if as_of is None:
             return {}
         events = tables.table(EVENTS)
-        rows = list(batch_rows(events, root.below(EVENTS).storage(), query_id, as_of, as_of))
+        rows = list(batch_rows(events, (root / EVENTS).storage(), query_id, as_of, as_of))
         tables.view(CONTENTS, columns=["message_id"])
         found = tables.values(
             'SELECT message_id.topic_number, message_id."partition", min(message_id."offset"), '

@@ -22,8 +22,8 @@ from streaming.contents.net_changes import (
     last_of,
 )
 from streaming.ledger.read.table_files import ActiveFiles
-from streaming.ledger.storage import Storage
 from streaming.ledger.write.arrow_columns import build_table
+from streaming.storage.port import Storage
 
 MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
 """The most net changes that the driver keeps; beyond, the next update reads events.

@@ -13,11 +13,11 @@ from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.schema.table_setup import allow_removals, load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import COMPACTED_PREFIX, commit_onto
 from streaming.ledger.write.data_file import ranges
 from streaming.ledger.write.log_actions import add_action, removal
 from streaming.ledger.write.parquet_layout import write_row_groups
+from streaming.storage.location import Location
 
 KEPT: Final = f"{COMPACTED_PREFIX}kept-"
 """The names of files with the rows that stay begin with this."""
@@ -30,7 +30,7 @@ def _kept_name(digest: str) -> str:
 
 
 def replace_rows(
-    place: Place,
+    place: Location,
     spec: TableSpec,
     paths: Sequence[str],
     rows: pa.Table,

@@ -33,12 +33,13 @@ from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES, TableSpec
 from streaming.ledger.schema.table_setup import Retention as LogRetention
 from streaming.ledger.schema.table_setup import load_table, open_table
-from streaming.ledger.storage import Place, Storage
 from streaming.ledger.upkeep.compaction import conformed
 from streaming.queries.closings import CLOSED_CONTENTS, CLOSINGS, Closing, list_closings
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import Tables, quoted, text
 from streaming.queries.vhosts.clients import open_channels
+from streaming.storage.location import Location
+from streaming.storage.port import Storage
 
 _ATTEMPTS: Final = 5
 _STAYING: Final = (
@@ -126,7 +127,7 @@ class Retained(msgspec.Struct, frozen=True):
 
 
 def retain(
-    root: Place,
+    root: Location,
     periods: Periods,
     now: datetime | None = None,
     *,
@@ -165,7 +166,7 @@ class _RedrivenError(Exception):
 
 
 def _retain(
-    root: Place, tables: Tables, name: str, periods: Periods, now: datetime | None, *, dry: bool
+    root: Location, tables: Tables, name: str, periods: Periods, now: datetime | None, *, dry: bool
 ) -> Retained | None:
     """Remove the rows of one table; None: there are none, or a redrive is open."""
     known = list_closings(tables)
@@ -186,7 +187,7 @@ def has_open_redrive(tables: Tables) -> bool:
 
 
 def _retain_table(
-    root: Place,
+    root: Location,
     tables: Tables,
     name: str,
     closing: Closing,
@@ -195,7 +196,7 @@ def _retain_table(
     *,
     dry: bool,
 ) -> Retained | None:
-    spec, place = TABLES[name], root.below(name)
+    spec, place = TABLES[name], root / name
     files = ActiveFiles(tables.table(name))
     condition = _prepare_needs(tables, name, periods, now)
     paths: list[str] = []
@@ -290,7 +291,7 @@ def _instant(now: datetime, period_ms: int) -> str:
 
 
 def _say(
-    root: Place, kind: str, query_id: str, batch_id: int, now: datetime, detail: dict[str, Any]
+    root: Location, kind: str, query_id: str, batch_id: int, now: datetime, detail: dict[str, Any]
 ) -> None:
     """Add a row about a removal to `closings`."""
     spec = TABLES[CLOSINGS]
@@ -303,12 +304,12 @@ def _say(
     }
     table = pa.Table.from_pylist([row], spec.schema.remove_metadata())
     open_table(root, CLOSINGS, LogRetention())
-    replace_rows(root.below(CLOSINGS), spec, [], table, is_new=True)
+    replace_rows(root / CLOSINGS, spec, [], table, is_new=True)
 
 
-def _drop_closings(root: Place, batch_id: int) -> None:
+def _drop_closings(root: Location, batch_id: int) -> None:
     """Remove the copies of earlier closings: no answer starts from them any more."""
-    place = root.below(CLOSED_CONTENTS)
+    place = root / CLOSED_CONTENTS
     files = ActiveFiles(load_table(place))
     old = np.flatnonzero(files.greatest("closing") < batch_id)
     if len(old):

@@ -37,10 +37,11 @@ from streaming.ledger.read.message_search import KEY, key_name, keys_of
 from streaming.ledger.read.table_files import ActiveFiles, Ints
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place, Storage
 from streaming.ledger.upkeep.compaction import conformed
 from streaming.ledger.write.durability import LOG
 from streaming.queries.duckdb_tables import Tables
+from streaming.storage.location import Location
+from streaming.storage.port import Storage
 
 _MESSAGES: Final = "messages"
 _ATTEMPTS: Final = 20
@@ -84,7 +85,7 @@ class Redriven(NamedTuple):
     keys: set[Key]
 
 
-def redriven_since(root: Place, table: DeltaTable, query_id: str, batch_id: int) -> Redriven:
+def redriven_since(root: Location, table: DeltaTable, query_id: str, batch_id: int) -> Redriven:
     """What redrives did after a batch, in every batch that this version of a table has.
 
     Raises:
@@ -117,7 +118,7 @@ def _redriven(tables: Tables, batch_id: int, last: int) -> Redriven:
     return Redriven(last, bool(rows), keys)
 
 
-def put_back(root: Place, keys: Iterable[Key], version: int | None) -> int:
+def put_back(root: Location, keys: Iterable[Key], version: int | None) -> int:
     """Put rows back that left `messages`, or lost their data, while a batch needed them again.
 
     They are still in the files that left the table, which only vacuum deletes.
@@ -132,7 +133,7 @@ def put_back(root: Place, keys: Iterable[Key], version: int | None) -> int:
     Raises:
         CommitError: other processes kept changing the table.
     """
-    place, spec = root.below(_MESSAGES), TABLES[_MESSAGES]
+    place, spec = root / _MESSAGES, TABLES[_MESSAGES]
     wanted = np.array(sorted(keys), np.int64).reshape(-1, len(KEY))
     for _ in range(_ATTEMPTS):
         table = load_table(place)
@@ -185,7 +186,7 @@ def _changes(storage: Storage, since: int, until: int) -> tuple[list[str], set[s
     return list(removed), added
 
 
-def _read(place: Place, paths: Iterable[str], keys: Ints | None) -> pa.Table:
+def _read(place: Location, paths: Iterable[str], keys: Ints | None) -> pa.Table:
     """The rows of some files; only those with these keys, unless they are None."""
     schema = TABLES[_MESSAGES].schema.remove_metadata()
     pieces = [schema.empty_table()]

@@ -40,7 +40,6 @@ from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, delta_schema, open_table
-from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFileName, ranges
 from streaming.ledger.write.log_actions import add_action, commit, removal
 from streaming.ledger.write.parquet_layout import write_row_groups
@@ -56,6 +55,7 @@ from streaming.queries.current_contents import (
     query_ids,
 )
 from streaming.queries.duckdb_tables import DELETION_VECTORS, Tables, text
+from streaming.storage.location import Location
 
 FILE_ROWS: Final = 64 * 1024
 
@@ -88,7 +88,7 @@ class ContentsUpdater:
 
     def __init__(
         self,
-        root: Place,
+        root: Location,
         query_id: str | None = None,
         *,
         threads: int | None = 1,
@@ -126,8 +126,7 @@ class ContentsUpdater:
             except CommitFailedError as error:  # another process was first: start over
                 refused = error
         raise CommitError(
-            f"{self._root.below(CONTENTS).url} could not be updated in {_ATTEMPTS} attempts: "
-            f"{refused}"
+            f"{(self._root / CONTENTS).url} could not be updated in {_ATTEMPTS} attempts: {refused}"
         )
 
     def _apply(self, *, rebuild: bool) -> Updated | None:
@@ -168,7 +167,7 @@ class ContentsUpdater:
         if as_of is None or found is None:
             return None
         last, nets = found
-        storage = self._root.below(CONTENTS).storage()
+        storage = (self._root / CONTENTS).storage()
         replaced = outdated_files(storage, ActiveFiles(table), nets, FILE_ROWS // 2)
         rows = contents_after([read_contents(storage, path) for path in replaced], nets)
         return self._replace(table, replaced, rows, [Progress(query_id, as_of, last)], started)
@@ -202,7 +201,7 @@ class ContentsUpdater:
 
     def _write(self, rows: pa.Table, applied: Sequence[Progress]) -> Iterator[AddAction]:
         """Publish the rows in files of FILE_ROWS, under names unique to this attempt."""
-        storage = self._root.below(CONTENTS).storage()
+        storage = (self._root / CONTENTS).storage()
         latest = max(applied, key=lambda one: one.last)
         attempt = time.time_ns()
         for index, first in enumerate(range(0, rows.num_rows, FILE_ROWS)):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streaming.config.console import ConsoleSettings
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 
 if TYPE_CHECKING:
     from streaming.console.server import Server
@@ -22,7 +22,7 @@ _EXTRA: Final = {"starlette", "uvicorn", "jinja2"}
 
 
 @contextmanager
-def console(tables: Place, config: Path, announce: Callable[[str], None]) -> Iterator[bool]:
+def console(tables: Location, config: Path, announce: Callable[[str], None]) -> Iterator[bool]:
     """Serve the console until the end of the block.
 
     Args:
@@ -45,7 +45,7 @@ def console(tables: Place, config: Path, announce: Callable[[str], None]) -> Ite
         thread.join(STOP_TIMEOUT_S)
 
 
-def _start(tables: Place, config: Path, announce: Callable[[str], None]) -> "Server | None":
+def _start(tables: Location, config: Path, announce: Callable[[str], None]) -> "Server | None":
     try:
         from streaming.console.listening import ListenError  # noqa: PLC0415
         from streaming.console.reader import Reader  # noqa: PLC0415 - an extra

@@ -172,7 +172,7 @@ class JobObserver:
         return int(self._consumer.get_watermark_offsets(partition, timeout=REPLY_TIMEOUT_S)[1])
 
     def _apply_events(self, job: Job, path: str) -> None:
-        with job.tables.below(EVENTS).storage().open(path) as file:
+        with (job.tables / EVENTS).storage().open(path) as file:
             table = pq.ParquetFile(file).read(columns=list(CopyEvent._fields))
         columns = (table[name].to_pylist() for name in CopyEvent._fields)
         self.depths.apply(map(CopyEvent._make, zip(*columns, strict=True)))

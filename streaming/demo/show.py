@@ -41,11 +41,11 @@ from streaming.demo.traffic import Traffic
 from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.folders import tables_place
 from streaming.pipeline.job import Job
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
+from streaming.storage.location import Location
 from streaming.user_folders import CONFIG_NAME, remember_demo
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
@@ -118,7 +118,7 @@ class Show:
     ) -> None:
         self._directory = directory
         self._folder = directory / "tables"
-        self._tables = Place(str(self._folder))
+        self._tables = Location(str(self._folder))
         self._seconds = seconds
         self._keep = keep
         self._console = console

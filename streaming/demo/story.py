@@ -31,9 +31,9 @@ from streaming.demo.order_process import (
 )
 from streaming.demo.screen import say
 from streaming.demo.steps import Step
-from streaming.ledger.storage import Place
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.redrives.outcomes import outcome_of
+from streaming.storage.location import Location
 
 DEPLOYED_AT: Final = 0.3
 REPAIRED_AT: Final = 0.6
@@ -156,7 +156,7 @@ class Story:
         self._run(*approve, "--count", count)
         return str(sealed["id"])
 
-    def is_settled(self, tables: Place, redrive_id: str) -> bool:
+    def is_settled(self, tables: Location, redrive_id: str) -> bool:
         """Whether the tables know that each letter of a redrive was acknowledged, or died."""
         try:
             with closing(Tables(tables.url, tables.options)) as opened:
@@ -165,7 +165,7 @@ class Story:
             return False
         return bool(row["status"] != "running" and not row["waiting"])
 
-    def outcome(self, tables: Place, redrive_id: str) -> None:
+    def outcome(self, tables: Location, redrive_id: str) -> None:
         """Say what became of the letters."""
         with closing(Tables(tables.url, tables.options)) as opened:
             row = outcome_of(opened, redrive_id).redrive

@@ -11,10 +11,10 @@ from queue import SimpleQueue
 from typing import Final
 
 from streaming.client import _spans
-from streaming.ledger.storage import Place
 from streaming.pipeline.reports import BatchDone
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
+from streaming.storage.location import Location
 
 KINDS: Final = frozenset({"redriven", "republished", "discarded"})
 """The events of a letter that a redrive moves."""
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 class RedriveSpans:
     """Makes a span of each letter that a redrive moves, linked to its message's `traceparent`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Location) -> None:
         self._place = place
         self._batches: SimpleQueue[int | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="redrive-spans", daemon=True)

@@ -15,8 +15,8 @@ from streaming.config import TablesSettings
 from streaming.contents.closer import Closer
 from streaming.contents.retention import periods_of, retain
 from streaming.ledger.schema.table_setup import Retention
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.maintenance import lower_priority
+from streaming.storage.location import Location
 
 BACKLOG_FACTOR: Final = 10
 """After how many times as many events the books are closed while a backlog is worked off."""
@@ -39,7 +39,7 @@ class Bookkeeping:
     """
 
     def __init__(
-        self, tables: Place, settings: TablesSettings, retention: Retention, *, is_wall: bool
+        self, tables: Location, settings: TablesSettings, retention: Retention, *, is_wall: bool
     ) -> None:
         self._tables = tables
         self._closer = Closer(tables, retention=retention)

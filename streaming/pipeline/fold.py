@@ -244,7 +244,7 @@ class BrokerProcessor(StatefulProcessor):
         source = source_of_shard(shard_key)
 
         def write(name: str, tables: Iterator[tuple[int, pa.Table]]) -> None:
-            storage = self._settings.tables.below(name).storage()
+            storage = (self._settings.tables / name).storage()
             for first, table in tables:
                 file_name = DataFileName(context.query_id, context.batch_id, name, source, first)
                 file = write_data_file(storage, TABLES[name], file_name, table)

@@ -13,8 +13,8 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.lanes import PARTITION
 from streaming.config import JobConfig
 from streaming.config.inputs import TopicMapping
-from streaming.ledger.storage import Place
 from streaming.spark.executor_facts import Facts
+from streaming.storage.location import Location
 
 NOW_MS = "dlx.nowMs"
 """Local property of a batch's Spark jobs: the batch's timestamp."""
@@ -52,7 +52,7 @@ class TaskSettings(msgspec.Struct, frozen=True):
         lane_by: what chooses the lane of a publish, by vhost, where it is not the partition.
     """
 
-    tables: Place
+    tables: Location
     topics: dict[str, TopicTask]
     vhosts: dict[str, tuple[int, ...]]
     shards: dict[int, ShardConfig]
@@ -65,7 +65,7 @@ class TaskSettings(msgspec.Struct, frozen=True):
 
 def task_settings(
     config: JobConfig,
-    tables: Place,
+    tables: Location,
     topic_numbers: Mapping[str, int],
     shard_key: Callable[[str, int], int],
     producer: Mapping[str, str],

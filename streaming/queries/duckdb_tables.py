@@ -20,10 +20,10 @@ import msgspec
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from streaming.ledger.location import local_path
 from streaming.queries.cut import Cut
 from streaming.queries.damage import fault_of_data, fault_of_delta, lacking_columns, one_line
 from streaming.queries.permitted import Permitted
+from streaming.storage.location import local_path
 from topology.errors import DlxError
 
 Row = dict[str, Any]

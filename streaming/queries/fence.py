@@ -13,9 +13,9 @@ from typing import Any, Final
 import duckdb
 import msgspec
 
-from streaming.ledger.location import local_path
 from streaming.queries.damage import one_line
 from streaming.queries.duckdb_tables import QueryError, Tables, text
+from streaming.storage.location import local_path
 
 MAX_CHARACTERS: Final = 10_000
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from fsspec import AbstractFileSystem
 
-from streaming.object_store import objects_at
-from streaming.stored_objects import ObjectReader
+from streaming.storage.location import Location
+from streaming.storage.remote_file import RemoteFile
 
 PROTOCOL: Final = "dlx-store"
 _PREFIX: Final = f"{PROTOCOL}://"
@@ -30,10 +30,10 @@ class SharedFiles(AbstractFileSystem):  # type: ignore[misc] # has no types
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         super().__init__()
-        self._objects = objects_at(url, options)
-        self._readers: OrderedDict[str, ObjectReader] = OrderedDict()
+        self._storage = Location(url, options).storage()
+        self._readers: OrderedDict[str, RemoteFile] = OrderedDict()
 
-    def open(self, path: str, *_: Any, **__: Any) -> ObjectReader:
+    def open(self, path: str, *_: Any, **__: Any) -> RemoteFile:
         """Open a file for reading."""
         return self._reader(path).again()
 
@@ -61,11 +61,11 @@ class SharedFiles(AbstractFileSystem):  # type: ignore[misc] # has no types
         """Always the same instant: a file never changes."""
         return _EPOCH
 
-    def _reader(self, path: str) -> ObjectReader:
+    def _reader(self, path: str) -> RemoteFile:
         name = path.removeprefix(_PREFIX)
         reader = self._readers.get(name)
         if reader is None:
-            reader = self._readers[name] = self._objects.open(name)
+            reader = self._readers[name] = self._storage.open(name)
             if len(self._readers) > _KEPT_FILES:
                 self._readers.popitem(last=False)
         return reader

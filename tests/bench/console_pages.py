@@ -27,11 +27,11 @@ from streaming.console.server import warm_up
 from streaming.contents.closer import Closer
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.schemas import TABLES
-from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DRIVER, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
+from streaming.storage.location import Location
 from tests.bench.dead_letter_rows import BATCH, EVENTS_A_LETTER, QUERY, QUEUES, START_US
 from tests.bench.dead_letter_rows import write_letters as write_rows
 
@@ -84,12 +84,12 @@ def write_tables(root: Path, letters: int, queues: int) -> None:
         },
         rows,
     )
-    place = Place(str(root))
+    place = Location(str(root))
     step = ROWS_A_CLOSING // (BATCH * EVENTS_A_LETTER)
     for last in range(step - 1, batch_id - 1, step):
         Closer(place, threads=None).close(last)
     file_name = DataFileName(QUERY, batch_id, "events", DRIVER)
-    file = write_data_file(place.below("events").storage(), TABLES["events"], file_name, table)
+    file = write_data_file((place / "events").storage(), TABLES["events"], file_name, table)
     assert file is not None
     ledger = Ledger(place)
     now_ms = START_US // 1000 + letters

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 from streaming.contents.updater import ContentsUpdater
 from streaming.embedded.object_store_server import ObjectStoreServer
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
-from streaming.object_store import CloudObjects
 from streaming.queries.current_contents import CONTENTS
+from streaming.storage.location import Location
+from streaming.storage.object_store import ObjectStorage
 from tests.bench.output import say
 from tests.builders import Broker
 from tests.unit.queries.recording import QUERY_ID, Recording
@@ -49,7 +49,7 @@ class Cost(NamedTuple):
 def cost_of_update(
     folder: Path,
     server: ObjectStoreServer,
-    place: Place,
+    place: Location,
     earlier: int,
     kept: int = KEPT_ENTRIES,
 ) -> Cost:
@@ -65,7 +65,7 @@ def cost_of_update(
     recording = Recording(folder, broker)
     _publish(recording)
     recording.close()
-    ContentsUpdater(Place(str(folder)), QUERY_ID).update()
+    ContentsUpdater(Location(str(folder)), QUERY_ID).update()
     _add_history(folder / CONTENTS, earlier, kept)
     _upload(folder, place)
     recording = Recording(place.url, broker, options=place.options)
@@ -92,7 +92,7 @@ def _publish(recording: Recording) -> None:
 
 def _add_history(table: Path, updates: int, kept: int) -> None:
     """Write the log of many updates, each of which replaced the file of the one before."""
-    log, first = table / "_delta_log", load_table(Place(str(table))).version() + 1
+    log, first = table / "_delta_log", load_table(Location(str(table))).version() + 1
     now_ms = time.time_ns() // 1_000_000
     for number in range(1, updates + 1):
         at_ms = now_ms - (updates - number) * UPDATE_MS
@@ -106,7 +106,7 @@ def _add_history(table: Path, updates: int, kept: int) -> None:
         (log / f"{first + number - 1:020}.json").write_text(text)
         is_recent = updates - number < kept
         if number % (CHECKPOINT_UPDATES if is_recent else SPARSE_CHECKPOINTS) == 0:
-            load_table(Place(str(table))).create_checkpoint()
+            load_table(Location(str(table))).create_checkpoint()
     _clean_up(log, first + updates - kept)
 
 
@@ -123,11 +123,11 @@ def _clean_up(log: Path, first_kept: int) -> None:
             file.unlink()
 
 
-def _upload(folder: Path, place: Place) -> None:
-    objects = CloudObjects(place.url, place.options)
+def _upload(folder: Path, place: Location) -> None:
+    objects = ObjectStorage(place.url, place.options)
     for file in sorted(folder.rglob("*")):
         if file.is_file():
-            objects.create(str(file.relative_to(folder)), file.read_bytes())
+            objects.replace(str(file.relative_to(folder)), file.read_bytes())
 
 
 def findings(few: Cost, many: Cost) -> list[str]:
@@ -149,7 +149,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="dlx-contents-") as root, ObjectStoreServer() as server:
         server.make_bucket(BUCKET)
         for earlier in (sizes.few, sizes.many):
-            place = Place(f"s3://{BUCKET}/{earlier}", server.options)
+            place = Location(f"s3://{BUCKET}/{earlier}", server.options)
             costs.append(cost_of_update(Path(root) / str(earlier), server, place, earlier))
             shown = "  ".join(f"{name} {count}" for name, count in costs[-1]._asdict().items())
             say(f"earlier {earlier}  {shown}")

@@ -25,11 +25,11 @@ import pyarrow as pa
 from streaming.contents.closer import Closer
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.schemas import TABLES
-from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
+from streaming.storage.location import Location
 
 QUERY = "bench"
 BATCH = 50_000
@@ -163,7 +163,7 @@ class Synthetic:
 
 def write_letters(root: Path, letters: int) -> None:
     """Write tables with a number of dead letters, closings and the contents of queues."""
-    place = Place(str(root))
+    place = Location(str(root))
     ledger, closer = Ledger(place), Closer(place, threads=None)
     for batch_id, first in enumerate(range(0, letters, BATCH)):
         rows = Synthetic(batch_id, min(BATCH, letters - first))
@@ -183,9 +183,9 @@ def write_letters(root: Path, letters: int) -> None:
     ledger.close()
 
 
-def _file(place: Place, batch_id: int, name: str, table: pa.Table) -> DataFile:
+def _file(place: Location, batch_id: int, name: str, table: pa.Table) -> DataFile:
     file_name = DataFileName(QUERY, batch_id, name, DRIVER)
-    file = write_data_file(place.below(name).storage(), TABLES[name], file_name, table)
+    file = write_data_file((place / name).storage(), TABLES[name], file_name, table)
     assert file is not None
     return file
 

@@ -21,12 +21,12 @@ from streaming.broker import commands
 from streaming.contents.closer import Closer
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.schemas import TABLES
-from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.events import event_table
+from streaming.storage.location import Location
 from tests.bench.output import say
 from tests.builders import START_MS, Broker
 from topology.declarations import Queue
@@ -44,7 +44,7 @@ class History:
     """Writes batches that look like those of a job with one shard and ten queues."""
 
     def __init__(self, root: Path) -> None:
-        self.place = Place(str(root))
+        self.place = Location(str(root))
         self.ledger = Ledger(self.place)
         self.batch_id = 0
         self.seq = 1
@@ -114,7 +114,7 @@ class History:
 
     def _file(self, name: str, table: pa.Table) -> DataFile:
         file_name = DataFileName(QUERY_ID, self.batch_id, name, DRIVER)
-        storage = self.place.below(name).storage()
+        storage = (self.place / name).storage()
         file = write_data_file(storage, TABLES[name], file_name, table)
         assert file is not None
         return file

@@ -18,7 +18,6 @@ from streaming.ledger.read.body_reader import BodyReader, Places
 from streaming.ledger.read.table_files import ActiveFiles, Ints
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
 from streaming.ledger.write.data_file import (
@@ -30,6 +29,7 @@ from streaming.ledger.write.data_file import (
     write_data_file,
 )
 from streaming.ledger.write.table_writer import TableWriter
+from streaming.storage.location import Location
 from tests.bench.output import say
 
 RUNS = 5
@@ -96,12 +96,12 @@ def places_of(file: DataFile, rows: Ints) -> Places:
     return Places([file.path], same, rows, same + 1, same, rows)
 
 
-def measure_writing(root: Place, name: str, rows: int, bodies: pa.Array) -> DataFile:
+def measure_writing(root: Location, name: str, rows: int, bodies: pa.Array) -> DataFile:
     """Print the cost of writing a table's rows; return the last file."""
     schema = TABLES[name].schema
     columns = columns_of(name, rows, bodies)
     table = build_table(schema, columns, rows)
-    storage = root.below(name).storage()
+    storage = (root / name).storage()
     written: list[DataFile] = []
 
     def write() -> None:
@@ -120,7 +120,7 @@ def measure_writing(root: Place, name: str, rows: int, bodies: pa.Array) -> Data
     return written[-1]
 
 
-def measure_lookups(root: Place, file: DataFile, label: str) -> None:
+def measure_lookups(root: Location, file: DataFile, label: str) -> None:
     """Print the cost of looking up bodies of a file."""
     chance = np.random.default_rng(2)
     for which, asked in (
@@ -131,9 +131,9 @@ def measure_lookups(root: Place, file: DataFile, label: str) -> None:
         say(f"bodies {label}, {which}: {us:.2f} us a row")
 
 
-def measure_joining(root: Place, rows: int) -> None:
+def measure_joining(root: Location, rows: int) -> None:
     """Compact all files of the message store, and remove the old ones."""
-    place, spec = root.below("messages"), TABLES["messages"]
+    place, spec = root / "messages", TABLES["messages"]
     files = small_files(spec, ActiveFiles(load_table(place)))
     started = time.process_time()
     done = compact(place, spec, files)
@@ -151,7 +151,7 @@ def main() -> None:
     chance = np.random.default_rng(1)
     bodies = pa.array([chance.bytes(given.body_bytes) for _ in range(given.rows)], pa.binary())
     with tempfile.TemporaryDirectory() as folder:
-        root = Place(folder)
+        root = Location(folder)
         for name in ("events", "dead_letters"):
             measure_writing(root, name, given.rows, bodies)
         file = measure_writing(root, "messages", given.rows, bodies)
@@ -161,7 +161,7 @@ def main() -> None:
         measure_lookups(root, file, "joined, by identity")
 
 
-def look_up(root: Place, places: Places) -> None:
+def look_up(root: Location, places: Places) -> None:
     reader = BodyReader(root)
     assert reader.read(places).num_rows == len(places)
     reader.close()

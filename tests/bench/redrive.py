@@ -21,10 +21,10 @@ from typing import Final, NamedTuple
 from streaming.client import ClientError, Connection
 from streaming.config import show_config
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from streaming.ledger.storage import Place
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
 from streaming.queries.audit.balance import balance
+from streaming.storage.location import Location
 from tests.bench.load.actors import DEAD, GRAVEYARD, WORK, planned_outcome
 from tests.bench.load.run import actor, commits, job_config, keep_running
 from tests.bench.processes import Process
@@ -227,7 +227,7 @@ def _disturb(
             for process in clients:
                 process.check()
             is_on = approver.has_approved or _moved(tables, plan) >= goal
-            return is_on and commits(Place(str(tables))) > since  # the job works again
+            return is_on and commits(Location(str(tables))) > since  # the job works again
 
         if kill:  # the first one hits the approval itself
             _wait(due, f"{goal} moved letters")
@@ -244,7 +244,7 @@ def _disturb(
         victim.kill()
         time.sleep(chances.uniform(*_DOWN_S))
         victim.start()
-        since = commits(Place(str(tables)))
+        since = commits(Location(str(tables)))
     return dict(killed)
 
 

@@ -30,7 +30,6 @@ from streaming.broker.events import Actor, Events
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
-from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Column, Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import (
@@ -47,6 +46,7 @@ from streaming.pipeline.rows.messages import body_file_number
 from streaming.pipeline.rows.stored import STORED
 from streaming.queries.current_contents import collect_moves, progress
 from streaming.queries.duckdb_tables import Tables
+from streaming.storage.location import Location
 from tests.bench import workload
 from tests.bench.core import Broker
 from tests.bench.output import say
@@ -69,7 +69,7 @@ class Writer:
     """A ledger that a broker's batches are written to."""
 
     def __init__(self, root: Path) -> None:
-        self.place = Place(str(root))
+        self.place = Location(str(root))
         self.broker = Broker()
         self.events = 0
         self._batch_id = -1
@@ -134,7 +134,7 @@ class Writer:
                     yield self._file("dead_letters", first, dead)
 
     def _file(self, name: str, first: int, table: pa.Table | None) -> DataFile:
-        storage = self.place.below(name).storage()
+        storage = (self.place / name).storage()
         source = source_of_partition(1, 0) if name == "messages" else source_of_shard(1)
         name_of = DataFileName(QUERY, self._batch_id, name, source, first)
         assert table is not None

@@ -1,6 +1,6 @@
 """An update of the contents in an object store costs the same after few and many earlier ones."""
 
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 from tests.bench.contents_requests import Cost, cost_of_update, findings
 from tests.fixtures.object_store import BUCKET, object_store
 
@@ -12,7 +12,7 @@ KEPT = 40
 def test_requests_and_bytes_of_an_update_do_not_grow_with_its_history(tmp_path, object_store):
     costs = []
     for earlier in (60, 660):
-        place = Place(f"s3://{BUCKET}/{tmp_path.name}-{earlier}", object_store.options)
+        place = Location(f"s3://{BUCKET}/{tmp_path.name}-{earlier}", object_store.options)
         costs.append(cost_of_update(tmp_path / str(earlier), object_store, place, earlier, KEPT))
 
     assert findings(*costs) == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 from tests.bench.load.run import Load, run_load
 from tests.bench.load.verify import out_of_order, verify
 
@@ -31,7 +31,7 @@ def test_every_message_is_accounted_for_while_processes_are_killed(tmp_path: Pat
     lying.mkdir()
     made_up = {"s": "x", "p": "nobody", "n": 1, "again": False, "took_s": 0.0}
     (lying / "consumer.events").write_text("".join(json.dumps(f) + "\n" for f in [*kept, made_up]))
-    problems = verify(Place(str(tmp_path / "tables")), [lying / "consumer.events"]).problems
+    problems = verify(Location(str(tmp_path / "tables")), [lying / "consumer.events"]).problems
     assert any("never delivered" in problem for problem in problems)
     assert any("delivered, but not in messages" in problem for problem in problems)
 

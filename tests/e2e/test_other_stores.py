@@ -8,14 +8,13 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from streaming.ledger.storage import Place
-from streaming.object_store import CloudObjects
 from streaming.pipeline.checkpoint.errors import CheckpointInUseError, LeaseLostError
 from streaming.pipeline.checkpoint.lease import CheckpointLease, read_lease
 from streaming.pipeline.rebuild.put_in_place import put_aside, put_in_place
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
-from streaming.stored_path import StoredPath
+from streaming.storage.location import Location
+from streaming.storage.numbered_file import NumberedFile
 from tests.bench.processes import command_lines, family
 from tests.fixtures.azurite import azure_place, azurite
 from tests.fixtures.dlx_run import DlxRun
@@ -42,7 +41,7 @@ class Store(NamedTuple):
         secrets: the options that hold secrets.
     """
 
-    place: Place
+    place: Location
     storage: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
 
@@ -57,45 +56,48 @@ def store(request: pytest.FixtureRequest) -> Store:
     return Store(place, ("gcs",) if request.param == "gcs" else ())
 
 
+def writing(content: bytes) -> Any:
+    return lambda file: file.write(content)
+
+
 def test_files_are_created_once_replaced_on_a_condition_listed_read_in_parts_and_moved(
     store, tmp_path
 ):
-    folder = StoredPath(store.place.below("checkpoint").url, store.place.options)
-    objects = folder.objects
+    folder = store.place / "checkpoint"
+    files = folder.storage()
     content = bytes(range(250)) * 8_000
 
-    assert (objects.create("a", b"1"), objects.create("a", b"2")) == (True, False)
-    found = objects.read("a")
-    assert found is not None
-    assert found[0] == b"1"
-    if isinstance(objects, CloudObjects):
-        assert objects.replace("a", b"22", found[1]) is not None
-        assert objects.replace("a", b"3", found[1]) is None
-    else:
-        objects.replace("a", b"22")
-    found = objects.read("a")
-    assert found is not None
-    assert found[0] == b"22"
-    assert (objects.size("a"), objects.size("b"), objects.read("b")) == (2, None, None)
-    assert not objects.has_any("sub")
+    assert (files.create("a", writing(b"1")), files.create("a", writing(b"2"))) == (True, False)
+    assert files.read("a") == b"1"
+    files.replace("a", b"22")
+    assert (files.size("a"), files.read("a")) == (2, b"22")
+    assert (files.size("b"), files.read("b")) == (None, None)
+    assert not files.has_any("sub")
+
+    numbered = NumberedFile(files, "numbered")
+    assert (numbered.replace(b"1", 0), numbered.replace(b"other", 0)) == (1, None)
+    assert (numbered.replace(b"2", 1), numbered.replace(b"3", 2)) == (2, 3)
+    assert numbered.replace(b"very late: the files of these numbers are gone", 1) is None
+    assert numbered.read() == (b"3", 3)
+    files.delete("numbered.3")
 
     (folder / "sub" / "c").write_bytes(b"old")
     (folder / "sub" / "c").write_bytes(content)
     assert (folder / "sub").is_dir()
-    assert [(each.name, each.size) for each in objects.names("sub")] == [("c", len(content))]
-    with objects.open("sub/c") as file:
+    assert [(each.name, each.size) for each in files.files("sub")] == [("c", len(content))]
+    with files.open("sub/c") as file:
         file.seek(1_000_100)
         assert file.read(500_000) == content[1_000_100:1_500_100]
         file.seek(-10, 2)
         assert file.read() == content[-10:]
     with pytest.raises(FileNotFoundError):
-        objects.open("sub/d")
+        files.open("sub/d")
     with pytest.raises(FileNotFoundError):
         (folder / "sub" / "d").read_bytes()
 
-    objects.delete("a")
-    objects.delete("a")
-    assert sorted(objects.all_names()) == ["sub/c"]
+    files.delete("a")
+    files.delete("a")
+    assert sorted(files.all_names()) == ["sub/c"]
     new = tmp_path / "new" / "sub"
     new.mkdir(parents=True)
     (new / "c").write_bytes(b"new")
@@ -107,7 +109,7 @@ def test_files_are_created_once_replaced_on_a_condition_listed_read_in_parts_and
 
 
 def test_a_silent_holder_of_the_lease_is_succeeded_and_may_not_commit(store):
-    checkpoint = StoredPath(store.place.below("checkpoint").url, store.place.options)
+    checkpoint = store.place / "checkpoint"
     first, second = CheckpointLease(checkpoint, SHORT_MS), CheckpointLease(checkpoint, LONG_MS)
     first.acquire()
     with pytest.raises(CheckpointInUseError, match="renews its lease"):

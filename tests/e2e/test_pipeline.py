@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streaming.config import KafkaSettings, TablesSettings
 from streaming.contents.updater import ContentsUpdater, Updated
-from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.errors import CheckpointError
 from streaming.pipeline.job import Job
+from streaming.storage.location import Location
 from tests.fixtures.pipeline import Pipeline
 
 
@@ -128,7 +128,7 @@ def test_contents_by_net_changes_equal_those_by_events(pipeline, spark, monkeypa
     pipeline.stop()
     found = pipeline.query("queue_contents", "*", "copy_id")
 
-    ContentsUpdater(Place(str(pipeline.tables))).rebuild()
+    ContentsUpdater(Location(str(pipeline.tables))).rebuild()
 
     assert found == pipeline.query("queue_contents", "*", "copy_id")
     assert len(found) == 5

@@ -17,7 +17,6 @@ from streaming.contents.retention import Periods, retain
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.pipeline.checkpoint.errors import CheckpointInUseError, TablesMismatchError
 from streaming.pipeline.rebuild.rebuild import IntactCheckpointError, Rebuild
@@ -26,6 +25,7 @@ from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.queues import peek
+from streaming.storage.location import Location
 from tests.fixtures.jobs import RunningJob
 from tests.fixtures.waiting import wait_until
 
@@ -56,7 +56,7 @@ class Views:
     """What was seen while the job ran: batch -> the copies of queues, and who held them."""
 
     def __init__(self, job):
-        self.place = Place(str(job.root / "tables"))
+        self.place = Location(str(job.root / "tables"))
         self.seen = {}
 
     def contents(self, cut=None):
@@ -90,7 +90,7 @@ class Views:
             return len(files) < 2 or compact(below, spec, files) is not None
 
         for table in ("events", "messages", "dead_letters"):
-            spec, below = TABLES[table], self.place.below(table)
+            spec, below = TABLES[table], self.place / table
             wait_until(lambda: is_compact(spec, below))  # noqa: B023 - called here
 
 

@@ -11,11 +11,11 @@ import psutil
 import pytest
 
 from streaming.cli.main import main
-from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
 from streaming.pipeline.observe.failures import PY4J_LOG
+from streaming.storage.location import Location
 from tests.fixtures.dlx_run import DlxRun
 from tests.fixtures.pipeline import Pipeline
 
@@ -99,7 +99,7 @@ def test_dlx_run_refuses_a_mismatch_and_resumes(tmp_path, embedded_kafka, capsys
     other = (str(checkpoint), str(tmp_path / "elsewhere"))
     assert "which is not the query of the checkpoint" in refusal(other)
     foreign = tmp_path / "foreign"
-    with Ledger(Place(str(foreign))) as ledger:
+    with Ledger(Location(str(foreign))) as ledger:
         ledger.commit([], BatchRow("another-query", 0, 0, {}))
     said = refusal((f'"{job.pipeline.tables}"', f'"{foreign}"'))
     assert "have batches of Spark query another-query" in said

@@ -18,12 +18,11 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.cli.exit_codes import EXIT_INVALID
 from streaming.embedded.object_store_server import SECRET_KEY
-from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.lease import read_lease
 from streaming.protocol.record_headers import KIND
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
-from streaming.stored_path import StoredPath
+from streaming.storage.location import Location
 from tests.bench.chaos.compare import outbound_records
 from tests.bench.processes import command_lines, family
 from tests.fixtures.dlx_run import DlxRun
@@ -91,9 +90,9 @@ def rebuild(run: DlxRun) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def lose_checkpoint_and_records(pipeline: Pipeline, place: Place) -> None:
+def lose_checkpoint_and_records(pipeline: Pipeline, place: Location) -> None:
     """Delete all objects of the checkpoint, and publishes that no job has read."""
-    checkpoint = StoredPath(pipeline.config.job.checkpoint_location, place.options).objects
+    checkpoint = Location(pipeline.config.job.checkpoint_location, place.options).storage()
     for name in checkpoint.all_names():
         checkpoint.delete(name)
     publish(pipeline, LOST + LATE)
@@ -112,7 +111,7 @@ def confirmed(pipeline: Pipeline) -> list[int]:
 def test_a_stopped_driver_is_succeeded_and_a_lost_checkpoint_rebuilt(
     pipeline, run_in, shared_place
 ):
-    checkpoint = StoredPath(pipeline.config.job.checkpoint_location, shared_place.options)
+    checkpoint = Location(pipeline.config.job.checkpoint_location, shared_place.options)
     first, second = run_in("first"), run_in("second")
     first.start(SECRETS)
     pipeline.command(op="declare_queue", queue={"name": "work"})

@@ -11,7 +11,7 @@ import pytest
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import open_table
 from streaming.ledger.schema.views import VIEWS
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 240
@@ -37,7 +37,7 @@ def test_the_tables_of_a_job_are_views_and_delta_statements_work(tmp_path):
     folder = tmp_path / "with space"
     config = folder / "dlx.toml"
     for name in TABLES:
-        open_table(Place(str(folder / "tables")), name)
+        open_table(Location(str(folder / "tables")), name)
     config.write_text('[job.spark_properties]\n"spark.app.word" = { env = "SOME_SECRET" }\n')
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -69,7 +69,7 @@ def test_the_tables_of_a_job_are_views_and_delta_statements_work(tmp_path):
 
 @pytest.mark.long
 def test_a_statement_that_fails_is_an_error_of_the_command(tmp_path):
-    open_table(Place(str(tmp_path / "tables")), "events")
+    open_table(Location(str(tmp_path / "tables")), "events")
     (tmp_path / "dlx.toml").write_text('[job.spark_properties]\n"spark.a" = "b"\n')
 
     finished = run_sql(tmp_path, tmp_path / "dlx.toml", "SELECT no_such_column FROM events")
@@ -82,7 +82,7 @@ def test_a_statement_that_fails_is_an_error_of_the_command(tmp_path):
 def test_a_session_of_python_reads_the_tables_as_a_stream_and_knows_kafka(tmp_path):
     """The example of docs/sql.md, between a view, a source of Kafka, and a stream that goes on."""
     for name in TABLES:
-        open_table(Place(str(tmp_path / "tables")), name)
+        open_table(Location(str(tmp_path / "tables")), name)
     (tmp_path / "dlx.toml").write_text("")
     page = (CHECKOUT / "docs" / "sql.md").read_text("utf-8")
     example = page.partition("```python\n# deaths.py\n")[2].partition("```")[0]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from streaming.cli.doctor.machine import Finding, Status, check_folder
 from streaming.cli.doctor.running import check_running, is_running
-from streaming.stored_objects import StoreError
+from streaming.storage.port import StoreError
 from topology.errors import DlxError, InvalidDocumentError
 
 WARN_CLOCK_MS: Final = 1_000
@@ -210,22 +210,22 @@ def _tables(config: Any) -> Iterator[Finding]:
     from streaming.queries.table_info import NAMES, describe
 
     location = tables_of(config)
-    with Tables(location.root, location.options) as tables:
+    with Tables(location.url, location.options) as tables:
         has_tables = any(tables.has(name) for name in NAMES)
         found = describe(tables) if has_tables else []
     logs = SparkLogs(checkpoint_place(config, os.environ))
     has_checkpoint = logs.query_id() is not None
     rows = sum(each.rows for each in found)
     last = max((each.last_batch for each in found if each.last_batch is not None), default=None)
-    detail = f"{location.root}, {len(found)} tables, {rows} rows, last batch {last}"
+    detail = f"{location.url}, {len(found)} tables, {rows} rows, last batch {last}"
     remedy = "restore what is missing from a backup, or name new tables and a new checkpoint"
     if not found and has_checkpoint and logs.last_committed() is not None:
-        what = f"{location.root} has no tables, but the checkpoint has batches"
+        what = f"{location.url} has no tables, but the checkpoint has batches"
         yield Finding("fail", "tables", what, remedy)
     elif last is not None and not has_checkpoint:
-        what = f"{location.root} has rows, but their checkpoint is missing"
+        what = f"{location.url} has rows, but their checkpoint is missing"
         yield Finding("fail", "tables", what, remedy)
     elif not found:
-        yield Finding("ok", "tables", f"{location.root} has none yet; the first start creates them")
+        yield Finding("ok", "tables", f"{location.url} has none yet; the first start creates them")
     else:
         yield Finding("ok", "tables", detail)

@@ -94,7 +94,7 @@ def last_batches(config: Any, count: int) -> list[dict[str, Any]]:
     from streaming.queries.job_totals import last_batches as newest
 
     location = tables_of(config)
-    with Tables(location.root, location.options) as tables:
+    with Tables(location.url, location.options) as tables:
         return newest(tables, count)
 
 

@@ -144,7 +144,7 @@ def _tables(config: Any) -> str:
     from streaming.queries.table_info import describe
 
     location = tables_of(config)
-    with Tables(location.root, location.options) as tables:
+    with Tables(location.url, location.options) as tables:
         return _lines(msgspec.to_builtins(one) for one in describe(tables))
 
 

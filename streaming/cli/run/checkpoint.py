@@ -14,7 +14,7 @@ from streaming.cli.options import OwnConfigFile, find_config
 if TYPE_CHECKING:
     from streaming.pipeline.rebuild.plan import RebuildPlan
     from streaming.pipeline.rebuild.rebuild import Rebuild
-    from streaming.stored_path import AnyPath
+    from streaming.storage.location import AnyPath
 
 app = typer.Typer(
     name="checkpoint",

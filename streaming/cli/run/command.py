@@ -16,7 +16,7 @@ import typer
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import OwnConfigFile, find_config
 from streaming.cli.run.kafka import broker_for
-from streaming.stored_objects import StoreError
+from streaming.storage.port import StoreError
 from topology.errors import DlxError
 
 if TYPE_CHECKING:

@@ -67,7 +67,6 @@ def console(
     from streaming.console.listening import ListenError
     from streaming.console.reader import Reader
     from streaming.console.server import Server
-    from streaming.ledger.location import local_path
 
     if beside_job:
         yield_to_job()  # before there are threads
@@ -81,10 +80,10 @@ def console(
         settings, listen=listen or settings.listen, read_only=read_only or settings.read_only
     )
     place = locate(tables, config)
-    reader = Reader(place.root, place.options)
+    reader = Reader(place.url, place.options)
 
-    local = local_path(place.root)
-    root = place.root if local is None else str(local.absolute())
+    local = place.local_path()
+    root = place.url if local is None else str(local.absolute())
     places = {} if tables is None else {"--tables": root}
     if config is not None and config != DEFAULT_FILE:
         places["--config"] = str(config.absolute())

@@ -68,12 +68,11 @@ def rebuild(*, tables: TablesLocation = None, config: ConfigFile = None) -> int:
     meanwhile.
     """
     from streaming.contents.updater import ContentsUpdater
-    from streaming.ledger.storage import Place
 
     location = locate(tables, config)
     with open_at(location) as opened:
         opened.table("events")
-    done = ContentsUpdater(Place(location.root, location.options), threads=None).rebuild()
+    done = ContentsUpdater(location, threads=None).rebuild()
     print(
         f"queue_contents: {done.rows} rows in {done.files} files, as of batch {done.batch_id}, "
         f"{done.seconds:.1f} s"
@@ -97,12 +96,11 @@ def close(
     does it too, every tables.closing_interval_ms. It may run meanwhile.
     """
     from streaming.contents.closer import Closer
-    from streaming.ledger.storage import Place
 
     location = locate(tables, config)
     with open_at(location) as opened:
         opened.table("events")
-    done = Closer(Place(location.root, location.options), threads=None).close(batch)
+    done = Closer(location, threads=None).close(batch)
     if done is None:
         print("the books are closed there already, or no batch has happened yet")
         return EXIT_OK
@@ -179,7 +177,6 @@ def trim(
     """
     from streaming.config import read_config
     from streaming.contents.retention import periods_of, retain
-    from streaming.ledger.storage import Place
 
     _REMOVALS.check(view)
     file = find_config(config)
@@ -187,8 +184,7 @@ def trim(
     location = locate(None, file)
     with open_at(location) as opened:
         opened.table("events")
-    place = Place(location.root, location.options)
-    done = retain(place, periods, datetime.now(UTC), threads=None, dry=not yes)
+    done = retain(location, periods, datetime.now(UTC), threads=None, dry=not yes)
     notes = [] if yes or not done else ["Nothing is removed yet: repeat it with --yes."]
     print_listing(
         _REMOVALS,
@@ -222,16 +218,14 @@ def erase(
     """
     from streaming.cli.tables.left_copies import say_and_remove
     from streaming.contents.erasure import erase as erase_messages
-    from streaming.ledger.storage import Place
 
     if not reason.strip():
         raise typer.BadParameter("is empty: say why, such as 'request 4711'", param_hint="--reason")
     location = locate(tables, config)
     with open_at(location) as opened:
         opened.table("events")
-    place = Place(location.root, location.options)
     with bounded_memory():
-        done = erase_messages(place, where, reason, datetime.now(UTC), user=user, dry=not yes)
+        done = erase_messages(location, where, reason, datetime.now(UTC), user=user, dry=not yes)
     verb = "erased" if yes else "would erase"
     print(f"{verb} {done.messages} messages and {done.dead_letters} dead letters")
     if done.in_queues:

@@ -18,8 +18,8 @@ from streaming.user_folders import user_state_folder
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
-    from streaming.cli.options import Location
     from streaming.queries.sql import Answer
+    from streaming.storage.location import Location
 
 PROMPT: Final = "dlx> "
 CONTINUED: Final = "...> "

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from streaming.embedded.errors import EmbeddedError
-from streaming.json_file import DamagedFileError, read_json_file, write_json_file
+from streaming.storage.json_file import DamagedFileError, read_json_file, write_json_file
 
 LOOPBACK = "127.0.0.1"
 LOCAL_HOSTS = frozenset({"localhost", LOOPBACK})

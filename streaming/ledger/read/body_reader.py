@@ -20,7 +20,7 @@ from streaming.ledger.errors import BodyMismatchError, BodyMissingError
 from streaming.ledger.read.message_search import KEY, MessageSearch, key_name, keys_of
 from streaming.ledger.read.table_files import ActiveFiles, Ints, RowGroups
 from streaming.ledger.schema.schemas import MESSAGES
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 
 CACHE_BYTES: Final = 64 * 1024 * 1024
 
@@ -54,9 +54,9 @@ class BodyReader:
     """
 
     def __init__(
-        self, root: Place, columns: Sequence[str] = ("body",), cache_bytes: int = CACHE_BYTES
+        self, root: Location, columns: Sequence[str] = ("body",), cache_bytes: int = CACHE_BYTES
     ) -> None:
-        self._place = root.below("messages")
+        self._place = root / "messages"
         self._columns = list(columns)
         stored = list(dict.fromkeys((*columns, *KEY)))
         self._groups = RowGroups(self._place.storage(), stored, cache_bytes)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from streaming.ledger.errors import BodyMissingError
 from streaming.ledger.read.table_files import ActiveFiles, Ints, OpenFile, RowGroups
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 
 KEY: Final = ("topic_number", "partition", "offset")
 """The columns of a message's key, in the order of this module's key arrays."""
@@ -53,7 +53,7 @@ class MessageSearch:
         is_fixed: whether only `files` count, and others only in place of those that are gone.
     """
 
-    def __init__(self, place: Place, groups: RowGroups) -> None:
+    def __init__(self, place: Location, groups: RowGroups) -> None:
         self._place = place
         self._groups = groups
         self.files: ActiveFiles | None = None

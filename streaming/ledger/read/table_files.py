@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from streaming.ledger.storage import Storage
+from streaming.storage.port import Storage
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 

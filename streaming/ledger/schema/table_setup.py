@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from streaming.ledger.damaged_log import fault_of_log
 from streaming.ledger.errors import DamagedLogError, TableMismatchError
 from streaming.ledger.schema.schemas import COMMENT, TABLES, TableSpec
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 
 _NEVER_EXPIRES: Final = "interval 36500 days"
 """Retention of batch numbers: if one expired, its batch could be committed again."""
@@ -65,12 +65,12 @@ def delta_schema(spec: TableSpec) -> Schema:
     return Schema.from_json(msgspec.json.encode(document).decode())
 
 
-def table_exists(place: Place) -> bool:
+def table_exists(place: Location) -> bool:
     """Whether there is a Delta table in a place."""
     return DeltaTable.is_deltatable(place.url, storage_options=dict(place.options))
 
 
-def load_table(place: Place) -> DeltaTable:
+def load_table(place: Location) -> DeltaTable:
     """Load the latest version of a table.
 
     Raises:
@@ -89,7 +89,7 @@ def load_table(place: Place) -> DeltaTable:
         raise DamagedLogError(fault) from None
 
 
-def open_table(root: Place, name: str, retention: Retention | None = None) -> DeltaTable:
+def open_table(root: Location, name: str, retention: Retention | None = None) -> DeltaTable:
     """Open a table below the tables' root; create it or add missing columns first if needed.
 
     Replay: opening a table again changes nothing. If two processes create it at once, one succeeds
@@ -99,7 +99,7 @@ def open_table(root: Place, name: str, retention: Retention | None = None) -> De
         TableMismatchError: its columns differ from this version's in a way that cannot be fixed.
     """
     spec = TABLES[name]
-    place = root.below(name)
+    place = root / name
     properties = table_properties(spec, retention or Retention())
     local = place.local_path()
     if local is not None:
@@ -113,7 +113,7 @@ def open_table(root: Place, name: str, retention: Retention | None = None) -> De
     return table
 
 
-def allow_removals(place: Place) -> None:
+def allow_removals(place: Location) -> None:
     """Let a table of an earlier version lose rows; its job need not have opened it since."""
     table = load_table(place)
     if table.metadata().configuration.get("delta.appendOnly") == "true":
@@ -123,7 +123,7 @@ def allow_removals(place: Place) -> None:
             return
 
 
-def _create(place: Place, spec: TableSpec, properties: Mapping[str, str]) -> None:
+def _create(place: Location, spec: TableSpec, properties: Mapping[str, str]) -> None:
     try:
         DeltaTable.create(
             place.url,

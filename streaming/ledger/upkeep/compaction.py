@@ -28,7 +28,6 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TableSpec
 from streaming.ledger.schema.table_setup import delta_schema, load_table
-from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.data_file import ColumnRange, ranges
 from streaming.ledger.write.log_actions import add_action, commit, removal
 from streaming.ledger.write.parquet_layout import (
@@ -38,6 +37,8 @@ from streaming.ledger.write.parquet_layout import (
     row_groups,
     writer,
 )
+from streaming.storage.location import Location
+from streaming.storage.port import Storage
 
 COMPACTED_PREFIX: Final = "joined-"
 
@@ -119,7 +120,7 @@ def _cut(run: list[SmallFile], target_bytes: int, least_files: int) -> list[list
     return [group for group in groups if len(group) > 1]
 
 
-def compact(place: Place, spec: TableSpec, group: Sequence[SmallFile]) -> Compacted | None:
+def compact(place: Location, spec: TableSpec, group: Sequence[SmallFile]) -> Compacted | None:
     """Replace files of a table by one file with the same rows, in order.
 
     Replay: the new file's name is derived from the files it replaces. A second attempt finds it
@@ -235,7 +236,7 @@ def _both(one: ColumnRange, other: ColumnRange) -> ColumnRange:
 
 
 def replace_files(
-    place: Place, spec: TableSpec, added: AddAction, removed: Sequence[RemoveAction]
+    place: Location, spec: TableSpec, added: AddAction, removed: Sequence[RemoveAction]
 ) -> bool:
     """Commit a rewrite; return False if one of the replaced files has left the table."""
     for _ in range(_ATTEMPTS):

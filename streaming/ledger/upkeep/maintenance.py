@@ -18,11 +18,11 @@ from typing import Final, Literal
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table, table_exists
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, is_large, plan, small_files
 from streaming.ledger.upkeep.vacuum import LowestResident, Vacuum
 from streaming.ledger.write.durability import flush_checkpoint
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
+from streaming.storage.location import Location
 
 Task = Literal["checkpoint", "compaction", "log cleanup", "vacuum"]
 
@@ -87,11 +87,11 @@ class TableMaintenance:
     """
 
     def __init__(
-        self, root: Place, name: str, schedule: Schedule, writer: TableWriter | None = None
+        self, root: Location, name: str, schedule: Schedule, writer: TableWriter | None = None
     ) -> None:
         self.name = name
         self._spec = TABLES[name]
-        self._place = root.below(name)
+        self._place = root / name
         self._storage = self._place.storage()
         self._schedule = schedule
         self._writer = writer
@@ -221,7 +221,7 @@ class Maintenance:
 
     def __init__(
         self,
-        root: Place,
+        root: Location,
         schedule: Schedule | None = None,
         writers: Mapping[str, TableWriter] | None = None,
         lowest_resident: Callable[[], LowestResident] | None = None,

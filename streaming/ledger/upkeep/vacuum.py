@@ -24,9 +24,11 @@ from deltalake import DeltaTable
 
 from streaming.ledger.read.message_search import KEY, MessageSearch, keys_of
 from streaming.ledger.read.table_files import ActiveFiles, Ints, RowGroups
-from streaming.ledger.storage import HIDDEN_END, Place, Storage, StoredFile
 from streaming.ledger.upkeep.compaction import COMPACTED_PREFIX
 from streaming.ledger.write.data_file import DataFileName
+from streaming.storage.local import HIDDEN_END
+from streaming.storage.location import Location
+from streaming.storage.port import Storage, StoredFile
 
 _UNFINISHED_GRACE_MS: Final = 24 * 3_600_000
 _FOREIGN_GRACE_MS: Final = 7 * 24 * 3_600_000
@@ -54,7 +56,7 @@ class Vacuum:
         protect_messages: whether the table is `messages`.
     """
 
-    def __init__(self, place: Place, grace_ms: int, *, protect_messages: bool) -> None:
+    def __init__(self, place: Location, grace_ms: int, *, protect_messages: bool) -> None:
         self._place = place
         self._storage = place.storage()
         self._grace_ms = grace_ms

@@ -23,9 +23,9 @@ from deltalake import DeltaTable
 from streaming.ledger.errors import DataFileConflictError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
-from streaming.ledger.storage import Storage
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
+from streaming.storage.port import Storage
 
 BATCH_KIND: Final = "batch"
 BATCH_STAGE: Final = "batch"

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from streaming.ledger.errors import DataFileConflictError
 from streaming.ledger.schema.schemas import TableSpec
-from streaming.ledger.storage import Storage
 from streaming.ledger.write.parquet_layout import write_row_groups
+from streaming.storage.port import Storage
 
 FINGERPRINT_KEY: Final = "dlx.fingerprint"
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from streaming.json_file import flush
 from streaming.ledger.errors import DamagedLogError
-from streaming.ledger.storage import Place
+from streaming.storage.local import flush
+from streaming.storage.location import Location
 
 LOG = "_delta_log"
 _FLUSHED = 3
@@ -24,7 +24,7 @@ _LOOKED_AT = 2
 logger = logging.getLogger(__name__)
 
 
-def flush_entries(entries: Iterable[tuple[Place, int]]) -> None:
+def flush_entries(entries: Iterable[tuple[Location, int]]) -> None:
     """Wait until log entries, and their names, are on the disk; object stores need no waiting.
 
     Args:
@@ -42,7 +42,7 @@ def flush_entries(entries: Iterable[tuple[Place, int]]) -> None:
         flush(log)
 
 
-def flush_checkpoint(place: Place, version: int) -> None:
+def flush_checkpoint(place: Location, version: int) -> None:
     """Wait until a checkpoint of the log is on the disk, before older entries are removed."""
     folder = place.local_path()
     if folder is None:
@@ -54,7 +54,7 @@ def flush_checkpoint(place: Place, version: int) -> None:
             flush(path)
 
 
-def mend_log(place: Place) -> None:
+def mend_log(place: Location) -> None:
     """Remove a newest log entry that is incomplete, and a damaged pointer to the last checkpoint.
 
     Raises:

@@ -17,12 +17,13 @@ from deltalake import DeltaTable
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import Retention
-from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.batch_row import BatchRow, last_batch_row, write_batch_row
 from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.ledger.write.durability import flush_entries, mend_log
 from streaming.ledger.write.fence import Fence
 from streaming.ledger.write.table_writer import Outcome, TableWriter
+from streaming.storage.location import Location
+from streaming.storage.port import Storage
 
 FIRST_BATCH: Final = 0
 """Its row is always written: it marks the tables as belonging to the query."""
@@ -45,10 +46,10 @@ class Committed(msgspec.Struct, frozen=True):
 class Ledger:
     """The driver's access to the ledger. Use it from one thread at a time; close it at the end."""
 
-    def __init__(self, root: Place, retention: Retention | None = None) -> None:
+    def __init__(self, root: Location, retention: Retention | None = None) -> None:
         self.root = root
         for name in LEDGER:
-            mend_log(root.below(name))
+            mend_log(root / name)
         self.writers = {name: TableWriter(root, name, retention) for name in LEDGER}
         self._refresher = ThreadPoolExecutor(1, thread_name_prefix="ledger-refresh")
         self._refreshing: Future[None] | None = None

@@ -22,10 +22,11 @@ from deltalake.transaction import CommitProperties, Transaction
 from streaming.ledger.errors import CommitError
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, delta_schema, load_table, open_table
-from streaming.ledger.storage import Place, Storage
 from streaming.ledger.write.data_file import DataFile
 from streaming.ledger.write.fence import Fence
 from streaming.ledger.write.log_actions import add_action, commit
+from streaming.storage.location import Location
+from streaming.storage.port import Storage
 
 Outcome = Literal["committed", "skipped"]
 
@@ -47,9 +48,9 @@ class TableWriter:
 
     fence: Fence | None = None
 
-    def __init__(self, root: Place, name: str, retention: Retention | None = None) -> None:
+    def __init__(self, root: Location, name: str, retention: Retention | None = None) -> None:
         self.spec = TABLES[name]
-        self.place = root.below(name)
+        self.place = root / name
         self.storage = self.place.storage()
         self._schema = delta_schema(self.spec)
         self._lock = threading.Lock()

@@ -29,7 +29,7 @@ from streaming.pipeline.checkpoint.manifest import (
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatches, refuse_mismatch
 from streaming.protocol.record_headers import WIRE_VERSION
-from streaming.stored_path import AnyPath
+from streaming.storage.location import AnyPath
 
 CORE_VERSION = 11
 """The version of the broker's behaviour: raised if the same log would have another outcome."""

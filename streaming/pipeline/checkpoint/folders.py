@@ -16,10 +16,9 @@ from streaming.config.secrets import mask_secrets
 from streaming.config.types import local_folder
 from streaming.ledger.errors import DamagedLogError
 from streaming.ledger.schema.table_setup import Retention
-from streaming.ledger.storage import Place
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.errors import FolderError
-from streaming.stored_path import AnyPath, StoredPath
+from streaming.storage.location import AnyPath, Location
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _QUERY: Final = re.compile(r"(?<=\S)\?\S*")
@@ -36,17 +35,17 @@ def checkpoint_place(config: JobConfig, environ: Mapping[str, str]) -> AnyPath:
     if local_folder(location) is not None:
         return Path(location)
     options = reveal(config.tables.storage_options, "tables.storage_options", environ)
-    return StoredPath(location, options)
+    return Location(location, options)
 
 
-def tables_place(config: JobConfig, environ: Mapping[str, str]) -> Place:
+def tables_place(config: JobConfig, environ: Mapping[str, str]) -> Location:
     """Return where the tables of a job are.
 
     Raises:
         InvalidConfigError: a secret cannot be read.
     """
     options = reveal(config.tables.storage_options, "tables.storage_options", environ)
-    return Place(config.job.tables_location, options)
+    return Location(config.job.tables_location, options)
 
 
 def lease_ms(config: JobConfig) -> int | None:
@@ -96,7 +95,7 @@ class NewFolders:
                 parent.rmdir()
 
 
-def open_ledger(root: Place, retention: Retention) -> Ledger:
+def open_ledger(root: Location, retention: Retention) -> Ledger:
     """Open the tables; create missing ones.
 
     Raises:
@@ -113,7 +112,7 @@ def open_ledger(root: Place, retention: Retention) -> Ledger:
         raise FolderError(f"job.tables_location: the tables cannot be opened: {reason}") from error
 
 
-def _reason(text: str, root: Place) -> str:
+def _reason(text: str, root: Location) -> str:
     """Return deltalake's error and its causes in one line, without secrets."""
     first, *below = _COLOURS.sub("", text).splitlines() or [""]
     causes = [line.strip().removeprefix("\u21b3") for line in below if "\u21b3" in line]

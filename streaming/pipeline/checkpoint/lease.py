@@ -1,11 +1,11 @@
 """The lease of a checkpoint in shared storage: of several drivers, one may commit.
 
-    lease.json: {"epoch": 1795400000000, "held": true, "host": ..., "renewals": 12, ...}
+    lease.json.N: {"epoch": 1795400000000, "held": true, "host": ..., "renewals": 12, ...}
 
-    free, or not renewed for its duration --conditional put, higher epoch--> ours --renewed--> ours
-                                                                               |
-                 a renewal finds another version, or none succeeds in time --> lost: nothing is
-                                                                               committed any more
+    free, or not renewed for its duration --next number, higher epoch--> ours --renewed--> ours
+                                                                           |
+             a renewal finds another number, or none succeeds in time --> lost: nothing is
+                                                                           committed any more
 
 A starting driver does not compare clocks: it watches the lease, and takes it if it does not change
 for its whole duration. A holder counts its own time from before it asks for a renewal, and includes
@@ -15,23 +15,20 @@ A driver that was stopped between this check and its commit is refused by the ta
 each commit carries the epoch, and the next driver raises it first (`ledger.write.fence`).
 """
 
-import hashlib
 import logging
 import os
 import platform
 import threading
 import time
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
-from filelock import FileLock
 
-from streaming.json_file import DamagedFileError, replace_file
-from streaming.object_store import CloudObjects
 from streaming.pipeline.checkpoint.errors import CheckpointInUseError, LeaseLostError
-from streaming.stored_objects import Objects, StoreError
-from streaming.stored_path import AnyPath, StoredPath
+from streaming.storage.json_file import DamagedFileError
+from streaming.storage.location import AnyPath, storage_of
+from streaming.storage.numbered_file import NumberedFile
 
 FILE: Final = "lease.json"
 RENEWALS_PER_DURATION: Final = 4
@@ -70,120 +67,9 @@ class Held(msgspec.Struct, frozen=True):
         return f"process {self.pid} on {self.host}"
 
 
-class LeaseStore(Protocol):
-    """One small object that is written under a condition."""
-
-    def read(self) -> tuple[bytes, str] | None:
-        """Return its content and version; None if it does not exist."""
-
-    def create(self, content: bytes) -> bool:
-        """Create it; return False if it exists."""
-
-    def replace(self, content: bytes, version: str) -> str | None:
-        """Replace this version, and return the new one; None if it is another one by now."""
-
-
-class StoredLease:
-    """The lease as an object in an object store."""
-
-    def __init__(self, objects: CloudObjects) -> None:
-        self._objects = objects
-
-    def read(self) -> tuple[bytes, str] | None:
-        """See `LeaseStore`."""
-        return self._objects.read(FILE)
-
-    def create(self, content: bytes) -> bool:
-        """See `LeaseStore`."""
-        return self._objects.create(FILE, content)
-
-    def replace(self, content: bytes, version: str) -> str | None:
-        """See `LeaseStore`."""
-        return self._objects.replace(FILE, content, version)
-
-
-class NumberedLease:
-    """The lease where files are created on a condition, but not replaced on one, as in HDFS.
-
-        lease.json.7  --create lease.json.8, unless it is there-->  lease.json.8 --> remove 7
-
-    The highest number is the lease, and is never removed. So whoever creates a file and then sees a
-    higher one came too late: its number had been taken and removed before.
-    """
-
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
-
-    def read(self) -> tuple[bytes, str] | None:
-        """See `LeaseStore`."""
-        while numbers := self._numbers():
-            found = self._objects.read(f"{FILE}.{numbers[-1]}")
-            if found is not None:  # otherwise it was succeeded since the listing
-                return found[0], str(numbers[-1])
-        return None
-
-    def create(self, content: bytes) -> bool:
-        """See `LeaseStore`."""
-        return self.replace(content, "0") is not None
-
-    def replace(self, content: bytes, version: str) -> str | None:
-        """See `LeaseStore`."""
-        ours = int(version) + 1
-        if not self._objects.create(f"{FILE}.{ours}", content):
-            return None
-        numbers = self._numbers()
-        if numbers[-1] > ours:
-            self._objects.delete(f"{FILE}.{ours}")
-            return None
-        for number in numbers:
-            if number < ours:
-                self._objects.delete(f"{FILE}.{number}")
-        return str(ours)
-
-    def _numbers(self) -> list[int]:
-        names = (each.name.removeprefix(f"{FILE}.") for each in self._objects.names())
-        return sorted(int(name) for name in names if name.isdigit())
-
-
-class MountedLease:
-    """The lease as a file on a shared mount; a lock makes look and write one step."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / FILE
-        self._lock = FileLock(folder / f".{FILE}.lock")
-
-    def read(self) -> tuple[bytes, str] | None:
-        """See `LeaseStore`."""
-        try:
-            content = self._file.read_bytes()
-        except FileNotFoundError:
-            return None
-        return content, hashlib.sha256(content).hexdigest()
-
-    def create(self, content: bytes) -> bool:
-        """See `LeaseStore`."""
-        with self._lock:
-            if self._file.exists():
-                return False
-            replace_file(self._file, content)
-        return True
-
-    def replace(self, content: bytes, version: str) -> str | None:
-        """See `LeaseStore`."""
-        with self._lock:
-            known = self.read()
-            if known is None or known[1] != version:
-                return None
-            replace_file(self._file, content)
-        return hashlib.sha256(content).hexdigest()
-
-
-def lease_store(checkpoint: AnyPath) -> LeaseStore:
-    """Return where the lease of a checkpoint is."""
-    if isinstance(checkpoint, StoredPath):
-        objects = checkpoint.objects
-        return StoredLease(objects) if isinstance(objects, CloudObjects) else NumberedLease(objects)
-    return MountedLease(checkpoint)
+def lease_file(checkpoint: AnyPath) -> NumberedFile:
+    """The file of the lease of a checkpoint."""
+    return NumberedFile(storage_of(checkpoint), FILE)
 
 
 def read_lease(checkpoint: AnyPath) -> Held | None:
@@ -192,8 +78,8 @@ def read_lease(checkpoint: AnyPath) -> Held | None:
     Raises:
         DamagedFileError: it cannot be read.
     """
-    found = lease_store(checkpoint).read()
-    return None if found is None else _decoded(checkpoint, found[0])
+    found = lease_file(checkpoint).read()
+    return None if found is None else _decoded(checkpoint, found)
 
 
 class CheckpointLease:
@@ -205,10 +91,10 @@ class CheckpointLease:
 
     def __init__(self, checkpoint: AnyPath, duration_ms: int) -> None:
         self._checkpoint = checkpoint
-        self._store = lease_store(checkpoint)
+        self._file = lease_file(checkpoint)
         self._duration_ms = duration_ms
         self._mine: Held | None = None
-        self._version = ""
+        self._version = 0
         self._until_s = 0.0
         self._lost = ""
         self._stopping = threading.Event()
@@ -229,14 +115,14 @@ class CheckpointLease:
         """
         if isinstance(self._checkpoint, Path):
             self._checkpoint.mkdir(parents=True, exist_ok=True)
-        found = self._store.read()
+        found = self._file.read()
         if found is None:
-            self._take(None, None)
+            self._take(None, 0)
             return
-        before = _decoded(self._checkpoint, found[0])
+        before, version = _decoded(self._checkpoint, found), found[1]
         if before.held:
-            found = self._watch(before, found[1])
-        self._take(before, found[1])
+            before, version = self._watch(before, version)
+        self._take(before, version)
 
     def check(self) -> None:
         """Return if this driver may commit.
@@ -282,7 +168,8 @@ class CheckpointLease:
                 logger.warning("the lease could not be released; it ends by itself")
         self._mine = None
 
-    def _watch(self, before: Held, version: str) -> tuple[bytes, str]:
+    def _watch(self, before: Held, version: int) -> tuple[Held, int]:
+        """Wait until the lease is free; return what it is then, and its version."""
         logger.warning(
             "the lease of %s is held by %s: waiting up to %g s for a renewal",
             *(self._checkpoint, before.holder, before.duration_ms / 1000),
@@ -290,30 +177,27 @@ class CheckpointLease:
         until_s = _now_s() + before.duration_ms / 1000
         while _now_s() < until_s:
             time.sleep(_POLL_S)
-            found = self._store.read()
-            now = None if found is None else _decoded(self._checkpoint, found[0])
-            if found is None or now is None or not now.held:
-                return found or (b"", version)
+            found = self._file.read()
+            if found is None:
+                break
+            now = _decoded(self._checkpoint, found)
+            if not now.held:
+                return now, found[1]
             if found[1] != version:
                 raise CheckpointInUseError(
                     f"job.checkpoint_location: another job uses {self._checkpoint}: {now.holder} "
                     "renews its lease. Stop it, or give this job its own checkpoint and tables"
                 )
-        return b"", version
+        return before, version
 
-    def _take(self, before: Held | None, version: str | None) -> None:
+    def _take(self, before: Held | None, version: int) -> None:
         started_s = _now_s()
         now_ms = time.time_ns() // 1_000_000
         epoch = now_ms if before is None else max(before.epoch + 1, now_ms)
         self._mine = Held(
             epoch, held=True, host=platform.node(), pid=os.getpid(), duration_ms=self._duration_ms
         )
-        content = msgspec.json.encode(self._mine)
-        if before is None or version is None:
-            found = self._store.read() if self._store.create(content) else None
-            taken = None if found is None else found[1]
-        else:
-            taken = self._store.replace(content, version)
+        taken = self._file.replace(msgspec.json.encode(self._mine), version)
         if taken is None:
             self._mine = None
             raise CheckpointInUseError(
@@ -332,7 +216,7 @@ class CheckpointLease:
         while not self._stopping.wait(pause_s) and not self._lost:
             try:
                 self.renew()
-            except StoreError as error:
+            except OSError as error:
                 if not has_failed:
                     logger.warning("the lease could not be renewed, trying again: %s", error)
                 has_failed = True
@@ -345,24 +229,25 @@ class CheckpointLease:
         """Write the lease; return False if it is somebody else's."""
         value = msgspec.structs.replace(value, renewed_ms=time.time_ns() // 1_000_000)
         content = msgspec.json.encode(value)
-        version = self._store.replace(content, self._version)
+        version = self._file.replace(content, self._version)
         if version is None:  # the answer to our own last request may have been lost
-            found = self._store.read()
-            known = None if found is None else _decoded(self._checkpoint, found[0])
-            if found is None or known is None or known.epoch != value.epoch:
+            found = self._file.read()
+            if found is None or _decoded(self._checkpoint, found).epoch != value.epoch:
                 return False
-            version = self._store.replace(content, found[1])
+            version = self._file.replace(content, found[1])
         if version is None:
             return False
         self._version, self._mine = version, value
         return True
 
 
-def _decoded(checkpoint: AnyPath, content: bytes) -> Held:
+def _decoded(checkpoint: AnyPath, found: tuple[bytes, int]) -> Held:
+    content, version = found
     try:
         return msgspec.json.decode(content, type=Held)
     except msgspec.DecodeError as error:
-        raise DamagedFileError(f"{checkpoint / FILE} is damaged ({error}). {_REMEDY}") from error
+        path = checkpoint / f"{FILE}.{version}"
+        raise DamagedFileError(f"{path} is damaged ({error}). {_REMEDY}") from error
 
 
 def _now_s() -> float:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from streaming.config import JobConfig
-from streaming.json_file import read_json_file, write_json_file
 from streaming.ledger.write.batch_row import BatchRow
 from streaming.pipeline.checkpoint.errors import (
     FixedSettingError,
@@ -16,7 +15,8 @@ from streaming.pipeline.checkpoint.errors import (
 )
 from streaming.pipeline.reports import ShardStats
 from streaming.pipeline.shard_block import FILES_KEY
-from streaming.stored_path import AnyPath
+from streaming.storage.json_file import read_json_file, write_json_file
+from streaming.storage.location import AnyPath
 
 FILE = "dlx.json"
 FORMAT = 1

@@ -14,10 +14,12 @@ failure damages at most the last plan, whose batch did not run, and the last com
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from streaming.json_file import DamagedFileError, flush, remove_file, replace_file
-from streaming.stored_path import AnyPath
+from streaming.storage.json_file import DamagedFileError, remove_file, replace_file
+from streaming.storage.local import flush
+from streaming.storage.location import AnyPath
 
 Positions = dict[str, dict[str, int]]
 """Topic -> partition (as text) -> offset of the next record to read."""
@@ -87,9 +89,10 @@ class SparkLogs:
     def flush(self, batch_id: int) -> None:
         """Wait until the plan of a batch, and the commit of the one before, are on the disk."""
         for path in (self._offsets / str(batch_id), self._commits / str(batch_id - 1)):
-            with suppress(FileNotFoundError):
-                flush(path)
-                flush(path.parent)
+            if isinstance(path, Path):  # in shared storage it is durable once it is there
+                with suppress(FileNotFoundError):
+                    flush(path)
+                    flush(path.parent)
 
     def has_state(self) -> bool:
         """Return whether the folder of the state is there."""

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from streaming.json_file import read_json_file, write_json_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.errors import TablesMismatchError
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
-from streaming.stored_path import AnyPath
+from streaming.storage.json_file import read_json_file, write_json_file
+from streaming.storage.location import AnyPath
 
 FILE = "batches.json"
 

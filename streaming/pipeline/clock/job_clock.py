@@ -14,8 +14,8 @@ import time
 
 import msgspec
 
-from streaming.json_file import read_json_file, write_json_file
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.storage.json_file import read_json_file, write_json_file
 
 FILE = "clock.json"
 

@@ -19,7 +19,7 @@ from streaming.pipeline.flow.pace import CommandPace, Pace
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
-from streaming.stored_path import AnyPath
+from streaming.storage.location import AnyPath
 
 MEASURE_S = 5.0
 """How often the memory of the job's processes is measured."""

@@ -20,12 +20,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from streaming.json_file import read_json_file, write_json_file
 from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.protocol.record_headers import CHANNEL, KIND, LANE, SEQ, VHOST
 from streaming.record_sender import RecordSender, SendError
-from streaming.stored_path import AnyPath
+from streaming.storage.json_file import read_json_file, write_json_file
+from streaming.storage.location import AnyPath
 
 FILE = "flow.json"
 NO_LANE = -1

@@ -17,12 +17,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from streaming.ledger.storage import Place
 from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.reports import FAULT_KINDS, BatchDone, ShardStats
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queue_activity import QueueActivity, Traffic, queue_activity
 from streaming.queries.queues import QueueDepth
+from streaming.storage.location import Location
 
 REFRESH_S: Final = 2.0
 """How often the tables are asked, at most."""
@@ -51,7 +51,7 @@ class LiveView:
         tables: where the job's tables are.
     """
 
-    def __init__(self, tables: Place, console: Console | None = None) -> None:
+    def __init__(self, tables: Location, console: Console | None = None) -> None:
         self._tables = tables
         self._console = console or Console(stderr=True)
         self._summary = "waiting for the first batch"

@@ -16,7 +16,6 @@ from streaming.broker.rebuilt_shard import KnownShard
 from streaming.config import JobConfig, outcome_hash, outcome_settings
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place as TablesPlace
 from streaming.ledger.write.batch_row import BatchRow, last_batch_row
 from streaming.ledger.write.data_file import DataFileName
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
@@ -36,6 +35,7 @@ from streaming.queries.current_contents import query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.vhosts.declared import Declared, declared
+from streaming.storage.location import Location
 from topology.vhost import Vhost
 
 EVENTS: Final = LEDGER[-1]
@@ -89,7 +89,7 @@ class RebuildPlan(msgspec.Struct):
 
 
 def plan_rebuild(
-    config: JobConfig, tables: Tables, place: TablesPlace, partitions: int
+    config: JobConfig, tables: Tables, place: Location, partitions: int
 ) -> RebuildPlan:
     """Read the tables.
 
@@ -104,7 +104,7 @@ def plan_rebuild(
     batch_id = last_batch(tables)
     [query_id] = query_ids(tables)
     tables.cut = Cut(batch_id)
-    events = place.below(EVENTS)
+    events = place / EVENTS
     row = last_batch_row(load_table(events), events.storage(), query_id)
     assert row is not None, "the table has a batch"
     manifest = _known_manifest(row)
@@ -188,7 +188,7 @@ def _shard_configs(
     """The configuration of each shard; one whose vhost is no longer listed must be empty."""
     settings = task_settings(
         config,
-        TablesPlace(config.job.tables_location),
+        Location(config.job.tables_location),
         {each.topic: 0 for each in config.inputs},
         _Numbers(),
         {},
@@ -379,12 +379,12 @@ def _notes(config: JobConfig, row: BatchRow, found: Mapping[Place, KnownShard]) 
 # -- a batch that only some tables have
 
 
-def _half_written(place: TablesPlace, query_id: str, batch_id: int) -> tuple[dict[str, int], int]:
+def _half_written(place: Location, query_id: str, batch_id: int) -> tuple[dict[str, int], int]:
     """The rows of batches after the last one, by table; and the highest number of any batch."""
     found: dict[str, int] = {}
     last = batch_id
     for name in LEDGER:
-        below = place.below(name)
+        below = place / name
         table = load_table(below)
         last = max(last, table.transaction_version(query_id) or 0)
         active = table.get_add_actions(flatten=True)

@@ -13,9 +13,8 @@ from typing import Final
 from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
 from streaming.pipeline.checkpoint.lease import FILE as LEASE_FILE
 from streaming.pipeline.checkpoint.manifest import FILE
-from streaming.stored_path import AnyPath, StoredPath
+from streaming.storage.location import AnyPath, storage_of
 
-_LOCKS: Final = frozenset({LOCK_FILE, LEASE_FILE, f".{LEASE_FILE}.lock"})
 _ASIDE: Final = ".before-rebuild-"
 WORK: Final = ".rebuilding"
 """The name of the folder of a rebuild that is under way ends in this."""
@@ -38,10 +37,7 @@ def put_aside(path: AnyPath) -> AnyPath | None:
         number += 1
     kept.mkdir(parents=True, exist_ok=True)
     for entry in entries:
-        if isinstance(path, StoredPath) and isinstance(kept, StoredPath):
-            path.objects.move(entry, kept.objects)
-        elif isinstance(path, Path):
-            (path / entry).rename(str(kept / entry))
+        storage_of(path).move(entry, storage_of(kept))
     return kept
 
 
@@ -63,7 +59,7 @@ def put_in_place(new: Path, path: AnyPath) -> None:
     files = [each for each in new.rglob("*") if each.is_file()]
     for file in sorted(files, key=lambda each: _MOVED_LAST.count(each.name)):
         with file.open("rb") as content:
-            path.objects.upload(str(file.relative_to(new)), content)
+            path.storage().upload(str(file.relative_to(new)), content)
 
 
 def _entries(path: AnyPath) -> list[str]:
@@ -71,5 +67,6 @@ def _entries(path: AnyPath) -> list[str]:
     if isinstance(path, Path):
         names = [each.name for each in path.iterdir()]
     else:
-        names = path.objects.all_names()
-    return [name for name in names if name not in _LOCKS and not name.startswith(f"{LEASE_FILE}.")]
+        names = path.storage().all_names()
+    locks = (LOCK_FILE, f"{LEASE_FILE}.", f".{LEASE_FILE}.")  # and what is not yet renamed
+    return [name for name in names if not name.startswith(locks)]

@@ -27,11 +27,9 @@ from pyspark.sql import SparkSession
 from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.config import JobConfig
 from streaming.contents.replacement import replace_rows
-from streaming.json_file import write_json_file
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import conformed
 from streaming.pipeline.checkpoint import table_match
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
@@ -51,7 +49,8 @@ from streaming.pipeline.rebuild.put_in_place import WORK, is_empty, put_aside, p
 from streaming.pipeline.rebuild.spark_state import renumber, store_entries, write_entries
 from streaming.queries.duckdb_tables import Tables
 from streaming.spark.session import SessionConfig, session_config
-from streaming.stored_path import AnyPath, StoredPath
+from streaming.storage.json_file import write_json_file
+from streaming.storage.location import AnyPath, Location
 from topology.errors import DlxError
 
 
@@ -72,7 +71,7 @@ class Rebuild:
         self.config = config
         self._partitions = partitions
         self.path = checkpoint_place(config, os.environ).absolute()
-        if isinstance(self.path, StoredPath) and not urlsplit(str(self.path)).path.strip("/"):
+        if isinstance(self.path, Location) and not urlsplit(str(self.path)).path.strip("/"):
             raise CheckpointError(
                 f"job.checkpoint_location: {self.path} is a whole bucket, so there is no place "
                 "beside it for what is in it now. Copy its objects to a folder of the bucket, and "
@@ -171,7 +170,7 @@ class Rebuild:
     def _last_batches(self, query_id: str) -> dict[str, int]:
         found: dict[str, int] = {}
         for name in LEDGER:
-            batch_id = load_table(self.place.below(name)).transaction_version(query_id)
+            batch_id = load_table(self.place / name).transaction_version(query_id)
             if batch_id is not None:
                 found[name] = batch_id
         return found
@@ -192,10 +191,10 @@ def is_complete(path: AnyPath) -> bool:
     return has_manifest and has_query and last is not None and logs.has_state()
 
 
-def remove_half_written(place: Place, plan: RebuildPlan) -> None:
+def remove_half_written(place: Location, plan: RebuildPlan) -> None:
     """Remove the rows of a batch that never happened: its records are read again."""
     for name in plan.half_written:
-        spec, below = TABLES[name], place.below(name)
+        spec, below = TABLES[name], place / name
         schema = spec.schema.remove_metadata()
         files = ActiveFiles(load_table(below))
         pieces = [schema.empty_table()]

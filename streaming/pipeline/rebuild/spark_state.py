@@ -21,7 +21,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from streaming.pipeline.fold import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
 from streaming.spark.session import spark_url
 from streaming.spark.settings import STATE
-from streaming.stored_path import AnyPath
+from streaming.storage.location import AnyPath
 
 _ROWS_PER_FILE: Final = 4096
 _SCHEMA: Final = pa.schema([("shard", pa.int32()), ("key", pa.string()), ("value", pa.binary())])

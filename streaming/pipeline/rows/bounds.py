@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.ledger.schema.schemas import TableSpec
-from streaming.ledger.storage import Storage
 from streaming.ledger.write.data_file import (
     DataFile,
     DataFileName,
@@ -20,6 +19,7 @@ from streaming.ledger.write.data_file import (
     write_data_file,
 )
 from streaming.pipeline.task import BatchContext, TaskSettings
+from streaming.storage.port import Storage
 
 HEADER_BYTES = "header_bytes"
 """Column of the bytes that each record's headers have."""
@@ -112,7 +112,7 @@ class RollingFiles:
 
     def __init__(self, spec: TableSpec, settings: TaskSettings, context: BatchContext) -> None:
         self._spec = spec
-        self._storage = settings.tables.below(spec.name).storage()
+        self._storage = (settings.tables / spec.name).storage()
         self._context = context
         self._partitions: dict[tuple[int, int], _PartitionFiles] = {}
 

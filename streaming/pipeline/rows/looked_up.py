@@ -19,8 +19,8 @@ from deltalake.exceptions import DeltaError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFileName
+from streaming.storage.location import Location
 
 _VERSION = "version"
 
@@ -32,15 +32,15 @@ class LookedUp(NamedTuple):
     files: ActiveFiles
 
 
-def looked_up(root: Place, name: DataFileName) -> LookedUp:
+def looked_up(root: Location, name: DataFileName) -> LookedUp:
     """The version that a batch looks letters up in: the current one, the first time it asks.
 
     Args:
         name: of the file with the version, which is the batch's alone. It is in the folder of
             `events` and never part of a table; vacuum removes it once the batch is over.
     """
-    table = load_table(root.below(LEDGER[0]))
-    storage = root.below(LEDGER[-1]).storage()
+    table = load_table(root / LEDGER[0])
+    storage = (root / LEDGER[-1]).storage()
 
     def write(sink: Any) -> None:
         pq.write_table(pa.table({_VERSION: [table.version()]}), sink)
@@ -49,11 +49,11 @@ def looked_up(root: Place, name: DataFileName) -> LookedUp:
         with storage.open(str(name)) as file:
             version = pq.ParquetFile(file).read()[_VERSION][0].as_py()
         if version != table.version():
-            table = _at(root.below(LEDGER[0]), version) or table
+            table = _at(root / LEDGER[0], version) or table
     return LookedUp(table.version(), ActiveFiles(table))
 
 
-def _at(place: Place, version: int) -> DeltaTable | None:
+def _at(place: Location, version: int) -> DeltaTable | None:
     """A table at an earlier version; None if its log no longer has it."""
     try:
         return DeltaTable(place.url, version, storage_options=dict(place.options))

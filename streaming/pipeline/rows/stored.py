@@ -17,11 +17,11 @@ import pyarrow as pa
 from streaming.broker.message import NO_FILE, Message, PublishedHeaders
 from streaming.ledger.errors import BodyMissingError
 from streaming.ledger.read.body_reader import BodyReader
-from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFileName
 from streaming.pipeline.rows.looked_up import LookedUp, looked_up
 from streaming.pipeline.rows.messages import BodyFile, body_file, body_places
 from streaming.protocol.record_headers import kafka_headers_table
+from streaming.storage.location import Location
 from topology.values import table_from_json
 
 STORED: Final = ("body", "properties", "headers", "kafka_headers", "origin")
@@ -35,7 +35,7 @@ _readers: dict[tuple[Any, ...], BodyReader] = {}  # of this worker process
 
 
 @contextmanager
-def stored_rows(root: Place, columns: tuple[str, ...] = STORED) -> Iterator[BodyReader]:
+def stored_rows(root: Location, columns: tuple[str, ...] = STORED) -> Iterator[BodyReader]:
     """Lend this worker's reader of `messages`.
 
     What it has read is released at the end. After an error, the next batch gets a new reader.
@@ -164,7 +164,7 @@ class PublishedRows:
 
 @contextmanager
 def published_rows(
-    root: Place, query_id: str, batch_id: int, source: str
+    root: Location, query_id: str, batch_id: int, source: str
 ) -> Iterator[PublishedRows]:
     """Lend a port for the headers of messages to one batch of a shard, its `source`."""
     look = partial(looked_up, root, DataFileName(query_id, batch_id, "letters", source))

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streaming.broker.outbound import next_start
-from streaming.json_file import read_json_file, remove_file, write_json_file
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow
@@ -24,6 +23,7 @@ from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.errors import CheckpointError
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.offset_gaps import Gap, LostRecordsError, find_gaps
+from streaming.storage.json_file import read_json_file, remove_file, write_json_file
 
 FILE = "lost.json"
 CAUSE = "lost_in_kafka"
@@ -99,7 +99,7 @@ class AcceptedLoss:
             columns[f"{prefix}partition"] = [gap.partition for gap in self.gaps]
             columns[f"{prefix}offset"] = [gap.start for gap in self.gaps]
         name = DataFileName(query_id, batch_id, "lost", DRIVER)
-        storage = ledger.root.below(_SPEC.name).storage()
+        storage = (ledger.root / _SPEC.name).storage()
         table = build_table(_SPEC.schema, columns, len(self.gaps))
         file = write_data_file(storage, _SPEC, name, table)
         return [] if file is None else [file]

@@ -7,7 +7,7 @@ import csv
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Literal, get_args
@@ -18,11 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streaming.csv_cells import csv_cell
-from streaming.ledger.location import local_path
-from streaming.object_store import objects_at
 from streaming.queries.damage import one_line
 from streaming.queries.duckdb_tables import QueryError, Row
 from streaming.queries.result import QueryResult
+from streaming.storage.location import Location, local_path
 
 Format = Literal["csv", "jsonl", "parquet", "arrow"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -55,7 +54,7 @@ def export(
     target: str,
     form: Format,
     *,
-    options: dict[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
     replace: bool = False,
     stdout: IO[bytes] | None = None,
     progress: Progress = lambda _rows: None,
@@ -77,7 +76,7 @@ def export(
 
 @contextmanager
 def _opened(
-    target: str, options: dict[str, str], stdout: IO[bytes] | None, *, replace: bool
+    target: str, options: Mapping[str, str], stdout: IO[bytes] | None, *, replace: bool
 ) -> Iterator[Any]:
     if target == STDOUT:
         assert stdout is not None, "the caller must give the stream"
@@ -88,13 +87,13 @@ def _opened(
     if path is None:
         folder, _, name = target.rpartition("/")
         try:
-            objects = objects_at(folder, options)
-            if not replace and objects.size(name) is not None:
+            storage = Location(folder, options).storage()
+            if not replace and storage.size(name) is not None:
                 raise QueryError(f"{target}: {exists}")
-            with tempfile.TemporaryFile() as local:  # an object appears when it is complete
+            with tempfile.TemporaryFile() as local:  # a file appears when it is complete
                 yield local
                 local.seek(0)
-                objects.upload(name, local)
+                storage.upload(name, local)
         except OSError as error:
             raise QueryError(f"{target}: cannot be written: {one_line(error)}") from None
         return

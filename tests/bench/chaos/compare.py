@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
-from streaming.ledger.storage import Place
 from streaming.protocol.record_headers import COPY_ID, DELIVERY_ID, KIND, LANE, SEQ
+from streaming.storage.location import Location
 from tests.bench.chaos.log import COUNTED_QUEUES, MERGED
 
 COMPARED = ("messages", "quarantine", "dead_letters", "events", "queue_contents")
@@ -51,7 +51,7 @@ _EXAMPLES = 2
 class EventNumbers:
     """The numbers that events would have if channels opened and closed without events."""
 
-    def __init__(self, tables: Path | Place) -> None:
+    def __init__(self, tables: Path | Location) -> None:
         found: dict[tuple[Any, Any], list[int]] = {}
         for part in _files(tables, "events"):
             for row in part.select(["kind", "vhost", "lane", "seq"]).to_pylist():
@@ -70,7 +70,7 @@ class EventNumbers:
 
 
 def compare_tables(
-    first: Path | Place, second: Path | Place, *, rebuilt: bool = False
+    first: Path | Location, second: Path | Location, *, rebuilt: bool = False
 ) -> list[str]:
     """Return one text per table in which two folders, or places in an object store, differ.
 
@@ -84,7 +84,7 @@ def compare_tables(
     return differences
 
 
-def rows_of(tables: Path | Place, table: str, *, rebuilt: bool = False) -> list[str]:
+def rows_of(tables: Path | Location, table: str, *, rebuilt: bool = False) -> list[str]:
     """Return the rows of a table as sorted texts, without the job and batch that wrote them."""
     numbers = EventNumbers(tables) if rebuilt else None
     left_out = {"batch", "channel"} if rebuilt else {"batch"}
@@ -108,9 +108,9 @@ def _in_any_order(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in _ORDERED}
 
 
-def _files(tables: Path | Place, table: str) -> Iterator[pa.Table]:
+def _files(tables: Path | Location, table: str) -> Iterator[pa.Table]:
     """The rows of a table by file."""
-    place = (Place(str(tables)) if isinstance(tables, Path) else tables).below(table)
+    place = (Location(str(tables)) if isinstance(tables, Path) else tables) / table
     storage = place.storage()
     for uri in DeltaTable(place.url, storage_options=dict(place.options)).file_uris():
         with storage.open(uri.rpartition("/")[2]) as file:

@@ -29,11 +29,11 @@ from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.cluster import LocalCluster
-from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.folders import checkpoint_place, tables_place
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
+from streaming.storage.location import Location
 from tests.bench.chaos.compare import COMPARED, compare_outbound, compare_tables, rows_of
 from tests.bench.chaos.log import LOG, MERGED, PUBLISHES, LogShape, produce_log
 from tests.bench.output import say
@@ -309,7 +309,7 @@ def run_killed(
     return ChaosResult(calm.messages, done, kills, rows, differences, redriven)
 
 
-def _unbalanced(tables: Place) -> list[str]:
+def _unbalanced(tables: Location) -> list[str]:
     """What a balance of the tables cannot explain, in words."""
     with closing(Tables(tables.url, tables.options)) as opened:
         return [f"balance: {one}" for one in balance(opened, whole=True).findings]

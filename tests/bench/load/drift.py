@@ -18,7 +18,7 @@ import psutil
 from deltalake import DeltaTable
 
 from streaming.ledger.schema.schemas import TABLES
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 from tests.bench.processes import family, part_of
 
 SAMPLE_S: Final = 5.0
@@ -46,7 +46,7 @@ class Drift:
     def __init__(
         self,
         root: Path,
-        tables: Place,
+        tables: Location,
         job: Callable[[], int | None],
         kafka: Callable[[], int | None],
     ) -> None:
@@ -86,7 +86,7 @@ class Drift:
                 continue
             sample[name] = sample.get(name, 0.0) + resident
         for name in TABLES:
-            table, options = self._tables.below(name).url, dict(self._tables.options)
+            table, options = (self._tables / name).url, dict(self._tables.options)
             if DeltaTable.is_deltatable(table, options):
                 files = DeltaTable(table, storage_options=options).file_uris()
                 sample[f"{name}_files"] = len(files)

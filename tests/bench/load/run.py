@@ -34,9 +34,9 @@ from streaming.config.kafka import KafkaSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.folders import tables_place
 from streaming.protocol.record_headers import DEFAULT_VHOST
+from streaming.storage.location import Location
 from tests.bench.load.actors import DEAD, GRAVEYARD, WORK
 from tests.bench.load.drift import SAMPLE_S, Change, Drift
 from tests.bench.load.verify import LoadReport, copies_in_queue, verify
@@ -205,14 +205,14 @@ def keep_running(job: Process) -> None:
         job.start()
 
 
-def commits(tables: Place) -> int:
+def commits(tables: Location) -> int:
     """Return how often the job has committed events."""
-    events = tables.below("events")
+    events = tables / "events"
     return DeltaTable(events.url, storage_options=dict(events.options)).version()
 
 
 def _disturb(
-    tables: Place,
+    tables: Location,
     processes: list[Process],
     kafka: EmbeddedKafka,
     load: Load,
@@ -250,7 +250,7 @@ def _disturb(
             actor.check()
 
 
-def _wait_for_commit(tables: Place, job: Process, since: int) -> None:
+def _wait_for_commit(tables: Location, job: Process, since: int) -> None:
     """Wait until the job has committed more often than `since`."""
     deadline_s = time.monotonic() + _MAX_DRAIN_S
     while commits(tables) <= since:
@@ -260,7 +260,7 @@ def _wait_for_commit(tables: Place, job: Process, since: int) -> None:
         time.sleep(0.2)
 
 
-def _drain(tables: Place, processes: list[Process]) -> None:
+def _drain(tables: Location, processes: list[Process]) -> None:
     """Wait until the work queue is empty."""
     deadline_s = time.monotonic() + _MAX_DRAIN_S
     while copies_in_queue(tables):

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any, NamedTuple, TypeAlias
 
-from streaming.ledger.storage import Place
 from streaming.queries.audit.balance import Balance, balance
 from streaming.queries.duckdb_tables import Tables
+from streaming.storage.location import Location
 from tests.bench.load.actors import GRAVEYARD, WORK, key_of
 
 _MAX_SHOWN = 3
@@ -48,14 +48,14 @@ class LoadReport(NamedTuple):
     problems: list[str]
 
 
-def copies_in_queue(tables: Place) -> int:
+def copies_in_queue(tables: Location) -> int:
     """Return the copies in the work queue; at least 1 before anything was published."""
     with closing(Tables(tables.url, tables.options)) as opened:
         rows = [row for row in balance(opened).queues if row.queue == WORK]
     return sum(row.ready + row.unacked + (not row.published) for row in rows) if rows else 1
 
 
-def verify(tables: Place, event_logs: Iterable[Path]) -> LoadReport:
+def verify(tables: Location, event_logs: Iterable[Path]) -> LoadReport:
     """Compare the tables with the event logs."""
     problems: list[str] = []
     with closing(Tables(tables.url, tables.options)) as opened:

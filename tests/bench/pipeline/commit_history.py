@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow
@@ -30,6 +29,7 @@ from streaming.ledger.write.data_file import (
     write_data_file,
 )
 from streaming.ledger.write.ledger import Ledger
+from streaming.storage.location import Location
 
 QUERY: Final = "bench-query"
 FILES: Final = 3
@@ -79,10 +79,10 @@ def measure(folder: Path, few: int, many: int, count: int) -> dict[int, list[flo
     return seconds
 
 
-def _ledger(folder: Path, batches: int) -> Place:
+def _ledger(folder: Path, batches: int) -> Location:
     """Create a ledger with a history."""
     folder.mkdir(parents=True)
-    root = Place(str(folder))
+    root = Location(str(folder))
     with Ledger(root):
         pass
     for name in _WRITTEN:
@@ -90,7 +90,7 @@ def _ledger(folder: Path, batches: int) -> Place:
     return root
 
 
-def _write_history(root: Place, log: Path, name: str, batches: int) -> None:
+def _write_history(root: Location, log: Path, name: str, batches: int) -> None:
     """Write the log of a table after many batches, with the files of every minute compacted."""
     version = 1
     for batch in range(batches):
@@ -111,7 +111,7 @@ def _write_history(root: Place, log: Path, name: str, batches: int) -> None:
             version += 1
         recent = batches - batch < 2 * BATCHES_COMPACTED  # still in the log
         if (batch + 1) % (CHECKPOINT_BATCHES if recent else SPARSE_CHECKPOINTS) == 0:
-            load_table(root.below(name)).create_checkpoint()
+            load_table(root / name).create_checkpoint()
             _set_age(log / f"{version - 1:020}.checkpoint.parquet", age_ms)
 
 
@@ -155,13 +155,13 @@ def _removal(path: str, age_ms: int) -> dict[str, object]:
     }
 
 
-def batch_files(root: Place, batch_id: int, tasks: int = 2) -> list[DataFile]:
+def batch_files(root: Location, batch_id: int, tasks: int = 2) -> list[DataFile]:
     """Write the files of a batch, as some tasks do."""
     found = []
     for name in _WRITTEN:
         for task in range(tasks):
             file = write_data_file(
-                root.below(name).storage(),
+                (root / name).storage(),
                 TABLES[name],
                 DataFileName(QUERY, batch_id, name, source_of_shard(task)),
                 _rows(TABLES[name].schema, batch_id),

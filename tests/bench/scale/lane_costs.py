@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 
 from streaming.broker.state.store import MemoryStore
-from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.ledger import Ledger
+from streaming.storage.location import Location
 from tests.bench import workload
 from tests.bench.core import Broker, event_columns
 from tests.bench.pipeline.commit_history import QUERY, START_MS, batch_files
@@ -111,7 +111,7 @@ def _commit(folder: Path, lanes: int, batches: int) -> float:
     """Return the time of the median commit of the files of so many lanes."""
     folder.mkdir(parents=True)
     seconds = []
-    with Ledger(Place(str(folder))) as ledger:
+    with Ledger(Location(str(folder))) as ledger:
         for batch_id in range(WARM_UP + batches):
             files = batch_files(ledger.root, batch_id, tasks=lanes)
             started = time.perf_counter()

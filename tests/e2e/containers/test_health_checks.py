@@ -10,10 +10,10 @@ from confluent_kafka import Producer
 
 from streaming.embedded.kafka.ports import LOOPBACK
 from streaming.ledger.schema.table_setup import open_table
-from streaming.ledger.storage import Place
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.health import Health
 from streaming.metrics.server import MetricsServer
+from streaming.storage.location import Location
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 NOWHERE = f"{LOOPBACK}:1"
@@ -68,7 +68,7 @@ def test_tables_are_healthy_once_they_exist(tmp_path):
 
     assert run_script("health.py", "tables", config) == (1, [no_table])
 
-    open_table(Place(str(tmp_path / "tables")), "events")
+    open_table(Location(str(tmp_path / "tables")), "events")
 
     assert run_script("health.py", "tables", config) == (0, [])
 

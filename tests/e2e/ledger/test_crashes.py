@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming.ledger.schema.schemas import LEDGER
-from streaming.ledger.storage import LocalStorage, Place
 from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.ledger.write.table_writer import TableWriter
+from streaming.storage.local import LocalStorage
+from streaming.storage.location import Location
 from tests.unit.ledger.builders import (
     a_batch_row,
     a_place,
@@ -76,7 +77,7 @@ class CrashingWriter(TableWriter):
         return outcome
 
 
-def attempt(root: Place, batch: dict[str, pa.Table], row: BatchRow, steps: Steps) -> None:
+def attempt(root: Location, batch: dict[str, pa.Table], row: BatchRow, steps: Steps) -> None:
     """One run of a process: the tasks publish, the driver commits."""
     with Ledger(root) as ledger:
         for name in LEDGER:

@@ -41,8 +41,8 @@ def expected_tables(tmp_path):
 def assert_same(root, expected):
     for name in LEDGER:
         assert rows_of(root, name) == expected[name]
-    events = load_table(root.below("events"))
-    found = list(batch_rows(events, root.below("events").storage(), QUERY, 0, BATCHES))
+    events = load_table(root / "events")
+    found = list(batch_rows(events, (root / "events").storage(), QUERY, 0, BATCHES))
     assert found == [a_batch_row(batch, of=BATCHES) for batch in range(BATCHES)]
 
 

@@ -21,7 +21,7 @@ def root(request, tmp_path):
             ledger.commit(files, a_batch_row(batch, resident={"0": batch}))
     if request.param == "joined":
         for name in LEDGER:
-            place = root.below(name)
+            place = root / name
             small = small_files(TABLES[name], ActiveFiles(load_table(place)))
             assert compact(place, TABLES[name], small) is not None
     return root
@@ -31,7 +31,7 @@ def a_connection(root, how):
     """DuckDB, with a view of each table."""
     connection = duckdb.connect()
     for name in LEDGER:
-        table = load_table(root.below(name))
+        table = load_table(root / name)
         if how == "arrow":
             connection.register(name, table.to_pyarrow_dataset())
         else:

@@ -29,7 +29,7 @@ def commit_batches(ledger, root, batches):
 
 
 def read(spark, root, name):
-    return spark.read.format("delta").load(root.below(name).url)
+    return spark.read.format("delta").load((root / name).url)
 
 
 @pytest.mark.parametrize("joined", [False, True])
@@ -39,7 +39,7 @@ def test_spark_reads_every_column_of_every_table(spark, tmp_path, joined):
         commit_batches(ledger, root, range(3))
     if joined:
         for name in LEDGER:
-            place = root.below(name)
+            place = root / name
             small = small_files(TABLES[name], ActiveFiles(load_table(place)))
             assert compact(place, TABLES[name], small) is not None
 
@@ -79,7 +79,7 @@ def test_the_driver_continues_after_spark_has_optimized_a_table(spark, tmp_path)
         commit_batches(ledger, root, range(3))
         before = rows_of(root, "events")
 
-        DeltaTable.forPath(spark, root.below("events").url).optimize().executeCompaction()
+        DeltaTable.forPath(spark, (root / "events").url).optimize().executeCompaction()
         again = publish(root, "events", events([20, 21, 22, 23], batch_id=2))
         outcome = ledger.writers["events"].commit_batch(QUERY, 2, [again])
         after = rows_of(root, "events")
@@ -96,4 +96,4 @@ def test_spark_refuses_to_remove_rows_that_nothing_ever_removes(spark, tmp_path)
         commit_batches(ledger, root, range(1))
 
     with pytest.raises(Exception, match="DELTA_CANNOT_MODIFY_APPEND_ONLY"):
-        DeltaTable.forPath(spark, root.below("quarantine").url).delete("true")
+        DeltaTable.forPath(spark, (root / "quarantine").url).delete("true")

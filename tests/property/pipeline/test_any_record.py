@@ -14,7 +14,6 @@ from streaming.broker.events import Actor
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.ledger.storage import Place
 from streaming.pipeline.fold import fold
 from streaming.pipeline.intake.stage import Intake
 from streaming.pipeline.outbound.records import OutboundRecords
@@ -34,6 +33,7 @@ from streaming.protocol.record_headers import (
     command_record,
     publish_headers,
 )
+from streaming.storage.location import Location
 from tests.builders import START_MS, a_queue
 from tests.property.pipeline.records import (
     arrow_batch,
@@ -85,7 +85,7 @@ def test_a_command_is_either_malformed_or_read_deterministically(op, vhost, valu
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    return Place(str(tmp_path_factory.mktemp("tables")))
+    return Location(str(tmp_path_factory.mktemp("tables")))
 
 
 def task(place, compat):

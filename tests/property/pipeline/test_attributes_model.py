@@ -16,7 +16,6 @@ from streaming.broker.events import Actor
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.ledger.storage import Place
 from streaming.pipeline.fold import fold
 from streaming.pipeline.intake.attributes import attributes_of
 from streaming.pipeline.intake.stage import Intake
@@ -33,6 +32,7 @@ from streaming.protocol.record_headers import (
     delivered_headers,
     publish_headers,
 )
+from streaming.storage.location import Location
 from tests.builders import START_MS, a_queue
 from tests.property.pipeline.records import arrow_batch, maybe, odd_json, properties, tables
 from tests.property.topology.amqp_values import amqp_values, texts
@@ -111,7 +111,7 @@ def test_columns_hold_what_each_record_says(pairs, trusts_x_death):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    return Place(str(tmp_path_factory.mktemp("tables")))
+    return Location(str(tmp_path_factory.mktemp("tables")))
 
 
 def broker(config):

@@ -24,7 +24,6 @@ from streaming.broker.message import NO_FILE, Message
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import BatchRow, totals, write_batch_row
 from streaming.ledger.write.data_file import (
     DataFileName,
@@ -39,6 +38,7 @@ from streaming.pipeline.rows.bounds import MAX_FILE_OFFSETS
 from streaming.pipeline.rows.messages import BodyFile, body_file, body_file_number, body_places
 from streaming.pipeline.shard_block import FILES_KEY, unpack
 from streaming.pipeline.task import NOW_MS, OutboundTask, TaskSettings, TopicTask
+from streaming.storage.location import Location
 from tests.builders import START_MS
 from tests.property.pipeline.records import HEADER, headers_of
 from tests.unit.pipeline.test_micro_batch import MapState
@@ -132,7 +132,7 @@ class Cluster:
     def __init__(self, root: Path, lanes: int) -> None:
         self.root = root
         self.settings = TaskSettings(
-            tables=Place(str(root)),
+            tables=Location(str(root)),
             topics={name: TopicTask(number, "guest") for name, number in TOPICS.items()},
             vhosts={"/": tuple(range(1, lanes + 1))},
             shards={
@@ -248,7 +248,7 @@ def reported(reports: Reports) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     path = tmp_path_factory.mktemp("tables")
-    Ledger(Place(str(path))).close()
+    Ledger(Location(str(path))).close()
     return path
 
 
@@ -337,7 +337,7 @@ def active(root: Path) -> dict[str, dict[str, int]]:
     """The files of each table, and their rows."""
     found = {}
     for name in LEDGER:
-        files = ActiveFiles(load_table(Place(str(root)).below(name)))
+        files = ActiveFiles(load_table(Location(str(root)) / name))
         found[name] = dict(zip(files.paths, files.rows.tolist(), strict=True))
     return found
 
@@ -352,7 +352,7 @@ def test_a_batch_that_is_cut_short_at_each_step_leaves_the_same(tmp_path, partit
         root = tmp_path / str(is_disturbed)
         cluster = Cluster(root, lanes)
         cluster.batch_id = 0
-        with Ledger(Place(str(root))) as ledger:
+        with Ledger(Location(str(root))) as ledger:
             if is_disturbed:
                 cluster.intake(distributed(parts, chances)[:1])  # some messages written
                 rows = cluster.intake(distributed(parts, chances))  # all of them

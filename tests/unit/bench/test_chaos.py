@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 from tests.bench.chaos.compare import COMPARED, compare_tables
 from tests.bench.chaos.log import MERGED, LogShape
 from tests.bench.chaos.run import ChaosJob, ChaosResult
@@ -34,8 +34,10 @@ class NoKafka:
         pass
 
 
-def write_tables(tables: Path | Place, query_id: str, batch_id: int, contents: list[int]) -> None:
-    place = tables if isinstance(tables, Place) else Place(str(tables))
+def write_tables(
+    tables: Path | Location, query_id: str, batch_id: int, contents: list[int]
+) -> None:
+    place = tables if isinstance(tables, Location) else Location(str(tables))
     for name in COMPARED:
         copies = contents if name == "queue_contents" else [1, 2]
         columns = {
@@ -44,7 +46,7 @@ def write_tables(tables: Path | Place, query_id: str, batch_id: int, contents: l
             "copy_id": copies,
         }
         options = dict(place.options)
-        write_deltalake(place.below(name).url, pa.table(columns), storage_options=options)
+        write_deltalake((place / name).url, pa.table(columns), storage_options=options)
 
 
 @pytest.mark.parametrize(

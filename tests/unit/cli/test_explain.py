@@ -9,11 +9,11 @@ import pytest
 
 import streaming.contents
 import streaming.embedded
-import streaming.json_file
 import streaming.ledger
 import streaming.metrics
 import streaming.pipeline
 import streaming.spark
+import streaming.storage.json_file
 from streaming.cli.doctor.explain import explanations
 from streaming.pipeline.observe.failures import code_of_failure
 from topology.errors import DlxError
@@ -44,7 +44,7 @@ def modules_of_the_job():
         yield package
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield importlib.import_module(module.name)
-    yield streaming.json_file
+    yield streaming.storage.json_file
 
 
 def raised_in(module):

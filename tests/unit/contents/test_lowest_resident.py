@@ -5,7 +5,7 @@ import pytest
 from streaming.broker import commands
 from streaming.contents.lowest_resident import lowest_resident
 from streaming.contents.updater import ContentsUpdater
-from streaming.ledger.storage import Place
+from streaming.storage.location import Location
 from tests.builders import Broker
 from tests.unit.queries.recording import QUERY_ID, Recording
 
@@ -22,8 +22,8 @@ def recorded(tmp_path):
 
 
 def bounds(recording):
-    ContentsUpdater(Place(recording.root)).update()
-    return lowest_resident(Place(recording.root), QUERY_ID, {})
+    ContentsUpdater(Location(recording.root)).update()
+    return lowest_resident(Location(recording.root), QUERY_ID, {})
 
 
 def test_the_lowest_resident_offset_is_that_of_the_oldest_message_in_any_queue(recorded):
@@ -52,4 +52,4 @@ def test_the_lowest_resident_offset_is_unknown_before_the_first_contents(recorde
     _broker, recording = recorded
     recording.commit()
 
-    assert lowest_resident(Place(recording.root), QUERY_ID, {}) == {}
+    assert lowest_resident(Location(recording.root), QUERY_ID, {}) == {}

@@ -215,10 +215,10 @@ def test_the_table_keeps_the_columns_and_texts_of_its_schema(tmp_path):
     job = Job(tmp_path, broker)
     broker.publish("", "work", "another order")
     job.commit()
-    before = load_table(job.recording.place.below("queue_contents")).schema()
+    before = load_table(job.recording.place / "queue_contents").schema()
 
     job.update_without_events()
 
-    table = load_table(job.recording.place.below("queue_contents"))
+    table = load_table(job.recording.place / "queue_contents")
     assert table.schema() == before
     assert pa.table(table.scan().read_all()).num_rows == 2

@@ -38,7 +38,7 @@ START = datetime.fromtimestamp(START_MS / 1000, UTC)
 
 
 def rows_in(recording, name):
-    return int(sum(ActiveFiles(load_table(recording.place.below(name))).rows))
+    return int(sum(ActiveFiles(load_table(recording.place / name)).rows))
 
 
 def messages_of(root, copies):
@@ -95,7 +95,7 @@ def test_every_answer_after_the_opening_is_the_same(tmp_path, seed):
 def compact_all(recording):
     """Compact the small files of every table of the ledger."""
     for name in ("messages", "dead_letters", "events"):
-        place, spec = recording.place.below(name), TABLES[name]
+        place, spec = recording.place / name, TABLES[name]
         files = small_files(spec, ActiveFiles(load_table(place)))
         for group in plan(files, 1 << 20, 3):
             assert compact(place, spec, group) is not None
@@ -283,7 +283,7 @@ def test_delta_is_told_that_rows_are_gone_and_that_none_is_new(tmp_path):
 
     [done] = retain(recording.place, Periods(messages_ms=1), START + timedelta(days=9))
 
-    table = load_table(recording.place.below("messages"))
+    table = load_table(recording.place / "messages")
     assert table.metadata().configuration["delta.appendOnly"] == "false"
     added, removed = log_entries(recording, "messages", table.version())
     assert (done.kept, [change for _path, change in added]) == (1, [False])

@@ -94,7 +94,7 @@ def test_letters_that_left_the_table_while_a_batch_restored_them_are_put_back(
 
     assert REMOVALS[module](shop.recording)
     if is_compacted:
-        place, spec = shop.recording.place.below("messages"), TABLES["messages"]
+        place, spec = shop.recording.place / "messages", TABLES["messages"]
         files = small_files(spec, ActiveFiles(load_table(place)))
         if files:
             compact(place, spec, files)
@@ -139,9 +139,7 @@ def test_a_batch_that_runs_again_finds_the_letters_that_left_the_table_meanwhile
     recording.commit()
 
     assert moved == [4, 4]
-    assert (
-        broker.published.found_in.version < load_table(recording.place.below("messages")).version()
-    )
+    assert broker.published.found_in.version < load_table(recording.place / "messages").version()
     broker.published = lambda _message: PublishedHeaders(None)
     check_whole(shop, [b"m0", b"m1", b"m2", b"m3"])
 

@@ -86,7 +86,7 @@ def test_a_query_reads_the_footers_and_columns_that_it_needs(shared_place, objec
 
     assert after["GET"] - before["GET"] <= 2 * len(files)
     assert after.get("HEAD") == before.get("HEAD")
-    sizes = load_table(shared_place.below("events")).get_add_actions(flatten=True)["size_bytes"]
+    sizes = load_table(shared_place / "events").get_add_actions(flatten=True)["size_bytes"]
     assert after["bytes_out"] - before["bytes_out"] < sum(sizes.to_pylist()) / 3
 
 
@@ -96,8 +96,8 @@ def test_a_contents_update_reads_no_history(recording, shared_place, object_stor
     publish_batches(recording, earlier)
     updater = ContentsUpdater(shared_place, QUERY_ID)
     updater.update()
-    load_table(shared_place.below("queue_contents")).create_checkpoint()
-    load_table(shared_place.below("events")).create_checkpoint()
+    load_table(shared_place / "queue_contents").create_checkpoint()
+    load_table(shared_place / "events").create_checkpoint()
     publish_batches(recording, 1)
     updater.nets.add(QUERY_ID, recording.batch_id, recording.nets)
     before = object_store.counts()

@@ -14,11 +14,11 @@ from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, plan, small_files
 from streaming.queries.audit.balance import balance
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.storage.location import Location
 from tests.builders import Broker, a_queue
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import QUERY_ID, Recording, apart
@@ -246,7 +246,7 @@ def test_the_table_names_its_last_batch(three_orders):
 
 def test_without_events_no_table_is_written(tmp_path):
     with pytest.raises(QueryError, match="there is no table 'events' here"):
-        ContentsUpdater(Place(str(tmp_path))).update()
+        ContentsUpdater(Location(str(tmp_path))).update()
 
     assert list(tmp_path.iterdir()) == []
 
@@ -261,7 +261,7 @@ def test_compacted_files_are_read_like_those_of_batches(tmp_path):
         if recording.batch_id == 0:
             updater.update()
     for name in LEDGER:
-        place, spec = recording.place.below(name), TABLES[name]
+        place, spec = recording.place / name, TABLES[name]
         files = small_files(spec, ActiveFiles(load_table(place)))
         for group in plan(files, 1 << 20, 2):
             assert compact(place, spec, group) is not None

@@ -8,9 +8,9 @@ import pytest
 
 from streaming.demo.client_setup import Addresses
 from streaming.demo.job_observer import Depth, JobObserver
-from streaming.ledger.storage import Place
 from streaming.pipeline.reports import BatchDone
 from streaming.queries.duckdb_tables import Tables
+from streaming.storage.location import Location
 from tests.builders import Broker
 from tests.fixtures.object_store import object_store, shared_place
 from tests.unit.queries.recording import Recording
@@ -21,7 +21,7 @@ __all__ = ["object_store", "shared_place"]
 @pytest.fixture(params=["folder", "object store"])
 def tables(request, tmp_path):
     if request.param == "folder":
-        return Place(str(tmp_path))
+        return Location(str(tmp_path))
     return request.getfixturevalue("shared_place")
 
 

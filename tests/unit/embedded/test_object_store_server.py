@@ -4,7 +4,7 @@ import socket
 from urllib.parse import urlsplit
 
 from streaming.embedded.object_store_server import ObjectStoreServer
-from streaming.object_store import CloudObjects
+from streaming.storage.object_store import ObjectStorage
 from tests.fixtures.object_store import BUCKET, object_store
 
 __all__ = ["object_store"]
@@ -27,9 +27,9 @@ def test_a_client_that_waits_for_100_continue_gets_it_once(object_store):
 def test_a_server_with_a_folder_has_its_objects_again(tmp_path):
     with ObjectStoreServer(folder=tmp_path / "kept") as server:
         server.make_bucket(BUCKET)
-        objects = CloudObjects(f"s3://{BUCKET}/one place", server.options)
+        objects = ObjectStorage(f"s3://{BUCKET}/one place", server.options)
         for name in ("gone", "kept", "also=gone", "replaced"):
-            objects.create(name, name.encode())
+            objects.replace(name, name.encode())
         objects.replace("replaced", b"new")
         objects.delete("gone")
         objects.delete("also=gone")
@@ -37,10 +37,10 @@ def test_a_server_with_a_folder_has_its_objects_again(tmp_path):
     files = [file for file in (tmp_path / "kept").rglob("*") if file.is_file()]
     assert {file.name: file.read_bytes() for file in files} == {"kept": b"kept", "replaced": b"new"}
     with ObjectStoreServer(folder=tmp_path / "kept") as server:
-        objects = CloudObjects(f"s3://{BUCKET}/one place", server.options)
-        assert [one.name for one in objects.names()] == ["kept", "replaced"]
+        objects = ObjectStorage(f"s3://{BUCKET}/one place", server.options)
+        assert [one.name for one in objects.files()] == ["kept", "replaced"]
         assert objects.open("replaced").read() == b"new"
-        assert not objects.create("kept", b"other")
+        assert not objects.create("kept", lambda file: file.write(b"other"))
 
 
 def test_a_name_cannot_lead_out_of_the_folder(tmp_path):

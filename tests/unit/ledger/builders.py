@@ -9,16 +9,17 @@ import pyarrow as pa
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import DEAD_LETTERS, EVENTS, MESSAGES, QUARANTINE, TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import LocalStorage, Place
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
+from streaming.storage.local import LocalStorage
+from streaming.storage.location import Location
 
 QUERY = "0f8d2c1e-query"
 
 
-def a_place(folder: Path) -> Place:
-    return Place(str(folder / "tables"))
+def a_place(folder: Path) -> Location:
+    return Location(str(folder / "tables"))
 
 
 def messages(
@@ -114,11 +115,11 @@ def a_batch_row(batch_id: int, *, query_id=QUERY, now_ms=None, **detail) -> Batc
 
 
 def publish(
-    root: Place, name: str, table: pa.Table, *, partition=0, first=0, storage=None
+    root: Location, name: str, table: pa.Table, *, partition=0, first=0, storage=None
 ) -> DataFile:
     """Write rows as a data file named after their ids."""
     written = write_data_file(
-        storage or root.below(name).storage(),
+        storage or (root / name).storage(),
         TABLES[name],
         DataFileName(
             table["query_id"][0].as_py(),
@@ -133,9 +134,9 @@ def publish(
     return written
 
 
-def rows_of(root: Place, name: str, *, without=()) -> list[dict[str, Any]]:
+def rows_of(root: Location, name: str, *, without=()) -> list[dict[str, Any]]:
     """All rows of a table, in an order that does not depend on its files."""
-    table = load_table(root.below(name)).to_pyarrow_table()
+    table = load_table(root / name).to_pyarrow_table()
     rows = [
         {key: value for key, value in row.items() if key not in without}
         for row in table.to_pylist()
@@ -143,12 +144,12 @@ def rows_of(root: Place, name: str, *, without=()) -> list[dict[str, Any]]:
     return sorted(rows, key=repr)
 
 
-def paths_of(root: Place, name: str) -> list[str]:
-    return sorted(ActiveFiles(load_table(root.below(name))).paths)
+def paths_of(root: Location, name: str) -> list[str]:
+    return sorted(ActiveFiles(load_table(root / name)).paths)
 
 
-def local(root: Place, name: str) -> LocalStorage:
-    storage = root.below(name).storage()
+def local(root: Location, name: str) -> LocalStorage:
+    storage = (root / name).storage()
     assert isinstance(storage, LocalStorage)
     return storage
 

@@ -36,7 +36,7 @@ def store(root, *tables):
 
 def joined(root):
     """Compact all files of the message store and remove the old ones."""
-    place = root.below("messages")
+    place = root / "messages"
     files = small_files(TABLES["messages"], ActiveFiles(load_table(place)))
     done = compact(place, TABLES["messages"], files)
     assert done is not None
@@ -104,7 +104,7 @@ def test_a_body_that_was_erased_is_never_read_as_an_empty_one(root):
         root,
         rows.set_column(rows.schema.get_field_index("body"), rows.schema.field("body"), erased),
     )
-    file = ActiveFiles(load_table(root.below("messages"))).paths[0]
+    file = ActiveFiles(load_table(root / "messages")).paths[0]
 
     assert read(root, places([file], [(0, 0, 0, 0), (0, 1, 0, 1)])) == [
         {"body": b"body"},

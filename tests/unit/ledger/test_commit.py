@@ -7,8 +7,8 @@ import pytest
 
 from streaming.ledger.errors import CommitError
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import LocalStorage
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
+from streaming.storage.local import LocalStorage
 from tests.unit.ledger.builders import QUERY, a_place, events, local, paths_of, publish, rows_of
 
 
@@ -121,7 +121,7 @@ def test_a_driver_skips_a_batch_that_another_committed(root):
 
 def test_a_concurrent_change_of_the_tables_properties_does_not_prevent_a_commit(root):
     writer = TableWriter(root, "events")
-    load_table(root.below("events")).alter.set_table_description("mine")
+    load_table(root / "events").alter.set_table_description("mine")
 
     assert writer.commit_batch(QUERY, 0, [a_file(root, 0)]) == "committed"
     assert len(rows_of(root, "events")) == 2
@@ -139,7 +139,7 @@ def test_a_table_that_refuses_every_commit_fails_the_batch_with_the_reason(root)
             return table
 
     writer.__class__ = Overtaken
-    load_table(root.below("events")).alter.set_table_description("first")
+    load_table(root / "events").alter.set_table_description("first")
 
     with pytest.raises(CommitError, match=r"batch 0 .*Metadata"):
         writer.commit_batch(QUERY, 0, [file])
@@ -176,7 +176,7 @@ def test_drivers_that_commit_the_same_batches_at_once_leave_every_row_once(root)
 
 def test_a_handle_loaded_elsewhere_is_used_even_if_it_is_older(root):
     writer = TableWriter(root, "events")
-    behind = load_table(root.below("events"))
+    behind = load_table(root / "events")
     writer.commit_batch(QUERY, 0, [a_file(root, 0)])
 
     writer.offer(behind)
@@ -188,7 +188,7 @@ def test_a_handle_loaded_elsewhere_is_used_even_if_it_is_older(root):
 
 def test_a_handle_whose_log_was_cleaned_up_is_reloaded(root):
     writer = TableWriter(root, "events")
-    stale = load_table(root.below("events"))
+    stale = load_table(root / "events")
     for batch in range(3):
         writer.commit_batch(QUERY, batch, [a_file(root, batch)])
     writer.table().create_checkpoint()

@@ -50,7 +50,7 @@ def some_batches(root, name, count, *, first=0):
 
 
 def files_of(root, name):
-    return small_files(TABLES[name], ActiveFiles(load_table(root.below(name))))
+    return small_files(TABLES[name], ActiveFiles(load_table(root / name)))
 
 
 @pytest.mark.parametrize("name", LEDGER)
@@ -58,7 +58,7 @@ def test_a_compacted_table_has_the_same_rows_in_one_file(root, name):
     some_batches(root, name, 5)
     before, paths = rows_of(root, name), paths_of(root, name)
 
-    done = compact(root.below(name), TABLES[name], files_of(root, name))
+    done = compact(root / name, TABLES[name], files_of(root, name))
 
     assert done is not None
     assert rows_of(root, name) == before
@@ -75,21 +75,21 @@ def test_a_compacted_file_keeps_order_row_groups_and_statistics(root):
         writer.commit_batch(f"query-{batch}", 0, [files[batch]])
 
     group = plan(files_of(root, "messages"), 1 << 30, 2)
-    done = compact(root.below("messages"), TABLES["messages"], group[0])
+    done = compact(root / "messages", TABLES["messages"], group[0])
 
     assert done is not None
     parquet = pq.ParquetFile(local(root, "messages").root / done.path)
     sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
     assert parquet.read(columns=["offset"])["offset"].to_pylist() == list(range(20000))
     assert sizes == [10_000, 10_000]
-    table = ActiveFiles(load_table(root.below("messages")))
+    table = ActiveFiles(load_table(root / "messages"))
     assert (table.least("offset").tolist(), table.greatest("offset").tolist()) == ([0], [19999])
     assert (table.least("batch_id").tolist(), table.greatest("batch_id").tolist()) == ([0], [4])
 
 
 def test_compaction_keeps_the_batch_numbers(root):
     writer = some_batches(root, "events", 3)
-    compact(root.below("events"), EVENTS, files_of(root, "events"))
+    compact(root / "events", EVENTS, files_of(root, "events"))
 
     again = publish(root, "events", events([20, 21, 22], batch_id=2))
 
@@ -102,7 +102,7 @@ def test_batches_committed_during_a_compaction_are_kept(root):
     group = files_of(root, "events")
     some_batches(root, "events", 2, first=4)
 
-    done = compact(root.below("events"), EVENTS, group)
+    done = compact(root / "events", EVENTS, group)
     after = writer.commit_batch(QUERY, 6, [publish(root, "events", events([99], batch_id=6))])
 
     assert done is not None
@@ -114,23 +114,23 @@ def test_batches_committed_during_a_compaction_are_kept(root):
 def test_files_compacted_by_another_process_are_not_compacted_again(root):
     some_batches(root, "events", 4)
     group = files_of(root, "events")
-    compact(root.below("events"), EVENTS, group[:2])
+    compact(root / "events", EVENTS, group[:2])
     before = rows_of(root, "events")
 
-    assert compact(root.below("events"), EVENTS, group) is None
+    assert compact(root / "events", EVENTS, group) is None
     assert rows_of(root, "events") == before
 
 
 def test_an_uncommitted_rewrite_is_used_by_the_next_attempt(root):
     some_batches(root, "events", 4)
     group = files_of(root, "events")
-    done = compact(root.below("events"), EVENTS, group)
+    done = compact(root / "events", EVENTS, group)
     assert done is not None
     file = local(root, "events").root / done.path
     written = file.stat().st_ino
     (local(root, "events").root / "_delta_log" / f"{5:020}.json").unlink()  # as if never committed
 
-    again = compact(root.below("events"), EVENTS, group)
+    again = compact(root / "events", EVENTS, group)
 
     assert again == done
     assert (file.stat().st_ino, len(rows_of(root, "events"))) == (written, 12)
@@ -146,7 +146,7 @@ def test_rows_without_a_later_column_are_compacted_with_null(root):
             pq.write_table(pq.read_table(path).drop_columns(["channel"]), path)
         writer.commit_batch(QUERY, batch, [file])
 
-    compact(root.below("events"), EVENTS, files_of(root, "events"))
+    compact(root / "events", EVENTS, files_of(root, "events"))
 
     assert [(row["seq"], row["channel"]) for row in rows_of(root, "events")] == [
         (0, None),
@@ -174,7 +174,7 @@ def a_rewrite(root, name, group):
 
 def test_a_concurrent_foreign_rewrite_wins_without_duplicate_rows(root):
     some_batches(root, "events", 3)
-    place = root.below("events")
+    place = root / "events"
     before = rows_of(root, "events")
     group = files_of(root, "events")
     added, removed = a_rewrite(root, "joined-ours.parquet", group)
@@ -192,7 +192,7 @@ def test_a_concurrent_foreign_rewrite_wins_without_duplicate_rows(root):
 
 def test_a_concurrent_batch_does_not_prevent_a_rewrite(root):
     some_batches(root, "events", 3)
-    place = root.below("events")
+    place = root / "events"
     seen = load_table(place)
     added, removed = a_rewrite(root, "joined-ours.parquet", files_of(root, "events"))
     some_batches(root, "events", 1, first=3)
@@ -207,7 +207,7 @@ def test_a_concurrent_batch_does_not_prevent_a_rewrite(root):
 
 def test_concurrent_compaction_and_commits_lose_and_duplicate_nothing(root):
     writer = TableWriter(root, "events")
-    place = root.below("events")
+    place = root / "events"
     done = threading.Event()
     joined: list[Compacted | None] = []
 
@@ -236,7 +236,7 @@ def test_compacted_files_keep_the_statistics_of_their_shards(root):
     writer = some_batches(root, "events", 2)
     writer.commit_batch("other", 0, [publish(root, "events", events([99], query_id="other"))])
 
-    done = compact(root.below("events"), EVENTS, files_of(root, "events"))
+    done = compact(root / "events", EVENTS, files_of(root, "events"))
 
     assert done is not None
     assert paths_of(root, "events") == [done.path]

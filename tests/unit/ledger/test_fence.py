@@ -74,14 +74,12 @@ def test_a_driver_that_is_overtaken_between_its_check_and_its_commit_is_refused(
 
 def test_the_epoch_is_in_every_table_once(root, driver):
     driver(3)
-    versions = {name: load_table(root.below(name)).version() for name in tables_of(0)}
+    versions = {name: load_table(root / name).version() for name in tables_of(0)}
 
     driver(3)
 
-    assert all(
-        load_table(root.below(name)).transaction_version(FENCE_ID) == 3 for name in tables_of(0)
-    )
-    assert versions == {name: load_table(root.below(name)).version() for name in tables_of(0)}
+    assert all(load_table(root / name).transaction_version(FENCE_ID) == 3 for name in tables_of(0))
+    assert versions == {name: load_table(root / name).version() for name in tables_of(0)}
 
 
 def test_an_earlier_driver_cannot_lower_the_fence(driver):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from streaming.ledger.errors import DataFileConflictError
 from streaming.ledger.schema.schemas import TABLES
-from streaming.ledger.storage import LocalStorage
 from streaming.ledger.write.data_file import (
     DRIVER,
     ColumnRange,
@@ -25,6 +24,7 @@ from streaming.ledger.write.data_file import (
     write_data_file,
 )
 from streaming.ledger.write.parquet_layout import ROW_GROUP_BYTES, ROW_GROUP_ROWS
+from streaming.storage.local import LocalStorage
 from tests.unit.ledger.builders import QUERY, dead_letters, events, messages
 
 MESSAGES = TABLES["messages"]

@@ -69,7 +69,7 @@ def test_only_the_quarantine_never_loses_rows(tmp_path):
 
 
 def test_a_table_of_an_earlier_version_may_lose_rows_once_it_is_asked(tmp_path):
-    place = a_place(tmp_path).below("events")
+    place = a_place(tmp_path) / "events"
     table = open_table(a_place(tmp_path), "events")
     table.alter.set_table_properties({"delta.appendOnly": "true"})
 
@@ -101,7 +101,7 @@ def test_an_existing_table_gets_a_new_column(tmp_path):
     place = a_place(tmp_path)
     spec = TABLES["events"]
     older = pa.schema([field for field in spec.schema if field.name != "channel"])
-    DeltaTable.create(place.below("events").url, older)
+    DeltaTable.create((place / "events").url, older)
 
     table = open_table(place, "events")
 
@@ -134,14 +134,14 @@ def test_an_existing_table_gets_a_new_column(tmp_path):
 )
 def test_a_table_of_another_kind_is_refused(tmp_path, schema, named):
     place = a_place(tmp_path)
-    DeltaTable.create(place.below("events").url, schema)
+    DeltaTable.create((place / "events").url, schema)
 
     with pytest.raises(TableMismatchError, match=named):
         open_table(place, "events")
 
 
 def test_a_folder_with_other_files_is_not_a_table(tmp_path):
-    place = a_place(tmp_path).below("events")
+    place = a_place(tmp_path) / "events"
     (tmp_path / "tables" / "events").mkdir(parents=True)
     (tmp_path / "tables" / "events" / "notes.txt").write_text("mine")
 
@@ -162,7 +162,7 @@ def test_the_clean_up_obeys_the_log_retention(tmp_path):
     for path in log.iterdir():
         os.utime(path, (a_little_ago_s, a_little_ago_s))
 
-    load_table(place.below("quarantine")).cleanup_metadata()
+    load_table(place / "quarantine").cleanup_metadata()
 
     assert sorted(path.name for path in log.iterdir()) == [
         "00000000000000000003.checkpoint.parquet",

@@ -40,18 +40,18 @@ def commit(root, name, table, **settings):
 
 
 def join_all(root, name):
-    place = root.below(name)
+    place = root / name
     done = compact(place, TABLES[name], small_files(TABLES[name], ActiveFiles(load_table(place))))
     assert done is not None
     return done
 
 
 def a_vacuum(root, name, *, grace_ms=HOUR_MS):
-    return Vacuum(root.below(name), grace_ms, protect_messages=name == "messages")
+    return Vacuum(root / name, grace_ms, protect_messages=name == "messages")
 
 
 def sweep(vacuum, root, name, now_ms, lowest_resident=None):
-    return vacuum.sweep(load_table(root.below(name)), now_ms, lowest_resident)
+    return vacuum.sweep(load_table(root / name), now_ms, lowest_resident)
 
 
 def test_compacted_files_are_removed_only_after_the_grace_period(root):

@@ -9,7 +9,6 @@ import pytest
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.lanes import lane_of_key
-from streaming.ledger.storage import Place
 from streaming.pipeline import fold, lane_answers
 from streaming.pipeline.intake import stage
 from streaming.pipeline.lane_answers import LaneAnswers
@@ -18,6 +17,7 @@ from streaming.pipeline.reports import ShardReport, read_reports
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
 from streaming.protocol import record_headers as wire
+from streaming.storage.location import Location
 from tests.unit.pipeline.test_micro_batch import HEADERS, MapState
 
 LANES = 4
@@ -57,7 +57,7 @@ class Lanes:
         self.sender = Sender()
         self.answers = Sender()
         self.settings = TaskSettings(
-            tables=Place(str(root)),
+            tables=Location(str(root)),
             topics={"log": TopicTask(1, "guest")},
             vhosts={"/": tuple(range(1, LANES + 1))},
             shards={lane + 1: ShardConfig(lane=lane, lanes=LANES) for lane in range(LANES)},

@@ -22,7 +22,6 @@ from streaming.contents.replacement import replace_rows
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline import fold
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
@@ -41,6 +40,7 @@ from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.traffic import Clients, TrafficTotals
+from streaming.storage.location import Location
 
 QUERY, SHARD = "one-query", 1
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -71,7 +71,7 @@ class Stages:
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.settings = TaskSettings(
-            tables=Place(str(root)),
+            tables=Location(str(root)),
             topics={"log": TopicTask(1, "guest")},
             vhosts={"/": (SHARD,)},
             shards={SHARD: ShardConfig()},
@@ -134,7 +134,7 @@ class Job:
         self.checkpoint.open(1, "hash", {}, TableBatches())
         (self.folder / "metadata").write_text(json.dumps({"id": QUERY}))
         (self.folder / "offsets").mkdir()
-        self.ledger = Ledger(Place(str(root / "tables")))
+        self.ledger = Ledger(Location(str(root / "tables")))
         self.done: list[BatchDone] = []
         stats = ShardStats({})
         self.nets = PendingNets()
@@ -260,7 +260,7 @@ def test_letters_that_left_the_table_before_the_batch_ran_again_are_put_back(job
     state = dict(job.stages.state.values)
     job.stages.run(1, restore).collect()
     job.stages.state.values = state
-    messages = job.ledger.root.below("messages")
+    messages = job.ledger.root / "messages"
     paths = ActiveFiles(load_table(messages)).paths
     replace_rows(messages, TABLES["messages"], paths, TABLES["messages"].schema.empty_table())
     job.ledger.writers["messages"].table()

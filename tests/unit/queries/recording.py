@@ -22,7 +22,6 @@ from streaming.contents.revived import put_back
 from streaming.contents.revived_keys import revived_keys
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
-from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import (
@@ -39,6 +38,7 @@ from streaming.pipeline.rows.events import event_table
 from streaming.pipeline.rows.messages import body_file_number
 from streaming.pipeline.rows.stored import STORED
 from streaming.protocol.amqp_properties import PROPERTIES
+from streaming.storage.location import Location
 from tests.builders import START_MS, Broker
 
 QUERY_ID = "6f0e9bd2-0000-4000-8000-000000000001"
@@ -62,7 +62,7 @@ class Recording:
         options: Mapping[str, str] | None = None,
     ) -> None:
         self.root = str(root)
-        self.place = Place(self.root, options or {})
+        self.place = Location(self.root, options or {})
         self.brokers = brokers
         self.batch_id = -1
         self.nets: list[ShardNet] = []  # of the last batch, as tasks report them
@@ -164,7 +164,7 @@ class Recording:
                     yield self._file("dead_letters", source_of_shard(shard), first, dead)
 
     def _file(self, name: str, source: str, first: int, table: pa.Table) -> DataFile:
-        storage = self.place.below(name).storage()
+        storage = (self.place / name).storage()
         file_name = DataFileName(QUERY_ID, self.batch_id, name, source, first)
         file = write_data_file(storage, TABLES[name], file_name, table)
         assert file is not None

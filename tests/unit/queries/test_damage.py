@@ -11,7 +11,6 @@ from deltalake import DeltaTable, write_deltalake
 
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.errors import DamagedLogError
-from streaming.ledger.storage import Place
 from streaming.queries.audit.balance import balance
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.letters import list_dead_letters
@@ -19,6 +18,7 @@ from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.message_history import history_of
 from streaming.queries.sql import ask, create_all_views
 from streaming.queries.vhosts.listings import queue_rows
+from streaming.storage.location import Location
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_the_table_that_can_be_made_again_says_how(root):
     file.unlink()
 
     said = fails(root, queue_rows)
-    ContentsUpdater(Place(str(root))).rebuild()
+    ContentsUpdater(Location(str(root))).rebuild()
 
     assert "`dlx tables rebuild` makes the table again" in said
     with Tables(str(root)) as tables:
@@ -133,10 +133,10 @@ def test_a_rebuild_of_a_table_with_a_damaged_log_says_what_to_remove(root):
         entry.write_text("{")
 
     with pytest.raises(DamagedLogError, match=re.escape(f"remove {root / 'queue_contents'}")):
-        ContentsUpdater(Place(str(root))).rebuild()
+        ContentsUpdater(Location(str(root))).rebuild()
     shutil.rmtree(root / "queue_contents")
 
-    assert ContentsUpdater(Place(str(root))).rebuild().rows == 4
+    assert ContentsUpdater(Location(str(root))).rebuild().rows == 4
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import pyarrow as pa
 import pytest
 
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
-from streaming.ledger.storage import Place
 from streaming.ledger.write.arrow_columns import build_table
 from streaming.ledger.write.batch_row import BatchRow, totals
 from streaming.ledger.write.data_file import DataFileName, source_of_partition, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.queries import open_tables
+from streaming.storage.location import Location
 
 HEADERS = (
     {
@@ -46,7 +46,7 @@ HEADERS = (
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    place = Place(str(tmp_path_factory.mktemp("foreign") / "tables"))
+    place = Location(str(tmp_path_factory.mktemp("foreign") / "tables"))
     ledger = Ledger(place)
     lists = [[{"key": key, "value": value} for key, value in one.items()] for one in HEADERS]
     columns = {
@@ -61,7 +61,7 @@ def root(tmp_path_factory):
     }
     table = build_table(MESSAGES, columns, len(lists))
     name = DataFileName("q", 0, "messages", source_of_partition(0, 0))
-    file = write_data_file(place.below("messages").storage(), TABLES["messages"], name, table)
+    file = write_data_file((place / "messages").storage(), TABLES["messages"], name, table)
     assert file is not None
     ledger.commit([file], BatchRow("q", 0, 0, totals([file])))
     ledger.close()

@@ -5,7 +5,6 @@ import json
 import msgspec
 import pytest
 
-from streaming.json_file import DamagedFileError
 from streaming.pipeline.checkpoint.checkpoint import LAST_WITH_TASK_NUMBERS, Checkpoint
 from streaming.pipeline.checkpoint.errors import UnfinishedBatchError
 from streaming.pipeline.checkpoint.manifest import Manifest, write_manifest
@@ -15,6 +14,7 @@ from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.protocol.record_headers import WIRE_VERSION
+from streaming.storage.json_file import DamagedFileError
 from topology.errors import DlxError
 
 MARKS = MemoryMarks(None, None, ())

@@ -7,10 +7,10 @@ import pytest
 
 from streaming.config.secrets import SecretText
 from streaming.ledger.schema.table_setup import Retention
-from streaming.ledger.storage import Place
 from streaming.pipeline.checkpoint.checkpoint import CheckpointLock
 from streaming.pipeline.checkpoint.errors import FolderError
 from streaming.pipeline.checkpoint.folders import NewFolders, make_folder, open_ledger
+from streaming.storage.location import Location
 
 
 def test_a_folder_is_created_with_its_parents(tmp_path):
@@ -26,14 +26,14 @@ def test_a_file_in_place_of_a_folder_is_refused(tmp_path, below):
     with pytest.raises(FolderError, match=r"^job.checkpoint_location: .*a file is in its place"):
         CheckpointLock(tmp_path / "file" / below).acquire()
     with pytest.raises(FolderError, match=r"^job.tables_location: .*a file is in its place"):
-        open_ledger(Place(str(tmp_path / "file" / below)), Retention())
+        open_ledger(Location(str(tmp_path / "file" / below)), Retention())
 
 
 def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write everywhere
 
     with pytest.raises(FolderError, match=r"tables_location: this user cannot write to"):
-        open_ledger(Place(str(tmp_path)), Retention())
+        open_ledger(Location(str(tmp_path)), Retention())
 
 
 def test_a_read_only_disk_is_refused():
@@ -46,7 +46,7 @@ def test_damaged_tables_are_refused(tmp_path):
     (tmp_path / "messages" / "_delta_log" / f"{0:020}.json").write_text("no log\n")
 
     with pytest.raises(FolderError, match=r"^job.tables_location: the tables cannot be opened: "):
-        open_ledger(Place(str(tmp_path)), Retention())
+        open_ledger(Location(str(tmp_path)), Retention())
 
 
 def test_the_error_of_unreachable_object_storage_has_the_reason(monkeypatch):
@@ -61,7 +61,7 @@ def test_the_error_of_unreachable_object_storage_has_the_reason(monkeypatch):
     }
 
     with pytest.raises(FolderError, match=r"tables_location: .*127\.0\.0\.1:9.*refused") as error:
-        open_ledger(Place("s3://bucket/t", options), Retention())
+        open_ledger(Location("s3://bucket/t", options), Retention())
 
     assert len(str(error.value).splitlines()) == 1
     assert "\x1b" not in str(error.value)
@@ -70,14 +70,14 @@ def test_the_error_of_unreachable_object_storage_has_the_reason(monkeypatch):
 @pytest.mark.parametrize("url", ["abfs://container/t", "gs://"])
 def test_an_incomplete_url_is_refused_with_the_missing_part(url):
     with pytest.raises(FolderError, match=r"tables cannot be opened: .*(account|bucket) name"):
-        open_ledger(Place(url), Retention())
+        open_ledger(Location(url), Retention())
 
 
 def test_errors_of_object_storage_do_not_repeat_secrets():
     options = {"azure_storage_account_key": SecretText("not-base64")}
 
     with pytest.raises(FolderError, match="Invalid Access Key") as error:
-        open_ledger(Place("abfss://c@account.dfs.core.windows.net/t", options), Retention())
+        open_ledger(Location("abfss://c@account.dfs.core.windows.net/t", options), Retention())
 
     assert "not-base64" not in str(error.value)
 

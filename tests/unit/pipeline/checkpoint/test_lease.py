@@ -5,17 +5,15 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from streaming.json_file import DamagedFileError
 from streaming.pipeline.checkpoint.errors import CheckpointInUseError, LeaseLostError
 from streaming.pipeline.checkpoint.lease import (
     FILE,
     CheckpointLease,
     Held,
-    NumberedLease,
-    lease_store,
+    lease_file,
     read_lease,
 )
-from streaming.stored_path import StoredPath
+from streaming.storage.json_file import DamagedFileError
 from tests.fixtures.object_store import object_store, shared_place
 from tests.fixtures.waiting import wait_until
 
@@ -31,7 +29,7 @@ def checkpoint(request, tmp_path):
     if request.param == "mount":
         return tmp_path / "checkpoint"
     place = request.getfixturevalue("shared_place")
-    return StoredPath(f"{place.url}/checkpoint", place.options)
+    return place / "checkpoint"
 
 
 @pytest.fixture
@@ -57,7 +55,7 @@ def known(checkpoint):
 
 def change(checkpoint, **fields):
     """Write other fields into the lease behind its holder's back."""
-    store = lease_store(checkpoint)
+    store = lease_file(checkpoint)
     found = store.read()
     assert found is not None
     content, version = found
@@ -138,13 +136,10 @@ def test_a_renewal_whose_answer_was_lost_is_our_own(checkpoint, lease_of):
 
 
 def test_a_damaged_lease_is_refused_with_its_place(checkpoint, lease_of):
-    if hasattr(checkpoint, "objects"):
-        (checkpoint / FILE).write_bytes(b"{")
-    else:
-        checkpoint.mkdir()
-        (checkpoint / FILE).write_bytes(b"{")
+    checkpoint.mkdir()
+    (checkpoint / f"{FILE}.1").write_bytes(b"{")
 
-    with pytest.raises(DamagedFileError, match=r"lease.json is damaged .*delete the file"):
+    with pytest.raises(DamagedFileError, match=r"lease.json.1 is damaged .*delete the file"):
         lease_of().acquire()
 
 
@@ -152,19 +147,3 @@ def test_a_lease_has_a_holder_and_an_age_for_people():
     lease = Held(1, held=True, host="a", pid=7, duration_ms=5, renewed_ms=0)
 
     assert (lease.holder, lease.age_ms > 0) == ("process 7 on a", True)
-
-
-def test_a_numbered_lease_has_one_file_and_refuses_a_version_that_was_succeeded(shared_place):
-    objects = StoredPath(shared_place.url, shared_place.options).objects
-    lease = NumberedLease(objects)
-    assert (lease.read(), lease.create(b"1"), lease.create(b"other")) == (None, True, False)
-    first = lease.read()
-    assert first == (b"1", "1")
-
-    assert lease.replace(b"2", "1") == "2"
-    assert lease.replace(b"late", "1") is None
-    assert lease.replace(b"3", "2") == "3"
-    assert lease.replace(b"very late: the file of this number is gone", "1") is None
-
-    assert lease.read() == (b"3", "3")
-    assert [each.name for each in objects.names()] == [f"{FILE}.3"]

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from streaming.json_file import DamagedFileError, replace_file
 from streaming.pipeline.checkpoint.spark_logs import BatchOffsets, SparkLogs
+from streaming.storage.json_file import DamagedFileError, replace_file
 
 NOW_MS = 1_700_000_000_000
 ENDS = {"orders": {"0": 5, "1": 7}, "commands": {"0": 2}}

@@ -8,13 +8,13 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from rich.console import Console
 
 from streaming.broker import commands
-from streaming.ledger.storage import Place
 from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.observe.job_log import JobLog, log_batch
 from streaming.pipeline.observe.live_view import LiveView
 from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queue_activity import Traffic, queue_activity
+from streaming.storage.location import Location
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
 
@@ -47,7 +47,7 @@ def shown(view, stream):
 
 def a_view(root, width=80, **options):
     stream = io.StringIO()
-    return LiveView(Place(str(root)), Console(file=stream, width=width, **options)), stream
+    return LiveView(Location(str(root)), Console(file=stream, width=width, **options)), stream
 
 
 def test_the_view_shows_depth_rates_age_and_consumers_of_each_queue(recording, tmp_path):

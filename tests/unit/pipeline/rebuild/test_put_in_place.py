@@ -4,7 +4,6 @@ import pytest
 
 from streaming.pipeline.checkpoint.lease import CheckpointLease
 from streaming.pipeline.rebuild.put_in_place import is_empty, put_aside, put_in_place
-from streaming.stored_path import StoredPath
 from tests.fixtures.object_store import object_store, shared_place
 
 __all__ = ["object_store", "shared_place"]
@@ -17,8 +16,7 @@ def place(request, tmp_path):
     if request.param == "folder":
         (tmp_path / "checkpoint").mkdir()
         return tmp_path / "checkpoint"
-    shared = request.getfixturevalue("shared_place")
-    return StoredPath(f"{shared.url}/checkpoint", shared.options)
+    return request.getfixturevalue("shared_place") / "checkpoint"
 
 
 def a_checkpoint(folder, content):

@@ -13,7 +13,6 @@ from streaming.broker.message import Message
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.ledger.read.body_reader import BodyReader
-from streaming.ledger.storage import Place
 from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.intake.stage import Intake
@@ -28,6 +27,7 @@ from streaming.pipeline.task import (
     TopicTask,
 )
 from streaming.protocol.command_json import parse_command
+from streaming.storage.location import Location
 
 MEBIBYTE = 1 << 20
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -55,7 +55,7 @@ def records(
     )
 
 
-def settings_of(place: Place, max_body_bytes: int = MEBIBYTE) -> TaskSettings:
+def settings_of(place: Location, max_body_bytes: int = MEBIBYTE) -> TaskSettings:
     return TaskSettings(
         tables=place,
         topics={"publishes": TopicTask(1, "guest")},
@@ -86,7 +86,7 @@ def test_chunks_are_within_every_bound():
     assert list(chunks((sizes, 4), (headers, 5))) == [(0, 2), (2, 4), (4, 5)]
 
 
-def dead_letters(place: Place, blob: bytes, max_header_bytes: int) -> list[tuple[int, pa.Table]]:
+def dead_letters(place: Location, blob: bytes, max_header_bytes: int) -> list[tuple[int, pa.Table]]:
     """The rows of `dead_letters` when all of a blob's messages die at once."""
     taken = unpack([blob])
     shard = Shard(ShardConfig(), MemoryStore())
@@ -104,7 +104,7 @@ def dead_letters(place: Place, blob: bytes, max_header_bytes: int) -> list[tuple
 
 
 def test_large_bodies_go_into_several_files_and_their_deaths_too(tmp_path):
-    place = Place(str(tmp_path))
+    place = Location(str(tmp_path))
     Ledger(place).close()
     body = os.urandom(MEBIBYTE)
     count, piece = 150, 30
@@ -144,7 +144,7 @@ def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_to
     monkeypatch.setattr("streaming.pipeline.rows.bounds.MAX_FILE_BYTES", 70_000)
     monkeypatch.setattr("streaming.pipeline.rows.dead_letters.MAX_TEXT_BYTES", 64_000)
     monkeypatch.setattr("streaming.pipeline.rows.dead_letters.MAX_HEADER_BYTES", 100_000)
-    place = Place(str(tmp_path))
+    place = Location(str(tmp_path))
     Ledger(place).close()
     intake = Intake(settings_of(place), BatchContext("query", 0, NOW_MS))
     for first in range(0, 150, 30):
@@ -171,7 +171,7 @@ def test_large_headers_of_short_bodies_go_into_several_files_and_their_deaths_to
 def test_deaths_with_small_headers_stay_in_one_file_whatever_the_limit_allows(
     tmp_path, monkeypatch, headers
 ):
-    place = Place(str(tmp_path))
+    place = Location(str(tmp_path))
     Ledger(place).close()
     intake = Intake(settings_of(place), BatchContext("query", 0, NOW_MS))
     intake.add(records(0, [b"b"] * 150, more=headers))
@@ -188,7 +188,7 @@ def test_deaths_with_small_headers_stay_in_one_file_whatever_the_limit_allows(
 
 def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch):
     monkeypatch.setattr("streaming.pipeline.rows.bounds.MAX_FILE_BYTES", 64_000)
-    place = Place(str(tmp_path))
+    place = Location(str(tmp_path))
     Ledger(place).close()
     body = os.urandom(1_000)
 
@@ -211,7 +211,7 @@ def test_many_records_in_quarantine_go_into_several_files(tmp_path, monkeypatch)
 
 def test_long_keys_of_short_bodies_go_into_several_files(tmp_path, monkeypatch):
     monkeypatch.setattr("streaming.pipeline.rows.bounds.MAX_FILE_BYTES", 70_000)
-    place = Place(str(tmp_path))
+    place = Location(str(tmp_path))
     Ledger(place).close()
     intake = Intake(settings_of(place), BatchContext("query", 0, NOW_MS))
 

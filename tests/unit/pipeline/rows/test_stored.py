@@ -11,7 +11,6 @@ from streaming.ledger.read import table_files
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.storage import Place
 from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.ledger import Ledger
@@ -20,6 +19,7 @@ from streaming.pipeline.rows import stored
 from streaming.pipeline.rows.messages import body_file_number
 from streaming.pipeline.rows.stored import published_rows, stored_rows
 from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
+from streaming.storage.location import Location
 from tests.builders import START_MS
 from tests.property.pipeline.records import arrow_batch
 
@@ -30,7 +30,7 @@ ROWS = 30
 @pytest.fixture
 def place(tmp_path):
     """Two batches of publishes, each with a header of its own."""
-    root = Place(str(tmp_path))
+    root = Location(str(tmp_path))
     settings = TaskSettings(
         tables=root,
         topics={"log": TopicTask(1, "guest")},
@@ -75,7 +75,7 @@ def test_the_headers_of_any_message_are_read_in_any_order(place, monkeypatch):
 
 
 def test_headers_of_compacted_messages_are_found(place):
-    table = place.below("messages")
+    table = place / "messages"
     files = small_files(TABLES["messages"], ActiveFiles(load_table(table)))
     compacted = compact(table, TABLES["messages"], files)
     assert compacted is not None
@@ -89,7 +89,7 @@ def test_headers_of_compacted_messages_are_found(place):
 def test_headers_are_found_after_their_file_was_closed_compacted_and_removed(place, monkeypatch):
     monkeypatch.setattr(stored, "_PORT_BYTES", 1)
     monkeypatch.setattr(table_files, "OPEN_FILES", 1)
-    table = place.below("messages")
+    table = place / "messages"
     files = small_files(TABLES["messages"], ActiveFiles(load_table(table)))
 
     with published_rows(place, QUERY, 1, "s1") as published:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from streaming.broker.outbound import OUTBOUND_STEP
-from streaming.ledger.storage import Place
 from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
@@ -15,6 +14,7 @@ from streaming.pipeline.checkpoint.manifest import read_manifest
 from streaming.pipeline.checkpoint.table_match import TableBatches
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.topics.offset_gaps import Gap
+from streaming.storage.location import Location
 
 TOPICS: Any = SimpleNamespace(partitions={"t": 1}, identities={"t": "cluster/t"})
 GAP = Gap("t", 1, 0, start=5, end=9, resume=9)
@@ -51,7 +51,7 @@ def ledger(tmp_path, checkpoint):
     """Tables with batch 0; one of the shards has sent records before."""
     [_first, second] = checkpoint.manifest.shards.values()
     clocks = {str(second): [NOW_MS, OUTBOUND_STEP + 7]}
-    with Ledger(Place(str(tmp_path / "tables"))) as ledger:
+    with Ledger(Location(str(tmp_path / "tables"))) as ledger:
         ledger.commit([], BatchRow("query", 0, NOW_MS, {"clocks": clocks}))
         yield ledger
 

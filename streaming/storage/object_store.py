@@ -1,14 +1,14 @@
-"""Objects in a cloud's object store (S3, Azure, Google), and the client for any URL.
+"""Objects in a cloud's object store (S3, Azure, Google).
 
-    objects_at(url, options)  -->  objects of a cloud, or files of HDFS
-
-A process has one client per store and set of options; it keeps its connections open.
+An object appears when it is complete. A process has one client per store and set of options; it
+keeps its connections open.
 """
 
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from typing import IO, Any, Final, Literal, Self
+from typing import IO, Any, Final, Self
 from urllib.parse import urlsplit
 
 import obstore
@@ -18,30 +18,17 @@ from obstore.exceptions import (
     PreconditionError,
     UnknownConfigurationKeyError,
 )
-from obstore.store import AzureStore, GCSStore, from_url
+from obstore.store import AzureStore, from_url
 
-from streaming.hdfs_files import SCHEME as HDFS
-from streaming.hdfs_files import HdfsFiles
-from streaming.stored_objects import TAIL_BYTES, ObjectReader, Objects, StoredObject, StoreError
+from streaming.storage.port import StoredFile, StoreError
+from streaming.storage.remote_file import TAIL_BYTES, RemoteFile
 
 _CLIENT_OPTIONS: Final = ("allow_http", "allow_invalid_certificates")
 _PREFIXES: Final = ("aws_", "azure_", "google_")
 
 
-def objects_at(url: str, options: Mapping[str, str]) -> Objects:
-    """What is below a URL.
-
-    Args:
-        options: storage options as deltalake takes them.
-
-    Raises:
-        StoreError: the URL is incomplete, or the package for it is not installed.
-    """
-    return HdfsFiles(url) if url.startswith(HDFS) else CloudObjects(url, options)
-
-
-class CloudObjects:
-    """The objects below one URL. Safe to use from several threads."""
+class ObjectStorage:
+    """The objects below one URL. Thread-safe."""
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         parts = urlsplit(url)
@@ -63,62 +50,38 @@ class CloudObjects:
         except BaseError as error:
             raise self._failed("", error) from error
 
-    @property
-    def _version_name(self) -> Literal["version", "e_tag"]:
-        """What tells versions of an object apart: Google writes on no other condition."""
-        return "version" if isinstance(self._store, GCSStore) else "e_tag"
-
-    def read(self, name: str) -> tuple[bytes, str] | None:
-        """The content and version of an object; None if it does not exist."""
+    def read(self, name: str) -> bytes | None:
+        """See `Storage`."""
         try:
-            found = obstore.get(self._store, self.path_of(name))
-            return bytes(found.bytes()), str(found.meta[self._version_name])
+            return bytes(obstore.get(self._store, self.path_of(name)).bytes())
         except FileNotFoundError:
             return None
         except BaseError as error:
             raise self._failed(name, error) from error
 
-    def create(self, name: str, content: bytes) -> bool:
-        """Write an object; return False and change nothing if the name is taken."""
+    def create(self, name: str, write: Callable[[Any], object]) -> bool:
+        """See `Storage`. The content is built in memory, since the request needs its length."""
+        content = io.BytesIO()
+        write(content)
         try:
-            obstore.put(
-                self._store, self.path_of(name), content, mode="create", use_multipart=False
-            )
+            self._put(name, content.getvalue(), "create")
         except (AlreadyExistsError, PreconditionError):
             return False
-        except (BaseError, FileNotFoundError) as error:  # not found: there is no such bucket
-            raise self._failed(name, error) from error
         return True
 
-    def replace(self, name: str, content: bytes, version: str | None = None) -> str | None:
-        """Write an object and return its version.
-
-        Args:
-            version: replace only this version; None: whatever is there.
-
-        Returns:
-            None if the object has another version now; nothing is changed.
-        """
-        mode: Any = "overwrite" if version is None else {self._version_name: version}
-        try:
-            done = obstore.put(
-                self._store, self.path_of(name), content, mode=mode, use_multipart=False
-            )
-        except (PreconditionError, AlreadyExistsError, FileNotFoundError):
-            return None
-        except BaseError as error:
-            raise self._failed(name, error) from error
-        return str(done[self._version_name])
+    def replace(self, name: str, content: bytes) -> None:
+        """See `Storage`."""
+        self._put(name, content, "overwrite")
 
     def upload(self, name: str, file: IO[bytes]) -> None:
-        """Write an object of any length from a local file; replace an existing one."""
+        """See `Storage`."""
         try:
             obstore.put(self._store, self.path_of(name), file)
         except BaseError as error:
             raise self._failed(name, error) from error
 
     def size(self, name: str) -> int | None:
-        """The size of an object in bytes; None if it does not exist."""
+        """See `Storage`."""
         try:
             return int(obstore.head(self._store, self.path_of(name))["size"])
         except FileNotFoundError:
@@ -127,15 +90,15 @@ class CloudObjects:
             raise self._failed(name, error) from error
 
     def delete(self, name: str) -> None:
-        """Remove an object if it exists."""
+        """See `Storage`."""
         try:
             with suppress(FileNotFoundError):
                 obstore.delete(self._store, self.path_of(name))
         except BaseError as error:
             raise self._failed(name, error) from error
 
-    def names(self, folder: str = "") -> Iterator[StoredObject]:
-        """The objects in a folder, without those in folders below it."""
+    def files(self, folder: str = "") -> Iterator[StoredFile]:
+        """See `Storage`."""
         prefix = self.path_of(folder).rstrip("/")
         try:
             found = obstore.list_with_delimiter(self._store, prefix or None)
@@ -143,10 +106,10 @@ class CloudObjects:
             raise self._failed(folder, error) from error
         for one in found["objects"]:
             modified_ms = int(one["last_modified"].timestamp() * 1000)
-            yield StoredObject(one["path"].rsplit("/", 1)[-1], one["size"], modified_ms)
+            yield StoredFile(one["path"].rsplit("/", 1)[-1], one["size"], modified_ms)
 
     def all_names(self) -> list[str]:
-        """The names of all objects, with those in folders; empty objects stand for folders."""
+        """See `Storage`; empty objects stand for folders."""
         prefix = self.path_of("")
         try:
             pages = list(obstore.list(self._store, prefix or None))
@@ -156,30 +119,34 @@ class CloudObjects:
         return [one["path"][skipped:] for page in pages for one in page if one["size"]]
 
     def move(self, name: str, target: Self) -> None:
-        """Move an object below another place of the same store, under its name."""
+        """See `Storage`."""
         try:
             obstore.rename(self._store, self.path_of(name), target.path_of(name))
         except (BaseError, FileNotFoundError) as error:
             raise self._failed(name, error) from error
 
-    def has_any(self, folder: str) -> bool:
-        """Whether there is an object in a folder, or below it."""
+    def has_any(self, folder: str = "") -> bool:
+        """See `Storage`."""
         try:
             return any(obstore.list(self._store, self.path_of(folder), chunk_size=1))
         except BaseError as error:
             raise self._failed(folder, error) from error
 
-    def open(self, name: str) -> ObjectReader:
-        """Open an object for reading at any place.
-
-        Raises:
-            FileNotFoundError: it does not exist.
-        """
+    def open(self, name: str) -> RemoteFile:
+        """See `Storage`."""
         try:
-            return ObjectReader(_CloudObject(self._store, self.path_of(name)))
+            return RemoteFile(_Object(self._store, self.path_of(name)))
         except FileNotFoundError:
             raise FileNotFoundError(f"{self.url}/{name}") from None
         except BaseError as error:
+            raise self._failed(name, error) from error
+
+    def _put(self, name: str, content: bytes, mode: Any) -> None:
+        try:
+            obstore.put(self._store, self.path_of(name), content, mode=mode, use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            raise
+        except (BaseError, FileNotFoundError) as error:  # not found: there is no such bucket
             raise self._failed(name, error) from error
 
     def path_of(self, name: str) -> str:
@@ -191,7 +158,7 @@ class CloudObjects:
         return StoreError(f"{self.url}/{name}: {said}")
 
 
-class _CloudObject:
+class _Object:
     """One object, for its reader."""
 
     def __init__(self, store: Any, path: str) -> None:

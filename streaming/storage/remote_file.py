@@ -1,91 +1,29 @@
-"""The port to shared storage: what is the same for object stores and HDFS.
-
-    create(name)     succeeds once, whoever else tries at the same time
-    replace(name)    whoever reads finds the old content or the new one
-
-Nothing here loads pyarrow, so that commands which only read tables start quickly.
-"""
+"""A file in shared storage, opened for reading at any place."""
 
 import io
 from collections import OrderedDict
-from collections.abc import Iterator
 from copy import copy
-from typing import IO, Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, Protocol
 
 TAIL_BYTES: Final = 64 * 1024
-"""What opening an object reads at once: a small object whole, or the footer of a Parquet file."""
+"""What opening a file reads at once: a small file whole, or the footer of a Parquet file."""
 
 BLOCK_BYTES: Final = 1024 * 1024
 BLOCKS: Final = 8
 
 
-class StoreError(OSError):
-    """Shared storage did not answer, or refused; names the address but no credentials."""
-
-
-class StoredObject(NamedTuple):
-    """An object in a listing; its name is relative to the listed folder."""
-
-    name: str
-    size: int
-    modified_ms: int
-
-
-class Objects(Protocol):
-    """The objects below one URL. Safe to use from several threads."""
-
-    url: str
-
-    def read(self, name: str) -> tuple[bytes, str] | None:
-        """The content and version of an object; None if it does not exist."""
-
-    def create(self, name: str, content: bytes) -> bool:
-        """Write an object; return False and change nothing if the name is taken."""
-
-    def replace(self, name: str, content: bytes) -> str | None:
-        """Write an object, whatever is there."""
-
-    def upload(self, name: str, file: IO[bytes]) -> None:
-        """Write an object of any length from a local file; replace an existing one."""
-
-    def size(self, name: str) -> int | None:
-        """The size of an object in bytes; None if it does not exist."""
-
-    def delete(self, name: str) -> None:
-        """Remove an object if it exists."""
-
-    def names(self, folder: str = "") -> Iterator[StoredObject]:
-        """The objects in a folder, without those in folders below it."""
-
-    def all_names(self) -> list[str]:
-        """The names of all objects, with those in folders."""
-
-    def move(self, name: str, target: Self) -> None:
-        """Move an object below another place of the same store, under its name."""
-
-    def has_any(self, folder: str) -> bool:
-        """Whether there is an object in a folder, or below it."""
-
-    def open(self, name: str) -> "ObjectReader":
-        """Open an object for reading at any place.
-
-        Raises:
-            FileNotFoundError: it does not exist.
-        """
-
-
 class Source(Protocol):
-    """One object, as a reader needs it."""
+    """One file, as a reader needs it."""
 
     def tail(self) -> tuple[int, bytes]:
-        """The size of the object, and its last `TAIL_BYTES`."""
+        """The size of the file, and its last `TAIL_BYTES`."""
 
     def part(self, start: int, end: int) -> bytes:
         """The bytes from `start` up to `end`."""
 
 
-class ObjectReader(io.RawIOBase):
-    """An object as a file. Opening it takes one request, which small objects are read with.
+class RemoteFile(io.RawIOBase):
+    """A remote file. Opening it takes one request, with which small files are read.
 
     Later reads take a request for each new block of 1 MiB, or for a longer range.
     """
@@ -98,8 +36,8 @@ class ObjectReader(io.RawIOBase):
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
         self._at = 0
 
-    def again(self) -> "ObjectReader":
-        """The same object, opened once more without a request."""
+    def again(self) -> "RemoteFile":
+        """The same file, opened once more without a request."""
         other = copy(self)
         other.begin()
         return other

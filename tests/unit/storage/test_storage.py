@@ -1,21 +1,31 @@
 """A file appears completely or not at all, and is never replaced, in any storage."""
 
+import io
 import pickle
 
 import pytest
 
-from streaming.ledger.storage import LocalStorage, Place
-from streaming.stored_objects import StoreError
+from streaming.storage.local import LocalStorage
+from streaming.storage.location import Location
+from streaming.storage.port import StoreError
 from tests.fixtures.object_store import object_store, shared_place
 
 __all__ = ["object_store", "shared_place"]
 
 
 @pytest.fixture(params=["local", "remote"])
-def storage(request, tmp_path):
+def storage_at(request, tmp_path):
+    """Opens a folder, on a local disk and in an object store."""
     if request.param == "local":
-        return LocalStorage(tmp_path / "table")
-    return request.getfixturevalue("shared_place").below("table").storage()
+        root = Location(str(tmp_path))
+    else:
+        root = request.getfixturevalue("shared_place")
+    return lambda folder: (root / folder).storage()
+
+
+@pytest.fixture
+def storage(storage_at):
+    return storage_at("table")
 
 
 def writing(content):
@@ -50,6 +60,25 @@ def test_an_existing_file_is_not_overwritten(storage):
         assert (created, file.read()) == (False, b"first")
 
 
+def test_a_replaced_or_uploaded_file_has_the_new_content(storage):
+    storage.replace("log/a.json", b"first")
+    storage.replace("log/a.json", b"second")
+    storage.upload("log/b.json", io.BytesIO(b"third"))
+    storage.upload("log/b.json", io.BytesIO(b"fourth"))
+
+    assert [storage.read(f"log/{name}.json") for name in "abc"] == [b"second", b"fourth", None]
+    assert sorted(file.name for file in storage.files("log")) == ["a.json", "b.json"]
+
+
+def test_a_moved_file_keeps_its_name_below_the_other_place(storage_at):
+    before, after = storage_at("before"), storage_at("after")
+    before.replace("log/a.json", b"first")
+
+    before.move("log/a.json", after)
+
+    assert (before.all_names(), after.read("log/a.json")) == ([], b"first")
+
+
 def test_a_missing_file_has_no_size_and_cannot_be_opened(storage):
     assert storage.size("a.parquet") is None
     with pytest.raises(FileNotFoundError):
@@ -70,6 +99,9 @@ def test_files_are_listed_without_folders(storage):
     storage.create("_delta_log/0.json", writing(b"{}"))
 
     assert [(file.name, file.size) for file in storage.files()] == [("a.parquet", 5)]
+    assert [file.name for file in storage.files("_delta_log")] == ["0.json"]
+    assert sorted(storage.all_names()) == ["_delta_log/0.json", "a.parquet"]
+    assert (storage.has_any("_delta_log"), storage.has_any("none")) == (True, False)
 
 
 def test_a_missing_folder_has_no_files(storage):
@@ -115,7 +147,7 @@ def test_an_open_file_stays_readable_when_it_is_deleted(tmp_path):
     ],
 )
 def test_paths_and_file_urls_are_folders(url, path):
-    assert str(Place(url).local_path()) == path
+    assert str(Location(url).local_path()) == path
 
 
 def test_the_second_of_two_concurrent_writers_of_an_object_finds_it(shared_place):
@@ -134,7 +166,8 @@ def test_any_part_of_an_object_can_be_read(shared_place, size):
     storage.create("a", writing(content))
 
     with storage.open("a") as file:
-        assert file.size() == size
+        file.seek(0, io.SEEK_END)
+        assert file.tell() == size
         for start, count in [(0, 10), (size // 2, 2_000_000), (max(0, size - 70_000), 100_000)]:
             file.seek(start)
             assert file.read(count) == content[start : start + count]
@@ -156,11 +189,11 @@ def test_a_small_object_takes_one_request(shared_place, object_store):
 def test_options_that_only_deltalake_knows_are_left_out(object_store):
     options = {**object_store.options, "AWS_S3_ALLOW_UNSAFE_RENAME": "true", "timeout": "30s"}
 
-    assert Place("s3a://dlx-tests/new", options).storage().size("a") is None
+    assert Location("s3a://dlx-tests/new", options).storage().size("a") is None
 
 
 def test_a_missing_bucket_is_named_without_credentials(object_store):
-    storage = Place("s3://missing/tables", object_store.options).storage()
+    storage = Location("s3://missing/tables", object_store.options).storage()
 
     with pytest.raises(StoreError, match=r"^s3://missing/tables/a: .*NoSuchBucket") as caught:
         storage.create("a", writing(b""))
@@ -169,7 +202,7 @@ def test_a_missing_bucket_is_named_without_credentials(object_store):
 
 
 def test_the_repr_of_a_location_has_no_secrets():
-    place = Place("s3://bucket/tables", {"AWS_SECRET_ACCESS_KEY": "password"})
+    place = Location("s3://bucket/tables", {"AWS_SECRET_ACCESS_KEY": "password"})
 
     assert "password" not in repr(place)
     assert pickle.loads(pickle.dumps(place)) == place  # noqa: S301 - pickled by this test

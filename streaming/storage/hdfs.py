@@ -7,14 +7,16 @@ The name node renames atomically, so a file is complete as soon as its name is t
 at most a hidden file. HADOOP_CONF_DIR and HADOOP_USER_NAME count here as they do for Hadoop.
 """
 
+import io
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from typing import IO, Any, Final, Self
 from urllib.parse import urlsplit
 
-from streaming.stored_objects import TAIL_BYTES, ObjectReader, StoredObject, StoreError
+from streaming.storage.port import StoredFile, StoreError
+from streaming.storage.remote_file import TAIL_BYTES, RemoteFile
 
 SCHEME: Final = "hdfs://"
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
@@ -22,8 +24,8 @@ _ERRORS: Final = (OSError, RuntimeError, ValueError)
 """What the client raises; the text of one from the name node has Java's stack trace below."""
 
 
-class HdfsFiles:
-    """The files below one URL. Safe to use from several threads."""
+class HdfsStorage:
+    """The files below one URL. Thread-safe."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -44,41 +46,40 @@ class HdfsFiles:
         except _ERRORS as error:
             raise self._failed("", error) from error
 
-    def read(self, name: str) -> tuple[bytes, str] | None:
-        """See `Objects`; the version is for people only."""
+    def read(self, name: str) -> bytes | None:
+        """See `Storage`."""
         with self._explained(name):
             try:
                 with self._client.read(self.path_of(name)) as file:
-                    content = bytes(file.read())
-                status = self._client.get_file_info(self.path_of(name))
+                    return bytes(file.read())
             except FileNotFoundError:
                 return None
-            return content, f"{status.modification_time}-{status.length}"
 
-    def create(self, name: str, content: bytes) -> bool:
-        """See `Objects`."""
+    def create(self, name: str, write: Callable[[Any], object]) -> bool:
+        """See `Storage`."""
         if self.size(name) is not None:
             return False
+        content = io.BytesIO()
+        write(content)
         with self._explained(name):
             try:
-                self._write(name, [content], overwrite=False)
+                self._write(name, [content.getvalue()], overwrite=False)
             except FileExistsError:
                 return False
         return True
 
-    def replace(self, name: str, content: bytes) -> str | None:
-        """See `Objects`."""
+    def replace(self, name: str, content: bytes) -> None:
+        """See `Storage`."""
         with self._explained(name):
             self._write(name, [content], overwrite=True)
-        return ""
 
     def upload(self, name: str, file: IO[bytes]) -> None:
-        """See `Objects`."""
+        """See `Storage`."""
         with self._explained(name):
             self._write(name, iter(lambda: file.read(_CHUNK_BYTES), b""), overwrite=True)
 
     def size(self, name: str) -> int | None:
-        """See `Objects`."""
+        """See `Storage`."""
         with self._explained(name):
             try:
                 status = self._client.get_file_info(self.path_of(name))
@@ -87,37 +88,37 @@ class HdfsFiles:
             return None if status.isdir else int(status.length)
 
     def delete(self, name: str) -> None:
-        """See `Objects`."""
+        """See `Storage`."""
         with self._explained(name):
             self._client.delete(self.path_of(name))
 
-    def names(self, folder: str = "") -> Iterator[StoredObject]:
-        """See `Objects`."""
+    def files(self, folder: str = "") -> Iterator[StoredFile]:
+        """See `Storage`."""
         for each in self._listed(folder, recursive=False):
             name = each.path.rsplit("/", 1)[-1]
-            yield StoredObject(name, int(each.length), int(each.modification_time))
+            yield StoredFile(name, int(each.length), int(each.modification_time))
 
     def all_names(self) -> list[str]:
-        """See `Objects`."""
+        """See `Storage`."""
         skipped = len(self.path_of("").rstrip("/")) + 1
         return [each.path[skipped:] for each in self._listed("", recursive=True)]
 
     def move(self, name: str, target: Self) -> None:
-        """See `Objects`."""
+        """See `Storage`."""
         path = target.path_of(name)
         with self._explained(name):
             self._client.mkdirs(path.rpartition("/")[0], create_parent=True)
             self._client.rename(self.path_of(name), path, overwrite=True)
 
-    def has_any(self, folder: str) -> bool:
-        """See `Objects`."""
+    def has_any(self, folder: str = "") -> bool:
+        """See `Storage`."""
         return bool(self._listed(folder, recursive=True))
 
-    def open(self, name: str) -> ObjectReader:
-        """See `Objects`."""
+    def open(self, name: str) -> RemoteFile:
+        """See `Storage`."""
         with self._explained(name):
             try:
-                return ObjectReader(_HdfsFile(self, self._client.read(self.path_of(name)), name))
+                return RemoteFile(_HdfsFile(self, self._client.read(self.path_of(name)), name))
             except FileNotFoundError:
                 missing = f"{self.url}/{name}"
         raise FileNotFoundError(missing)
@@ -165,7 +166,7 @@ class HdfsFiles:
 class _HdfsFile:
     """One file, for its reader."""
 
-    def __init__(self, files: HdfsFiles, file: Any, name: str) -> None:
+    def __init__(self, files: HdfsStorage, file: Any, name: str) -> None:
         self._files, self._file, self._name = files, file, name
 
     def tail(self) -> tuple[int, bytes]:

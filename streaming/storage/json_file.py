@@ -3,12 +3,13 @@
 They are on a local disk or in shared storage, wherever the path leads.
 """
 
-import os
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from streaming.stored_path import AnyPath, StoredPath
+from streaming.storage.local import flush
+from streaming.storage.location import AnyPath, storage_of
 from topology.errors import DlxError
 
 T = TypeVar("T")
@@ -40,38 +41,12 @@ def write_json_file(path: AnyPath, value: Any) -> None:
 
 
 def replace_file(path: AnyPath, content: bytes) -> None:
-    """Replace a file and wait until it is on the disk; a crash leaves the old one or the new one.
-
-    The temporary file is hidden, because Spark lists the folders of its own logs.
-    """
-    if isinstance(path, StoredPath):
-        path.write_bytes(content)
-        return
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    with unfinished.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    flush(path.parent)
-
-
-def flush(path: AnyPath) -> None:
-    """Wait until a local file, or the names in a local folder, are on the disk.
-
-    Without the latter, a power failure can undo a rename, or bring a removed file back. An object
-    in shared storage is durable once it is there.
-    """
-    if isinstance(path, StoredPath):
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Replace a file and wait until it is durable; a crash leaves the old one or the new one."""
+    storage_of(path.parent).replace(path.name, content)
 
 
 def remove_file(path: AnyPath) -> None:
     """Remove a file if it exists, and wait until that is on the disk."""
     path.unlink(missing_ok=True)
-    flush(path.parent)
+    if isinstance(path, Path):
+        flush(path.parent)
