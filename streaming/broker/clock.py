@@ -8,7 +8,7 @@ wherever the log was cut.
 A timer on the heap may be stale: the object it is for knows which deadline counts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 
@@ -31,6 +31,9 @@ class TimerKind(IntEnum):
     CONTINUE = 8  # unfinished work on very many copies
     REDRIVE = 9  # letters that a redrive moves next
 
+
+MIN_CROWD = 1_024
+"""With fewer timers, nobody looks for stale ones."""
 
 Timer = tuple[int, int, int]
 """Deadline in epoch milliseconds, TimerKind, number of the queue, channel or group."""
@@ -62,6 +65,7 @@ class Clock:
         self._events = events
         self._timers = timers
         heapify(timers)
+        self._crowded = 2 * len(timers) + MIN_CROWD
         self._wall = config.clock == "wall"
         self.now_ms = now_ms
         self.second = now_ms // 1000
@@ -80,6 +84,11 @@ class Clock:
         """Whether the next timer is due at this instant, and of this kind."""
         timers = self._timers
         return bool(timers) and timers[0][0] == due_ms and timers[0][1] == kind
+
+    @property
+    def moves_until_ms(self) -> int:
+        """To which instant the record moves the clock; with `clock = wall`, the batch."""
+        return self.batch_ms if self._wall else self.heading_ms
 
     def advance(self, at_ms: int) -> Iterator[Timer]:
         """Move to an instant as a record at that time would; yield each timer when it is due."""
@@ -107,6 +116,18 @@ class Clock:
         if not self._wall:
             self.publish_base_ms = now_ms
         self._events.times.append((len(self._events), now_ms))
+
+    def drop_stale(self, is_live: Callable[[Timer], bool]) -> None:
+        """Drop stale timers once they may be most of all.
+
+        A shard that stays open would keep those of closed channels and deleted queues until they
+        are due.
+        """
+        timers = self._timers
+        if len(timers) > self._crowded:
+            timers[:] = filter(is_live, timers)
+            heapify(timers)
+            self._crowded = 2 * len(timers) + MIN_CROWD
 
     def postponed(self, due_ms: int) -> int:
         """When a lease due at this time really ends: leases stop while a shard is away (D4)."""

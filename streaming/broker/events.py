@@ -159,6 +159,23 @@ class Events:
     def __len__(self) -> int:
         return len(self.kinds)
 
+    def take(self, now_ms: int, actor: Actor) -> "Events":
+        """Remove and return the events so far; this object goes on with the next number."""
+        taken = Events(self.first_seq)
+        taken.kinds, self.kinds = self.kinds, []
+        taken.queues, self.queues = self.queues, []
+        taken.copies, self.copies = self.copies, []
+        taken.numbers, self.numbers = self.numbers, []
+        taken.times, self.times = self.times, [(0, now_ms)]
+        taken.actors, self.actors = self.actors, [(0, actor)]
+        taken.receivers, self.receivers = self.receivers, {}
+        taken.details, self.details = self.details, {}
+        taken.messages, self.messages = self.messages, {}
+        taken.death_rows, self.death_rows = self.death_rows, []
+        taken.death_outcomes, self.death_outcomes = self.death_outcomes, []
+        self.first_seq = taken.next_seq
+        return taken
+
     @property
     def next_seq(self) -> int:
         """The sequence number of the next event."""

@@ -336,7 +336,6 @@ class Shard:
         """End the batch: with `clock = wall` time moves to its instant; the state is written."""
         for due_ms, kind, number in self._clock.finish():
             self._fire(due_ms, kind, number)
-        self.state.unfinished.finish()
         self.state.redrives.finish()
         next_deadline_ms = self._clock.next_deadline_ms()
         messages, size = self.state.resident()
@@ -360,6 +359,18 @@ class Shard:
         self._context.outbound.clear()
         self.state.first_outbound += len(taken)
         return taken
+
+    def take_events(self) -> Events:
+        """Remove and return the events so far, before the batch ends.
+
+        So a shard can stay open for as long as its log goes on: what it keeps in memory does not
+        grow with the number of records. Call `take_outbound` first: outbound records name rows.
+        """
+        context = self._context
+        assert not context.outbound, "outbound records name rows of the events: take them first"
+        self.state.redrives.events_taken()
+        self.state.drop_stale()
+        return context.events.take(self._clock.now_ms, context.actor)
 
     # -- time
 

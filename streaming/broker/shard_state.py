@@ -117,6 +117,33 @@ class ShardState:
         detached, bytes_detached = self.unfinished.resident()
         return in_queues + detached, bytes_in_queues + bytes_detached
 
+    def drop_stale(self) -> None:
+        """Drop what a shard that stays open would otherwise keep of the past."""
+        self.context.clock.drop_stale(self._is_live)
+        self.queues.records.drop_empty()
+        self.channels.records.drop_empty()
+
+    def _is_live(self, timer: Timer) -> bool:
+        """Whether a timer may still do something."""
+        due_ms, kind, number = timer
+        match kind:
+            case TimerKind.SWEEP_CLASSIC | TimerKind.SWEEP_QUORUM:
+                queue = self.queues.by_number(number)
+                return queue is not None and queue.timer_ms == due_ms
+            case TimerKind.EXPIRE_QUEUE:
+                queue = self.queues.by_number(number)
+                return queue is not None and queue.expiry_timer_ms == due_ms
+            case TimerKind.RETRY_HELD:
+                queue = self.queues.by_number(number)
+                return queue is not None and queue.retry_timer_ms == due_ms
+            case TimerKind.LEASE | TimerKind.CONSUMER_TIMEOUT:
+                return self.channels.is_loaded(number) and due_ms in (
+                    self.channels.by_number(number).lease_timer_ms,
+                    self.channels.by_number(number).timeout_timer_ms,
+                )
+            case _:
+                return True
+
     def save(self, *, is_rebuilt: bool = False) -> None:
         """Write everything that changed. Do not use the shard afterwards.
 

@@ -25,6 +25,9 @@ PAGE_BITS: Final = 10
 PAGE_SIZE: Final = 1 << PAGE_BITS
 """Deliveries 0..1023 of a consumer are on page 0, and so on."""
 
+MIN_CROWD: Final = 64
+"""With fewer consumers and labels of gets, a channel does not look for settled ones."""
+
 DELIVERIES = PageCodec(Delivery)
 
 _NOTHING: Final = Copy(NO_COPY, Message(0, 0, 0, 0, 0, 0), Envelope("", ()), 0, NEVER, NO_COPY)
@@ -188,7 +191,11 @@ class Consumer:
 
     def lowest_number(self) -> int:
         """A lower bound of the delivery numbers; NEVER if there are no deliveries."""
-        return min(self.pages) << PAGE_BITS if self.pages else NEVER
+        if not self.pages:
+            return NEVER
+        page_number = min(self.pages)
+        page = self._loaded.get(page_number)
+        return next(iter(page)) if page else page_number << PAGE_BITS
 
     def save(self) -> ConsumerRecord:
         """Write the loaded pages and return the record. Do not use the consumer afterwards."""
@@ -257,6 +264,7 @@ class Channel:
         self.used_at_ms = record.used_at_ms
         self.lease_timer_ms = record.lease_timer_ms
         self.timeout_timer_ms = record.timeout_timer_ms
+        self._crowded = MIN_CROWD
 
     @classmethod
     def new(cls, store: StateStore, number: int, user: str | None, name: str) -> Channel:
@@ -280,10 +288,22 @@ class Channel:
         consumer = None if number is None else self.consumers[number]
         return consumer if consumer is not None and consumer.active else None
 
+    def add_get_label(self, label: str, first: int, count: int) -> None:
+        """Keep the label of deliveries to a get."""
+        self.get_labels[label] = (first, count)
+        self._drop_if_crowded()
+
+    def _drop_if_crowded(self) -> None:
+        """Drop what is settled once it may be most of all: a channel may live for long."""
+        if len(self.consumers) + len(self.get_labels) > self._crowded:
+            self.drop_settled()
+            self._crowded = 2 * (len(self.consumers) + len(self.get_labels)) + MIN_CROWD
+
     def new_consumer(
         self, label: str, queue_number: int, prefetch: int, *, auto_ack: bool
     ) -> Consumer:
         """Create a consumer; it hides a cancelled one with the same label."""
+        self._drop_if_crowded()
         number = self.next_consumer
         self.next_consumer += 1
         record = ConsumerRecord(number, label, 0, [], queue_number, prefetch, auto_ack, active=True)

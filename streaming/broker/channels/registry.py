@@ -152,6 +152,8 @@ class ChannelRegistry:
         del self._numbers()[(channel.user, channel.name)]
         self._names_changed = True
         del self._loaded[channel.number]
+        for number in channel.consumers:
+            self._consumers.pop((channel.number, number), None)
         self.records.delete(channel.number)
 
     def forget_publisher(self, user: str | None, name: str) -> None:
@@ -173,6 +175,10 @@ class ChannelRegistry:
             channel_number, number = key
             consumer = self._consumers[key] = self.by_number(channel_number).consumers[number]
         return consumer
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        """Forget a consumer that no queue knows any more."""
+        self._consumers.pop(consumer.key, None)
 
     def find_consumer(
         self, user: str | None, channel_name: str | None, label: str

@@ -25,7 +25,7 @@ class DeadLettering:
     def __init__(self, context: ShardContext, queues: QueueRegistry) -> None:
         self._context = context
         self._clock = context.clock
-        self._outcomes = context.events.death_outcomes
+        self._events = context.events
         self._deaths = queues.outbox.deaths
         self._quorum_deaths = queues.outbox.quorum_deaths
         self._held = queues.outbox.held
@@ -56,7 +56,7 @@ class DeadLettering:
                 plan = queue.death_plans[reason].get(copy.envelope)
                 if plan is None or not plan.plain:
                     plan = self._planner.plan(queue, copy, reason)
-                outcome = self._outcomes[index] = plan.outcome
+                outcome = self._events.death_outcomes[index] = plan.outcome
                 targets = plan.targets
                 if len(targets) == 1:
                     envelope, now_ms = outcome.envelope, self._clock.now_ms
@@ -121,7 +121,7 @@ class DeadLettering:
         if queue is None:
             return copy, self._rerouted.pop(index), index
         plan = self._planner.plan(queue, copy, reason)
-        self._outcomes[index] = plan.outcome
+        self._events.death_outcomes[index] = plan.outcome
         return copy, plan, index
 
     def _deliver_hops(self) -> None:
@@ -138,7 +138,7 @@ class DeadLettering:
                 if cached is None or not cached.plain:
                     cached = self._planner.plan(queue, copy, reason)
                 plan = cached
-                self._outcomes[index] = plan.outcome
+                self._events.death_outcomes[index] = plan.outcome
             targets = plan.targets
             count = len(targets)
             copies += count
@@ -175,7 +175,7 @@ class DeadLettering:
         left = planning.MAX_DESCENDANTS - descendants[identity]
         if left < len(plan.targets):
             plan = plan.cut(left)
-            self._outcomes[index] = plan.outcome
+            self._events.death_outcomes[index] = plan.outcome
         descendants[identity] += len(plan.targets)
         self._deliver_one(copy, plan, index)
 
@@ -191,8 +191,8 @@ class DeadLettering:
     def _refuse(self, copy: Copy, plan: DeathPlan, index: int, queue_name: str) -> None:
         """Record that a target was full."""
         self._context.events.add_refused(queue_name, copy.message, plan.outcome.envelope)
-        refused = (*self._outcomes[index].refused, queue_name)
-        self._outcomes[index] = plan.refused_by(refused)
+        refused = (*self._events.death_outcomes[index].refused, queue_name)
+        self._events.death_outcomes[index] = plan.refused_by(refused)
 
 
 def _count(hops: list[tuple[Message, int]]) -> Descendants:

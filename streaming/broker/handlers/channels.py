@@ -37,7 +37,7 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
             done += 1
             deliver_deaths()
     if label and done and not command.auto_ack:
-        channel.get_labels[label] = (first, done)
+        channel.add_get_label(label, first, done)
     if config.lanes == 1:
         return {"delivered": done}
     lanes = 1 if queue.settings.single_lane else config.lanes

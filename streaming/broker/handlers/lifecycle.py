@@ -152,6 +152,7 @@ def cancel_consumer(shard: ShardState, consumer: Consumer) -> None:
     consumer.active = False
     queue = shard.queues.in_use(consumer.queue_number)
     queue.remove_consumer(consumer)
+    shard.channels.forget_consumer(consumer)
     _record_cancelled(shard, queue, consumer)
     if queue.declaration.auto_delete and not queue.consumers:
         delete_queue(shard, queue, "auto_delete")
@@ -228,6 +229,7 @@ def _cancel_all(shard: ShardState, queue: Queue) -> None:
     for key in queue.consumers:
         consumer = shard.channels.consumer(key)
         consumer.active = consumer.in_line = False
+        shard.channels.forget_consumer(consumer)
         row = _record_cancelled(shard, queue, consumer)
         cancelled = CancelOut(row, consumer.channel.actor, consumer.label, queue.name)
         shard.context.outbound.append(cancelled)

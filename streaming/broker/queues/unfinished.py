@@ -1,15 +1,15 @@
-"""Work on very many copies, continued in portions so that a batch needs bounded memory.
+"""Work on very many copies, continued in portions so that a record needs bounded memory.
 
 A purge, a deletion or a new consumer without prefetch may concern millions of copies. One step
 handles at most `MAX_AT_ONCE` of them. The rest follows in portions of that size, one every
-`CONTINUE_AFTER_MS` of the shard's time, and at most `MAX_PER_BATCH` copies in one batch. Until then
+`CONTINUE_AFTER_MS` of the shard's time, and at most `PORTIONS_AT_ONCE` of them when one record
+(with `clock = wall`: one batch) moves the clock far. Until then
 
 - purged or deleted copies are detached: the queue behaves as if they were gone, only their events
   are missing, and they count as resident;
 - a queue that hands out copies is paused: new copies wait behind the others.
 
-What happens to each copy does not depend on where the log is cut into batches. Only the order of
-events does, and only once a batch reaches `MAX_PER_BATCH`.
+With `clock = event` nothing of this depends on where the log is cut into batches.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.schema import DetachedRecord, UnfinishedRecord
 
 CONTINUE_AFTER_MS = 100
-PORTIONS_PER_BATCH = 10
+PORTIONS_AT_ONCE = 10
 
 _KEY = "unfinished"
 _decoder = msgspec.msgpack.Decoder(UnfinishedRecord)
@@ -47,6 +47,7 @@ class UnfinishedWork:
         self._queues = queues
         self._changed = False
         self._portions = 0
+        self._until_ms = context.clock.moves_until_ms
         data = None if due_ms == NEVER else context.store.read(_KEY)
         self._work = UnfinishedRecord([], []) if data is None else _decoder.decode(unpack(data))
         queues.paused.update(self._work.paused)
@@ -68,12 +69,17 @@ class UnfinishedWork:
     def _arm(self) -> None:
         self._changed = True
         if self.due_ms == NEVER:
-            self.due_ms = self._context.clock.now_ms + CONTINUE_AFTER_MS
-            if self._portions < PORTIONS_PER_BATCH:
-                self._context.clock.arm(self.due_ms, TimerKind.CONTINUE, 0)
+            clock = self._context.clock
+            self.due_ms = clock.now_ms + CONTINUE_AFTER_MS
+            if self._portions >= PORTIONS_AT_ONCE and self._until_ms == clock.moves_until_ms:
+                self.due_ms = max(self.due_ms, self._until_ms + 1)
+            clock.arm(self.due_ms, TimerKind.CONTINUE, 0)
 
     def advance(self) -> Iterator[tuple[DetachedRecord, Copy]]:
         """Do one portion: yield detached copies; if there are few, serve a paused queue."""
+        until_ms = self._context.clock.moves_until_ms
+        if until_ms != self._until_ms:
+            self._until_ms, self._portions = until_ms, 0
         self._portions += 1
         self._changed = True
         self.due_ms = NEVER
@@ -106,12 +112,6 @@ class UnfinishedWork:
         """How many detached copies have no event yet, and the bytes of their bodies."""
         detached = self._work.detached
         return sum(each.messages for each in detached), sum(each.size for each in detached)
-
-    def finish(self) -> None:
-        """Make sure that the next batch continues, although this one has done its share."""
-        if self.due_ms != NEVER and self._portions >= PORTIONS_PER_BATCH:
-            self.due_ms = max(self.due_ms, self._context.clock.now_ms + 1)
-            self._context.clock.arm(self.due_ms, TimerKind.CONTINUE, 0)
 
     def _order(self, record: DetachedRecord) -> Order:
         store = self._context.store

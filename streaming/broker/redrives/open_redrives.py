@@ -79,6 +79,7 @@ class OpenRedrives:
         self._claims = Claims(context.store)
         self._is_alone = context.config.lanes == 1
         self._scanned = 0
+        self._armed_ms = self.due_ms
         self._changed = False
         data = None if due_ms is None else context.store.read(_KEY)
         known = [] if data is None else _open.decode(unpack(data))
@@ -211,6 +212,7 @@ class OpenRedrives:
 
     def tick(self) -> None:
         """Move the letters of each redrive that is due."""
+        self._armed_ms = NEVER
         self._scan()
         now_ms = self._context.clock.now_ms
         for record in sorted(self._records.values(), key=lambda record: record.number):
@@ -219,8 +221,13 @@ class OpenRedrives:
         self._arm()
 
     def finish(self) -> None:
-        """Read the fate of moved letters from the events of the batch."""
+        """Read the fate of moved letters from the events so far."""
         self._scan()
+
+    def events_taken(self) -> None:
+        """Do the same, because these events are taken: the next one has row 0."""
+        self._scan()
+        self._scanned = 0
 
     def save(self) -> None:
         """Write back what was changed."""
@@ -416,7 +423,8 @@ class OpenRedrives:
             record.next_ms for record in self._records.values() if record.status == records.RUNNING
         ]
         self.due_ms = min(running, default=NEVER)
-        if self.due_ms != NEVER:
+        if self.due_ms not in {NEVER, self._armed_ms}:
+            self._armed_ms = self.due_ms
             self._context.clock.arm(self.due_ms, TimerKind.REDRIVE, 0)
 
     def _read(self, record: OpenRecord, number: int) -> list[Letter]:

@@ -92,6 +92,12 @@ class RecordGroups:
             if due_ms != NEVER:
                 yield number, due_ms
 
+    def drop_empty(self) -> None:
+        """Forget groups without records: those of the store are as they were read."""
+        for number in [number for number, group in self._groups.items() if not group]:
+            if number not in self._changed:
+                del self._groups[number]
+
     def save(self) -> None:
         """Write the groups that changed."""
         for group_number in sorted(self._changed):

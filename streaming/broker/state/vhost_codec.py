@@ -155,7 +155,8 @@ class AlternateWarnings:
     def __init__(self, events: Events, vhost: Vhost, given: list[tuple[str, str, int]]) -> None:
         self._events = events
         self._vhost = vhost
-        self._given = {(name, alternate): version for name, alternate, version in given}
+        self._version = vhost.version
+        self._given = {(name, alternate) for name, alternate, version in given}
 
     def warn(self, missing: tuple[MissingAlternate, ...]) -> None:
         """Warn about exchanges, unless that was done for this version of the vhost."""
@@ -167,13 +168,16 @@ class AlternateWarnings:
         self._warn("queue", queue, _QUEUE + queue, alternate)
 
     def _warn(self, kind: str, name: str, key: str, alternate: str) -> None:
-        version = self._vhost.version
-        if self._given.get((key, alternate)) != version:
-            self._given[(key, alternate)] = version
+        if self._version != self._vhost.version:
+            self._version = self._vhost.version
+            self._given.clear()
+        if (key, alternate) not in self._given:
+            self._given.add((key, alternate))
             detail = {kind: name, "missing_alternate_exchange": alternate}
             self._events.add(Kind.WARNING, name if kind == "queue" else "", detail=detail)
 
     def record(self) -> list[tuple[str, str, int]]:
         """The warnings that are still current, as `given`."""
-        current = self._vhost.version
-        return [(*pair, version) for pair, version in self._given.items() if version == current]
+        if self._version != self._vhost.version:
+            return []
+        return [(*pair, self._version) for pair in sorted(self._given)]

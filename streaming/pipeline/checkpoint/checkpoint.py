@@ -31,7 +31,7 @@ from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatch
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.storage.location import AnyPath
 
-CORE_VERSION = 11
+CORE_VERSION = 12
 """The version of the broker's behaviour: raised if the same log would have another outcome."""
 
 LAST_WITH_TASK_NUMBERS: Final = 10

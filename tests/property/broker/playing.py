@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from streaming.broker import clock
 from streaming.broker.channels import channel
 from streaming.broker.config import ShardConfig
 from streaming.broker.dead_letters import planning
 from streaming.broker.dead_letters.x_death import death_headers
-from streaming.broker.events import Actor, Event
+from streaming.broker.events import Actor, Event, Events
 from streaming.broker.message import (
     Envelope,
     Message,
@@ -38,13 +39,18 @@ LIMIT = 60
 
 @contextmanager
 def tiny_pages(page_copies: int = 2, page_bits: int = 1) -> Iterator[None]:
-    """Pages of two copies and groups of two records, so that every path of the paging is used."""
+    """Pages of two copies and groups of two records, so that every path of the paging is used.
+
+    What is stale is dropped whenever somebody may look for it.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "PAGE_COPIES", page_copies)
         patch.setattr(pages, "MIN_PAGE_COPIES", (page_copies + 1) // 2)
         patch.setattr(channel, "PAGE_BITS", page_bits)
         patch.setattr(records, "GROUP_BITS", page_bits)
         patch.setattr(records, "LARGE_BYTES", 90)
+        patch.setattr(clock, "MIN_CROWD", -(1 << 30))
+        patch.setattr(channel, "MIN_CROWD", -(1 << 30))
         yield
 
 
@@ -62,7 +68,7 @@ def small_portions() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queue, "MAX_AT_ONCE", 3)
         patch.setattr(unfinished, "CONTINUE_AFTER_MS", 2)
-        patch.setattr(unfinished, "PORTIONS_PER_BATCH", 1 << 30)
+        patch.setattr(unfinished, "PORTIONS_AT_ONCE", 2)
         yield
 
 
@@ -96,6 +102,7 @@ def play(
     config: ShardConfig = CONFIG,
     *,
     cuts: Container[int] = (),
+    takes: Container[int] = (),
     cache: VhostCache | None = None,
     watch: Watch | None = None,
 ) -> Played:
@@ -103,6 +110,7 @@ def play(
 
     Args:
         cuts: indices of the steps after which a batch ends.
+        takes: indices of the steps after which events and outbound records are taken.
         cache: shared by all batches; without one each batch has its own.
         watch: observes the script.
     """
@@ -136,6 +144,10 @@ def play(
             shard.command(played.now_ms, action, actor)
         if watch is not None:
             watch.after_step(shard, list(shard.events.rows()))
+        if index in takes:
+            first = shard.events.first_seq
+            played.outbound += [_said(out, first) for out in shard.take_outbound()]
+            _keep(played, shard.take_events())
         if index in cuts:
             _end(shard, played, watch)
             shard = Shard(
@@ -150,19 +162,23 @@ def _end(shard: Shard, played: Played, watch: Watch | None) -> None:
     batch = shard.finish()
     if watch is not None:
         watch.after_batch(list(batch.events.rows()))
-    played.events += [_plain(event, shard) for event in batch.events.rows()]
-    played.events += [
-        ("death", first + row, queue, plan.reason, outcome, to, plan.cycles)
-        for row, _copy, queue, plan, outcome, to in batch.events.deaths()
-    ]
-    played.events.sort(key=lambda entry: (entry[1], entry[0]))
+    _keep(played, batch.events)
     played.outbound += [_said(out, first) for out in batch.outbound]
 
 
-def _plain(event: Event, shard: Shard) -> tuple[Any, ...]:
+def _keep(played: Played, events: Events) -> None:
+    played.events += [_plain(event, events) for event in events.rows()]
+    played.events += [
+        ("death", events.first_seq + row, queue, plan.reason, outcome, to, plan.cycles)
+        for row, _copy, queue, plan, outcome, to in events.deaths()
+    ]
+    played.events.sort(key=lambda entry: (entry[1], entry[0]))
+
+
+def _plain(event: Event, events: Events) -> tuple[Any, ...]:
     copy = event.copy
-    row = event.seq - shard.events.first_seq
-    message, envelope = shard.events.messages.get(row, (None, None))
+    row = event.seq - events.first_seq
+    message, envelope = events.messages.get(row, (None, None))
     what = None
     if copy is not None:
         message, envelope = copy.message, copy.envelope

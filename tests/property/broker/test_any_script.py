@@ -109,10 +109,11 @@ def test_the_events_do_not_depend_on_where_the_log_is_cut(compat, script, data):
     page_copies = data.draw(st.sampled_from([1, 2, 3, 1_000]), label="copies a page")
     page_bits = data.draw(st.integers(0, 2), label="bits of a page")
     portions = data.draw(st.booleans(), label="in portions")
+    takes = data.draw(st.sets(st.integers(0, last)), label="taken")
     with low_limit(), small_portions() if portions else nullcontext():
         whole = play(script, of(compat))
         with tiny_pages(page_copies, page_bits):
-            in_parts = play(script, of(compat), cuts=cuts, cache=cache)
+            in_parts = play(script, of(compat), cuts=cuts, takes=takes, cache=cache)
 
     assert in_parts.events == whole.events
     assert in_parts.outbound == whole.outbound

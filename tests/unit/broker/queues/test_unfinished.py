@@ -9,7 +9,7 @@ from streaming.broker.outbound import DeliveryOut
 from streaming.broker.queues import queue as queue_module
 from streaming.broker.queues import unfinished
 from streaming.broker.shard import Shard
-from tests.builders import Broker
+from tests.builders import START_MS, Broker
 from tests.property.broker.playing import tiny_pages
 from topology.declarations import Binding
 
@@ -154,9 +154,10 @@ def test_a_paused_queue_can_be_deleted(cut):
     assert portions(broker, Kind.DELETED, 4) == [4, 8, 10, 10]
 
 
-def test_a_batch_does_a_bounded_number_of_portions_and_the_next_batch_continues(monkeypatch):
-    monkeypatch.setattr(unfinished, "PORTIONS_PER_BATCH", 1)
-    broker = a_broker(10)
+@CUT
+def test_a_record_does_a_bounded_number_of_portions_and_the_next_record_continues(monkeypatch, cut):
+    monkeypatch.setattr(unfinished, "PORTIONS_AT_ONCE", 1)
+    broker = a_broker(10, cut=cut)
     broker.do(commands.Purge(queue="q"))
 
     broker.at(1_000)
@@ -256,21 +257,40 @@ def test_the_copies_that_follow_later_are_recorded_with_the_name_of_their_queue(
     assert lines == [(Kind.DELETED, "q")] * 10
 
 
-@pytest.mark.parametrize("jump", [False, True])
-def test_one_batch_does_ten_portions_at_most(jump):
-    broker = a_broker(4 * unfinished.PORTIONS_PER_BATCH + 10)
+@CUT
+def test_however_far_one_record_moves_the_clock_it_does_ten_portions_at_most(cut):
+    at_once = 4 * unfinished.PORTIONS_AT_ONCE
+    broker = a_broker(2 * at_once + 10, cut=cut)
     broker.do(commands.Purge(queue="q"))
 
-    if jump:
-        broker.at(100_000)
-    else:
-        for portion in range(100):
-            broker.at(portion * unfinished.CONTINUE_AFTER_MS)
-    in_one_batch = broker.story()
-    broker.at(200_000)
+    portions = []
+    for _ in range(3):
+        broker.at(broker.time_ms - START_MS + 100_000)
+        broker.do(commands.Tick())
+        portions.append(len(broker.story()))
 
-    assert len(in_one_batch) == 4 * unfinished.PORTIONS_PER_BATCH
-    assert len(broker.story()) == 10
+    assert portions == [at_once, at_once, 10]
+
+
+@pytest.mark.parametrize("records", [1, 100])
+def test_with_the_wall_clock_a_batch_does_ten_portions_at_most_however_many_records(records):
+    at_once = 4 * unfinished.PORTIONS_AT_ONCE
+    broker = Broker(clock="wall")
+    broker.queue("q")
+    for number in range(at_once + 10):
+        broker.publish("", "q", f"m{number}")
+    broker.do(commands.Purge(queue="q"))
+    broker.next_batch(100_000)
+    before = len(broker.sentences)
+
+    for number in range(records):
+        at_ms = START_MS + (number + 1) * 100_000 // records
+        broker.shard.command(at_ms, commands.Tick())
+    broker.next_batch(200_000)
+
+    assert len(broker.sentences) - before == at_once
+    broker.next_batch(300_000)
+    assert len(broker.sentences) - before == at_once + 10
 
 
 @CUT
