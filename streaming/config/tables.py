@@ -108,22 +108,22 @@ class TablesSettings(Section):
         "longer than your longest query.",
         milliseconds(60_000),
     )
-    closing_interval_ms: int = setting(
+    snapshot_interval_ms: int = setting(
         3_600_000,
-        "How often the books are closed: totals, copies in queues and topology are stored, so that "
+        "How often a snapshot is written: totals, copies in queues and topology after a batch. So "
         "--as-of and the balance read only later events, and retention can remove earlier ones.",
         milliseconds(1_000),
     )
-    closing_interval_rows: int = setting(
+    snapshot_interval_rows: int = setting(
         1_000_000,
-        "Number of rows of events after which the books are closed before the interval ends. "
+        "Number of rows of events after which a snapshot is written before the interval ends. "
         "--as-of reads about that many in a second. While the job works off a backlog, ten times "
-        "as many. Such closings take at most one part in 20 of a core.",
+        "as many. Such snapshots take at most one part in 20 of a core.",
         whole(1_000, 1_000_000_000),
     )
     retention: dict[str, str] = setting(
         {},
-        "How long rows are kept after a closing of the books, by table or by queue of the death: "
+        "How long rows are kept after a snapshot, by table or by queue of the death: "
         '{ bodies = "7d", dead_letters = "90d", "dead_letters.audit" = "365d", events = "30d" }. '
         "Rows that a message in a queue needs stay. Without it, everything is kept for ever.",
         retention_periods(),

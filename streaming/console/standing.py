@@ -1,4 +1,4 @@
-"""Balances, drawn on a thread: one reads all rows since the last closing, which may take a while.
+"""Balances, drawn on a thread: one reads all rows since the last snapshot, which may take a while.
 
 a page asks --> drawn before? --> yes: it is shown
                               --> no: a thread draws it; the last one is shown meanwhile

@@ -1,7 +1,7 @@
 """Erase a subject's data: bodies, headers, properties and causes go, the events stay.
 
     condition --> messages in no queue --> their rows rewritten in messages and dead_letters, and
-                                           in events and closed_contents without their causes
+                                           in events and snapshot_contents without their causes
                                        --> one event of kind `erased`
 
 Only files that hold such a message are rewritten. A message that is still in a queue is left alone,
@@ -36,10 +36,10 @@ from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.upkeep.compaction import conformed
 from streaming.queries.as_of import last_batch
-from streaming.queries.closings import CLOSED_CONTENTS
 from streaming.queries.current_contents import EVENTS, prepare_contents, query_ids
 from streaming.queries.damage import one_line
 from streaming.queries.duckdb_tables import QueryError, Tables, quoted
+from streaming.queries.snapshots import SNAPSHOT_CONTENTS
 from streaming.storage.location import Location
 
 ERASED_KIND: Final = "erased"
@@ -49,14 +49,14 @@ _COLUMNS: Final = {
     "messages": _DATA,
     "dead_letters": (*_DATA, "cause"),
     EVENTS: ("detail", "envelope"),
-    CLOSED_CONTENTS: ("cause", "envelope"),
+    SNAPSHOT_CONTENTS: ("cause", "envelope"),
 }
 """The columns that hold a subject's data; what a consumer said of a message may be such data."""
 
 _WITH_CAUSE: Final = f"contains(CAST(envelope AS VARCHAR), '{X_EXCEPTION_MESSAGE}')"
 _HAS_DATA: Final = {
     EVENTS: f"coalesce(contains(detail, '\"cause\":'), false) OR coalesce({_WITH_CAUSE}, false)",
-    CLOSED_CONTENTS: f"cause IS NOT NULL OR coalesce({_WITH_CAUSE}, false)",
+    SNAPSHOT_CONTENTS: f"cause IS NOT NULL OR coalesce({_WITH_CAUSE}, false)",
 }
 _MESSAGE_KEY: Final = '(message_id.topic_number, message_id."partition", message_id."offset")'
 
@@ -141,7 +141,7 @@ def erase(
         batch_id = last_batch(tables)
         [query_id] = query_ids(tables)
         in_queues = _find(tables, where)
-        names = ["dead_letters", EVENTS, CLOSED_CONTENTS, "messages"]
+        names = ["dead_letters", EVENTS, SNAPSHOT_CONTENTS, "messages"]
         known = [
             (topic, partition, offset)
             for topic, partition, offset in tables.values(

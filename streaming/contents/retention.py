@@ -1,11 +1,11 @@
 """Remove old rows from the ledger, and nothing that anybody needs.
 
-    closing --| files whose rows all lie before it --> removed, but for the rows still needed
+    snapshot --| files whose rows all lie before it --> removed, but for the rows still needed
 
 Whole files leave the tables, and one small file takes the rows in them that something needs:
 messages of copies in queues, the deaths that made those copies, declarations, redrives with what
 became of their letters, and open channels. While a redrive is open, messages and dead letters stay.
-The balance still closes: it starts at the closing. A row in `closings` says what was removed,
+The balance still closes: it starts at the snapshot. A row in `snapshots` says what was removed,
 before any file is, so that queries refuse what is no longer known.
 
 A redrive may put an old letter into a queue again meanwhile: see `revived.py`.
@@ -34,9 +34,9 @@ from streaming.ledger.schema.schemas import TABLES, TableSpec
 from streaming.ledger.schema.table_setup import Retention as LogRetention
 from streaming.ledger.schema.table_setup import load_table, open_table
 from streaming.ledger.upkeep.compaction import conformed
-from streaming.queries.closings import CLOSED_CONTENTS, CLOSINGS, Closing, list_closings
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import Tables, quoted, text
+from streaming.queries.snapshots import SNAPSHOT_CONTENTS, SNAPSHOTS, Snapshot, list_snapshots
 from streaming.queries.vhosts.clients import open_channels
 from streaming.storage.location import Location
 from streaming.storage.port import Storage
@@ -134,10 +134,10 @@ def retain(
     threads: int | None = 1,
     dry: bool = False,
 ) -> list[Retained]:
-    """Remove the rows whose period is over and that lie before a closing.
+    """Remove the rows whose period is over and that lie before a snapshot.
 
     Args:
-        now: the end of the periods; None: the latest event before the last closing.
+        now: the end of the periods; None: the latest event before the last snapshot.
         dry: change nothing, only say what would be removed.
 
     Raises:
@@ -169,7 +169,7 @@ def _retain(
     root: Location, tables: Tables, name: str, periods: Periods, now: datetime | None, *, dry: bool
 ) -> Retained | None:
     """Remove the rows of one table; None: there are none, or a redrive is open."""
-    known = list_closings(tables)
+    known = list_snapshots(tables)
     end = now or (known[-1].at if known else None)
     if end is None:
         return None
@@ -190,7 +190,7 @@ def _retain_table(
     root: Location,
     tables: Tables,
     name: str,
-    closing: Closing,
+    snapshot: Snapshot,
     periods: Periods,
     now: datetime,
     *,
@@ -202,7 +202,7 @@ def _retain_table(
     paths: list[str] = []
     pieces = [spec.schema.remove_metadata().empty_table()]
     rows = 0
-    for index in np.flatnonzero(files.greatest("batch_id") <= closing.batch_id):
+    for index in np.flatnonzero(files.greatest("batch_id") <= snapshot.batch_id):
         path = files.paths[index]
         kept = _needed_rows(tables, spec, place.storage(), path, condition)
         gone = int(files.rows[index]) - kept.num_rows
@@ -213,19 +213,19 @@ def _retain_table(
     if not paths:
         return None
     kept = pa.concat_tables(pieces)
-    result = Retained(name, closing.batch_id, len(paths), rows, kept.num_rows)
+    result = Retained(name, snapshot.batch_id, len(paths), rows, kept.num_rows)
     if not dry:
-        batch_id = tables.table("events").transaction_version(closing.query_id)
+        batch_id = tables.table("events").transaction_version(snapshot.query_id)
 
         def check(table: DeltaTable) -> None:
-            if redriven_since(root, table, closing.query_id, batch_id or 0).any:
+            if redriven_since(root, table, snapshot.query_id, batch_id or 0).any:
                 raise _RedrivenError
 
         detail = {"tables": [name]}
-        _say(root, "retention", closing.query_id, closing.batch_id, now, detail)
+        _say(root, "retention", snapshot.query_id, snapshot.batch_id, now, detail)
         replace_rows(place, spec, paths, kept, check=None if name == "events" else check)
         if name == "events":
-            _drop_closings(root, closing.batch_id)
+            _drop_snapshots(root, snapshot.batch_id)
     return result
 
 
@@ -293,8 +293,8 @@ def _instant(now: datetime, period_ms: int) -> str:
 def _say(
     root: Location, kind: str, query_id: str, batch_id: int, now: datetime, detail: dict[str, Any]
 ) -> None:
-    """Add a row about a removal to `closings`."""
-    spec = TABLES[CLOSINGS]
+    """Add a row about a removal to `snapshots`."""
+    spec = TABLES[SNAPSHOTS]
     row = {
         "query_id": query_id,
         "batch_id": batch_id,
@@ -303,17 +303,17 @@ def _say(
         "detail": msgspec.json.encode(detail, order="deterministic").decode(),
     }
     table = pa.Table.from_pylist([row], spec.schema.remove_metadata())
-    open_table(root, CLOSINGS, LogRetention())
-    replace_rows(root / CLOSINGS, spec, [], table, is_new=True)
+    open_table(root, SNAPSHOTS, LogRetention())
+    replace_rows(root / SNAPSHOTS, spec, [], table, is_new=True)
 
 
-def _drop_closings(root: Location, batch_id: int) -> None:
-    """Remove the copies of earlier closings: no answer starts from them any more."""
-    place = root / CLOSED_CONTENTS
+def _drop_snapshots(root: Location, batch_id: int) -> None:
+    """Remove the copies of earlier snapshots: no answer starts from them any more."""
+    place = root / SNAPSHOT_CONTENTS
     files = ActiveFiles(load_table(place))
-    old = np.flatnonzero(files.greatest("closing") < batch_id)
+    old = np.flatnonzero(files.greatest("snapshot") < batch_id)
     if len(old):
         paths = [files.paths[index] for index in old]
         replace_rows(
-            place, TABLES[CLOSED_CONTENTS], paths, TABLES[CLOSED_CONTENTS].schema.empty_table()
+            place, TABLES[SNAPSHOT_CONTENTS], paths, TABLES[SNAPSHOT_CONTENTS].schema.empty_table()
         )

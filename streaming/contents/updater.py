@@ -43,7 +43,6 @@ from streaming.ledger.schema.table_setup import Retention, delta_schema, open_ta
 from streaming.ledger.write.data_file import DataFileName, ranges
 from streaming.ledger.write.log_actions import add_action, commit, removal
 from streaming.ledger.write.parquet_layout import write_row_groups
-from streaming.queries.closings import closed_contents, closing_before
 from streaming.queries.current_contents import (
     CONTENTS,
     EVENTS,
@@ -55,6 +54,7 @@ from streaming.queries.current_contents import (
     query_ids,
 )
 from streaming.queries.duckdb_tables import DELETION_VECTORS, Tables, text
+from streaming.queries.snapshots import snapshot_before, snapshot_contents
 from streaming.storage.location import Location
 
 FILE_ROWS: Final = 64 * 1024
@@ -113,7 +113,7 @@ class ContentsUpdater:
         return self._retry(rebuild=False)
 
     def rebuild(self) -> Updated:
-        """Rebuild the whole table from the last closing and the events after it."""
+        """Rebuild the whole table from the last snapshot and the events after it."""
         done = self._retry(rebuild=True)
         assert done is not None, "a rebuild always writes"
         return done
@@ -140,11 +140,11 @@ class ContentsUpdater:
             behind = progress(tables, self._known_queries(tables))
             if rebuild or any(one.as_of == NEVER_APPLIED for one in behind):
                 replaced = tables.files(CONTENTS)
-                closed = closing_before(tables)
-                as_of = NEVER_APPLIED if closed is None else closed.batch_id
+                snapshot = snapshot_before(tables)
+                as_of = NEVER_APPLIED if snapshot is None else snapshot.batch_id
                 behind = [one._replace(as_of=as_of) for one in behind]
                 least_changed = collect_moves(tables, behind)
-                stored = None if closed is None else closed_contents(tables, closed)
+                stored = None if snapshot is None else snapshot_contents(tables, snapshot)
             elif all(one.as_of >= one.last for one in behind):
                 return None
             else:

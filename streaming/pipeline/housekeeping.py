@@ -12,8 +12,8 @@ from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.bookkeeping import Bookkeeping
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.snapshot_schedule import SnapshotSchedule
 from streaming.pipeline.topics.trimming import Trimming
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import largest_queues
@@ -42,7 +42,7 @@ def retention(tables: TablesSettings) -> Retention:
 
 
 class Housekeeping:
-    """Maintains the ledger, updates `queue_contents`, closes the books, and trims the inputs.
+    """Maintains the ledger, updates `queue_contents`, writes snapshots, and trims the inputs.
 
     Attributes:
         lowest: the lowest offsets of messages that may be in queues.
@@ -69,7 +69,7 @@ class Housekeeping:
         self._contents = ContentsUpdater(self._tables, retention=retention(tables))
         self.nets = self._contents.nets
         is_wall = config.job.clock == "wall"
-        self._books = Bookkeeping(self._tables, tables, retention(tables), is_wall=is_wall)
+        self._snapshots = SnapshotSchedule(self._tables, tables, retention(tables), is_wall=is_wall)
         self._trimming = Trimming(config, properties, self._numbers)
         self._trim_s = config.kafka.trim_interval_ms / 1000 if is_wall else 0.0
         self._read_lowest_s = self._trimmed_s = time.monotonic()
@@ -106,7 +106,7 @@ class Housekeeping:
             has_backlog: it has left publishes behind; compaction waits.
         """
         self._busy_until_s = time.monotonic() + BUSY_S if has_backlog else 0.0
-        self._books.add(events)
+        self._snapshots.add(events)
         with self._changed:
             self._is_behind = True
             self._is_full = is_full
@@ -124,7 +124,7 @@ class Housekeeping:
             self._stopping = True
             self._changed.notify()
         self._thread.join()
-        self._books.stop()
+        self._snapshots.stop()
         self._maintenance.stop()
 
     def _run(self) -> None:
@@ -146,7 +146,7 @@ class Housekeeping:
             )
             if stopping:
                 return
-            self._books.start_if_due(is_busy=self._is_busy())
+            self._snapshots.start_if_due(is_busy=self._is_busy())
             self._try("the inputs could not be trimmed", self._read_lowest_and_trim)
             self._pause()
 

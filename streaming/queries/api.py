@@ -10,7 +10,6 @@ from typing import Literal
 
 from streaming.queries.as_of import last_batch, resolve
 from streaming.queries.audit.balance import Balance, balance
-from streaming.queries.closings import Closing, list_closings
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.cut import Cut
 from streaming.queries.dead_letters.filters import DeadLetterFilter
@@ -28,6 +27,7 @@ from streaming.queries.queues import QueueDepth, list_queues, peek
 from streaming.queries.redrives.outcomes import RedriveOutcome, list_redrives, outcome_of
 from streaming.queries.redrives.plan import RedrivePlan, RedriveWish, plan_redrive
 from streaming.queries.result import QueryResult, RowsResult
+from streaming.queries.snapshots import Snapshot, list_snapshots
 from streaming.queries.sql import create_all_views, require_one_query
 from streaming.queries.table_info import TableInfo, describe
 from streaming.queries.vhosts.clients import list_channels, list_connections, list_consumers
@@ -227,7 +227,7 @@ class Queries:
         """Account for every message and copy; `unexplained` is 0 if nothing is missing.
 
         Args:
-            whole: check every row that the tables have, not only those after the last closing.
+            whole: check every row that the tables have, not only those after the last snapshot.
         """
         return balance(self.tables, whole=whole)
 
@@ -249,9 +249,9 @@ class Queries:
         """Return the size of each table, and how far it is behind."""
         return describe(self.tables)
 
-    def closings(self) -> list[Closing]:
-        """Return the closings of the books, the oldest first."""
-        return list_closings(self.tables)
+    def snapshots(self) -> list[Snapshot]:
+        """Return the snapshots, the oldest first."""
+        return list_snapshots(self.tables)
 
     def copies(self, message: str) -> list[CopyLife]:
         """Return the copies of a message as a tree: who held each, and how it ended.

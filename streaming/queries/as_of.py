@@ -10,11 +10,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from streaming.queries.closings import list_closings, opening_batch, refuse_forgotten
 from streaming.queries.current_contents import EVENTS, query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Tables
 from streaming.queries.message_attributes import RECORD
+from streaming.queries.snapshots import list_snapshots, opening_batch, refuse_forgotten
 
 BATCH: Final = re.compile(r"[0-9]{1,18}")
 _NO_BATCH: Final = -1
@@ -124,9 +124,9 @@ def _first_batch_after(tables: Tables, instant: datetime) -> int | None:
 
 def first_event(tables: Tables) -> datetime | None:
     """The instant from which on the tables know everything; it reads no data files."""
-    closings = list_closings(tables)
+    snapshots = list_snapshots(tables)
     opening = opening_batch(tables, EVENTS)
-    known = next((one.at for one in closings if one.batch_id == opening), None)
+    known = next((one.at for one in snapshots if one.batch_id == opening), None)
     if known is not None:
         return known
     actions = tables.table(EVENTS).get_add_actions(flatten=True)

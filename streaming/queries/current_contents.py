@@ -1,6 +1,6 @@
 """What is in the queues, now or at a cut: stored rows, updated by later events.
 
-    queue_contents or a closing (as of batch n)  +  events of the batches after n  -->  the queues
+    queue_contents or a snapshot (as of batch n)  +  events of the batches after n  -->  the queues
 
 A copy enters with its `enqueued` event and leaves with its first ending. In between, `delivered`
 and `requeued` move it from ready to unacked and back. Copies held by at-least-once dead-lettering
@@ -19,8 +19,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from streaming.broker.events import ENDINGS, Kind
-from streaming.queries.closings import closed_contents, closing_before
 from streaming.queries.duckdb_tables import Tables, text
+from streaming.queries.snapshots import snapshot_before, snapshot_contents
 
 CONTENTS: Final = "queue_contents"
 EVENTS: Final = "events"
@@ -245,7 +245,7 @@ def prepare_contents(tables: Tables, *, held: bool = False, among: str = "") -> 
 
     Args:
         held: whether copies held by at-least-once dead-lettering are wanted too; such rows have
-            the columns of `closed_contents`.
+            the columns of `snapshot_contents`.
         among: see `current_contents`.
 
     Returns:
@@ -259,9 +259,9 @@ def prepare_contents(tables: Tables, *, held: bool = False, among: str = "") -> 
     if tables.cut is None and not held and is_current:
         least_changed = collect_moves(tables, behind)
         return current_contents(tables.view(CONTENTS), least_changed, among=among)
-    closing = closing_before(tables)
-    as_of = NEVER_APPLIED if closing is None else closing.batch_id
+    snapshot = snapshot_before(tables)
+    as_of = NEVER_APPLIED if snapshot is None else snapshot.batch_id
     behind = [one._replace(as_of=as_of) for one in behind]
     least_changed = collect_moves(tables, behind, held=held)
-    stored = None if closing is None else closed_contents(tables, closing, held=held)
+    stored = None if snapshot is None else snapshot_contents(tables, snapshot, held=held)
     return current_contents(stored, least_changed, held=held, among=among)

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.queries.closings import list_closings, opening_batch, totals_of
 from streaming.queries.duckdb_tables import Tables
+from streaming.queries.snapshots import list_snapshots, opening_batch, totals_of
 
 _FILES: Final = 8
 """How many files are read at least for the last batches: compacted ones hold many."""
@@ -15,7 +15,7 @@ _FILES: Final = 8
 _EARLIER: Final = "(query_id <> ? OR batch_id <= ?)"
 _EVENTS: Final = "events/"
 _DEATHS: Final = "deaths/"
-"""How the fates of a closing begin that are totals for the metrics."""
+"""How the fates of a snapshot begin that are totals for the metrics."""
 
 
 class LedgerTotals(msgspec.Struct, frozen=True):
@@ -44,10 +44,10 @@ class WaitingLetters(msgspec.Struct, frozen=True):
 def totals_through(tables: Tables, query_id: str, batch_id: int) -> LedgerTotals:
     """Add up the ledger, without the batches of a query after this one.
 
-    It starts at the last closing of the books, which has the totals of rows that retention removed.
+    It starts at the last snapshot, which has the totals of rows that retention removed.
     """
     totals = LedgerTotals({}, Counter(), Counter())
-    since = _from_closing(tables, batch_id, totals)
+    since = _from_snapshot(tables, batch_id, totals)
     parameters = [query_id, batch_id, since]
     shared = ["query_id", "batch_id", "vhost", "queue"]
     later = {"batch_id": since}
@@ -89,12 +89,12 @@ def totals_through(tables: Tables, query_id: str, batch_id: int) -> LedgerTotals
     return totals
 
 
-def _from_closing(tables: Tables, batch_id: int, totals: LedgerTotals) -> int:
-    """Add the totals of the last closing up to a batch; return its batch, -1 if there is none."""
-    for closing in reversed(list_closings(tables)):
-        if closing.batch_id > batch_id:
+def _from_snapshot(tables: Tables, batch_id: int, totals: LedgerTotals) -> int:
+    """Add the totals of the last snapshot up to a batch; return its batch, -1 if there is none."""
+    for snapshot in reversed(list_snapshots(tables)):
+        if snapshot.batch_id > batch_id:
             continue
-        rows = totals_of(tables, closing)
+        rows = totals_of(tables, snapshot)
         if not any(row["fate"].startswith(_EVENTS) for row in rows):
             return -1  # an earlier version closed the books
         for row in rows:
@@ -105,7 +105,7 @@ def _from_closing(tables: Tables, batch_id: int, totals: LedgerTotals) -> int:
             elif fate.startswith(_DEATHS):
                 reason, outcome = fate.removeprefix(_DEATHS).split("/", 1)
                 totals.deaths[vhost, queue, reason, outcome] += row["number"]
-        return closing.batch_id
+        return snapshot.batch_id
     return -1
 
 
@@ -172,10 +172,10 @@ def _newest_files(tables: Tables) -> list[tuple[float, str]]:
 def earliest_event_s(tables: Tables) -> float | None:
     """The instant of the earliest event of which the ledger still has all later ones, epoch s.
 
-    After a retention run this is the closing where it begins: older events that stay are not all.
+    After a retention run this is the snapshot where it begins: older events that stay are not all.
     """
     opening = opening_batch(tables, "events")
-    at = next((one.at for one in list_closings(tables) if one.batch_id == opening), None)
+    at = next((one.at for one in list_snapshots(tables) if one.batch_id == opening), None)
     if at is not None:
         return at.timestamp()
     tables.view("events", columns=["at"])

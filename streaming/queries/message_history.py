@@ -5,7 +5,6 @@ from typing import Final, Literal
 import msgspec
 
 from streaming.broker.redrives.version_keys import VERSION_KEY
-from streaming.queries.closings import closed_contents, opening_closing, removals
 from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
 from streaming.queries.dead_letters.letters import plain_row
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, quoted
@@ -20,6 +19,7 @@ from streaming.queries.message_attributes import (
 )
 from streaming.queries.permitted import CONTENT, Permitted
 from streaming.queries.result import plain
+from streaming.queries.snapshots import opening_snapshot, removals, snapshot_contents
 
 _EVENT_COLUMNS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
@@ -41,7 +41,7 @@ class Forgotten(msgspec.Struct, frozen=True):
     Attributes:
         body: `removed` by retention, or `erased`; None: it is stored.
         body_at: when that was; None: unknown.
-        events_at: the last event of the closing up to which retention removed events; None: none
+        events_at: the last event of the snapshot up to which retention removed events; None: none
             of its events can be missing.
     """
 
@@ -59,7 +59,7 @@ class MessageHistory(msgspec.Struct, frozen=True):
         now: the state of each remaining copy: copy_id -> ready, unacked or held.
         forgotten: what retention or an erasure removed of it. If its events, those of kind `died`
             whose deaths are still known are there with what the deaths say.
-        opening: the copies that it had where the events begin, as rows of `closed_contents`.
+        opening: the copies that it had where the events begin, as rows of `snapshot_contents`.
         version_of: the letter that an edit made this message of; None: it was published.
         hidden_in: the queues whose contents the user of the tables may not read, if that hides its
             body, headers and properties.
@@ -159,25 +159,25 @@ def _original(tables: Tables, key: MessageId) -> str | None:
 
 
 def _opening(tables: Tables, key: MessageId, first: int) -> list[Row]:
-    """The copies of a message in the closing where the events begin, if it is older."""
-    closing = opening_closing(tables, "events")
-    if closing is None or first > closing.batch_id:
+    """The copies of a message in the snapshot where the events begin, if it is older."""
+    snapshot = opening_snapshot(tables, "events")
+    if snapshot is None or first > snapshot.batch_id:
         return []
-    view = closed_contents(tables, closing, held=True)
+    view = snapshot_contents(tables, snapshot, held=True)
     found = tables.rows(f"SELECT * FROM {view} WHERE {_ABOUT} ORDER BY copy_id", key)
     for row in found:
-        row["closed_at"] = None if closing.at is None else plain(closing.at)
-        row["closing"] = closing.batch_id
+        row["snapshot_at"] = None if snapshot.at is None else plain(snapshot.at)
+        row["snapshot"] = snapshot.batch_id
         for name in ("enqueued_at", "expires_at", "held_at"):
             row[name] = iso(row[name])
     return found
 
 
 def _forgotten(tables: Tables, message: Row | None, first: int) -> Forgotten:
-    closing = opening_closing(tables, "events")
+    snapshot = opening_snapshot(tables, "events")
     events_at = None
-    if closing is not None and first <= closing.batch_id:
-        events_at = None if closing.at is None else plain(closing.at)
+    if snapshot is not None and first <= snapshot.batch_id:
+        events_at = None if snapshot.at is None else plain(snapshot.at)
     if message is None:
         runs = (one.at for one in removals(tables, "messages") if one.batch_id >= first)
         removed = next(runs, None)
@@ -311,7 +311,7 @@ def _deaths(tables: Tables, key: MessageId, least: int) -> dict[int, Row]:
 def _now(events: list[Row], opening: list[Row]) -> dict[int, str]:
     states = {"enqueued": "ready", "requeued": "ready", "delivered": "unacked", "held": "held"}
     now: dict[int, str] = {row["copy_id"]: row["state"] for row in opening}
-    since = max((row["closing"] for row in opening), default=-1)
+    since = max((row["snapshot"] for row in opening), default=-1)
     for event in events:
         copy_id = event["copy_id"]
         if copy_id is None or event["batch_id"] <= since:

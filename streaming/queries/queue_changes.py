@@ -6,11 +6,11 @@ contents at the first cut  +  entered  -  left  =  contents at the second cut
 from typing import Final
 
 from streaming.broker.events import ENDINGS, Kind
-from streaming.queries.closings import closed_contents, closing_before
 from streaming.queries.current_contents import EVENTS
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 from streaming.queries.message_attributes import MessageId
+from streaming.queries.snapshots import snapshot_before, snapshot_contents
 
 _LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
 _COLUMNS: Final = (
@@ -79,18 +79,18 @@ def queue_changes(
 
 
 def _create_held_before(tables: Tables) -> None:
-    """Create the table of copies that were held at some time before the cut, since the closing.
+    """Create the table of copies that were held at some time before the cut, since the snapshot.
 
     A held copy never enters a queue again, so those that ended before the cut do no harm.
 
     Raises:
         QueryError: the tables no longer know the cut.
     """
-    closing = closing_before(tables)
-    since = -1 if closing is None else closing.batch_id
+    snapshot = snapshot_before(tables)
+    since = -1 if snapshot is None else snapshot.batch_id
     tables.view(EVENTS, files=tables.files(EVENTS, {"batch_id": since}), columns=_COLUMNS)
     held = f"SELECT vhost, lane, copy_id FROM {EVENTS} WHERE kind = 'held'"
-    if closing is not None:
-        stored = closed_contents(tables, closing, held=True)
+    if snapshot is not None:
+        stored = snapshot_contents(tables, snapshot, held=True)
         held = f"{held} UNION ALL SELECT vhost, lane, copy_id FROM {stored} WHERE state = 'held'"
     tables.connection.execute(f"CREATE OR REPLACE TEMP TABLE held_before AS {held}")

@@ -1,8 +1,8 @@
 """The copies that have not ended, with everything that the broker has to know of each.
 
-    contents of the queues, held copies  +  births, deliveries, children after the closing
+    contents of the queues, held copies  +  births, deliveries, children after the snapshot
 
-| column besides those of `closed_contents` without it | |
+| column besides those of `snapshot_contents` without it | |
 |---|---|
 | envelope | of a copy that a death or redrive made, as the broker stores it |
 | delivered_seq, delivered_at | of an unacked copy: its last delivery |
@@ -12,9 +12,9 @@
 
 from typing import Final
 
-from streaming.queries.closings import CLOSED_CONTENTS, closing_before
 from streaming.queries.current_contents import EVENTS, prepare_contents
 from streaming.queries.duckdb_tables import Tables, quoted
+from streaming.queries.snapshots import SNAPSHOT_CONTENTS, snapshot_before
 
 _KEY: Final = "vhost, lane, copy_id"
 _MORE: Final = {
@@ -39,8 +39,8 @@ def resident_copies(tables: Tables) -> str:
     contents = prepare_contents(tables, held=True)
     run = tables.connection.execute
     run(f"CREATE OR REPLACE TEMP TABLE resident AS {contents}")
-    closing = closing_before(tables)
-    since = -1 if closing is None else closing.batch_id
+    snapshot = snapshot_before(tables)
+    since = -1 if snapshot is None else snapshot.batch_id
     files = tables.files(EVENTS, {"batch_id": since})
     _view(tables, EVENTS, files, _READ, "copy_event")
     condition = f"batch_id > {since}"
@@ -76,33 +76,33 @@ def resident_copies(tables: Tables) -> str:
         FROM copy_event WHERE kind = 'held' AND {condition} GROUP BY {_KEY}
         """
     )
-    if closing is None:
+    if snapshot is None:
         nothing = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _MORE.items())
         run(
-            f"CREATE OR REPLACE TEMP TABLE closed_more AS SELECT {_KEY}, {nothing} FROM resident "
+            f"CREATE OR REPLACE TEMP TABLE stored_more AS SELECT {_KEY}, {nothing} FROM resident "
             "WHERE false"
         )
     else:
         with tables.uncut():
-            found = tables.files(CLOSED_CONTENTS, {"closing": since}, inclusive=True)
-            columns = ("vhost", "lane", "copy_id", "closing", *_MORE)
-            _view(tables, CLOSED_CONTENTS, found, columns, "closed_all")
+            found = tables.files(SNAPSHOT_CONTENTS, {"snapshot": since}, inclusive=True)
+            columns = ("vhost", "lane", "copy_id", "snapshot", *_MORE)
+            _view(tables, SNAPSHOT_CONTENTS, found, columns, "all_stored")
         run(
-            f"CREATE OR REPLACE TEMP TABLE closed_more AS SELECT {_KEY}, {', '.join(_MORE)} "
-            f"FROM closed_all WHERE closing = {since}"
+            f"CREATE OR REPLACE TEMP TABLE stored_more AS SELECT {_KEY}, {', '.join(_MORE)} "
+            f"FROM all_stored WHERE snapshot = {since}"
         )
     return f"""
-        SELECT resident.*, coalesce(births.envelope, closed_more.envelope) AS envelope,
+        SELECT resident.*, coalesce(births.envelope, stored_more.envelope) AS envelope,
             CASE state WHEN 'unacked' THEN
-                coalesce(deliveries.delivered_seq, closed_more.delivered_seq) END AS delivered_seq,
+                coalesce(deliveries.delivered_seq, stored_more.delivered_seq) END AS delivered_seq,
             CASE state WHEN 'unacked' THEN
-                coalesce(deliveries.delivered_at, closed_more.delivered_at) END AS delivered_at,
-            CASE state WHEN 'held' THEN list_concat(closed_more.accepted, children.accepted)
+                coalesce(deliveries.delivered_at, stored_more.delivered_at) END AS delivered_at,
+            CASE state WHEN 'held' THEN list_concat(stored_more.accepted, children.accepted)
                 END AS accepted,
-            CASE state WHEN 'held' THEN coalesce(causes.cause, closed_more.cause) END AS cause
+            CASE state WHEN 'held' THEN coalesce(causes.cause, stored_more.cause) END AS cause
         FROM resident LEFT JOIN births USING ({_KEY}) LEFT JOIN deliveries USING ({_KEY})
         LEFT JOIN children USING ({_KEY}) LEFT JOIN causes USING ({_KEY})
-        LEFT JOIN closed_more USING ({_KEY})
+        LEFT JOIN stored_more USING ({_KEY})
     """
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.bench.console_pages [--letters 1000000] [--queues 10000] [--folder DIR]
 
-The books are closed as often as a job closes them. Each page is asked live and as of a batch, in
+Snapshots are as frequent as a job's. Each page is asked live and as of a batch, in
 this process, through the whole application: for the first time in a console that was started before
 (`first_s`), again (`best_s`), and in a console that knows nothing yet (`cold_s`). All are times of
 the whole content. It fails if the first one is longer than it may be.
@@ -24,7 +24,7 @@ from streaming.console.app import PAGES, make_app
 from streaming.console.page import Console
 from streaming.console.reader import Reader
 from streaming.console.server import warm_up
-from streaming.contents.closer import Closer
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
@@ -36,8 +36,8 @@ from tests.bench.dead_letter_rows import BATCH, EVENTS_A_LETTER, QUERY, QUEUES, 
 from tests.bench.dead_letter_rows import write_letters as write_rows
 
 HOST = "127.0.0.1:9420"
-ROWS_A_CLOSING = 1_000_000
-"""The default of tables.closing_interval_rows."""
+ROWS_A_SNAPSHOT = 1_000_000
+"""The default of tables.snapshot_interval_rows."""
 
 FIRST_PAGE_S = 0.3
 ANY_PAGE_S = 1.0
@@ -85,9 +85,9 @@ def write_tables(root: Path, letters: int, queues: int) -> None:
         rows,
     )
     place = Location(str(root))
-    step = ROWS_A_CLOSING // (BATCH * EVENTS_A_LETTER)
+    step = ROWS_A_SNAPSHOT // (BATCH * EVENTS_A_LETTER)
     for last in range(step - 1, batch_id - 1, step):
-        Closer(place, threads=None).close(last)
+        SnapshotWriter(place, threads=None).write(last)
     file_name = DataFileName(QUERY, batch_id, "events", DRIVER)
     file = write_data_file((place / "events").storage(), TABLES["events"], file_name, table)
     assert file is not None

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streaming.contents.closer import Closer
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
@@ -34,7 +34,7 @@ from streaming.storage.location import Location
 QUERY = "bench"
 BATCH = 50_000
 CLOSE_EACH = 4
-"""Batches; together they have nearly a million events, after which a job closes its books."""
+"""Batches; together they have nearly a million events, after which a job writes a snapshot."""
 
 BODY_BYTES = 200
 EVENTS_A_LETTER = 4
@@ -162,9 +162,9 @@ class Synthetic:
 
 
 def write_letters(root: Path, letters: int) -> None:
-    """Write tables with a number of dead letters, closings and the contents of queues."""
+    """Write tables with a number of dead letters, snapshots and the contents of queues."""
     place = Location(str(root))
-    ledger, closer = Ledger(place), Closer(place, threads=None)
+    ledger, writer = Ledger(place), SnapshotWriter(place, threads=None)
     for batch_id, first in enumerate(range(0, letters, BATCH)):
         rows = Synthetic(batch_id, min(BATCH, letters - first))
         files = [
@@ -178,7 +178,7 @@ def write_letters(root: Path, letters: int) -> None:
         now_ms = (START_US + (first + rows.rows) * 1000) // 1000
         ledger.commit(files, BatchRow(QUERY, batch_id, now_ms, totals(files)))
         if batch_id % CLOSE_EACH == CLOSE_EACH - 1:
-            closer.close()
+            writer.write()
     ContentsUpdater(place, threads=None).update()
     ledger.close()
 

@@ -1,6 +1,6 @@
-"""As-of and balance on a long synthetic history, with closings of the books.
+"""As-of and balance on a long synthetic history, with snapshots.
 
-    python -m tests.bench.history [--events 10000000] [--close-every 1000000] [--folder DIR]
+    python -m tests.bench.history [--events 10000000] [--snapshot-every 1000000] [--folder DIR]
 
 Each message is enqueued, delivered and acked in its batch; every hundredth is never delivered. It
 prints the seconds of each command in a process of its own, at an instant in the middle and now.
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.broker import commands
-from streaming.contents.closer import Closer
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
@@ -129,20 +129,20 @@ class History:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--events", type=int, default=10_000_000)
-    parser.add_argument("--close-every", type=int, default=1_000_000)
+    parser.add_argument("--snapshot-every", type=int, default=1_000_000)
     parser.add_argument("--folder", type=Path, default=None)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         root = options.folder or Path(scratch) / "tables"
         history = History(root)
         history.declare()
-        closer, written, unclosed = Closer(history.place, threads=None), 0, 0
+        writer, written, since = SnapshotWriter(history.place, threads=None), 0, 0
         while written < options.events:
             count = history.batch()
-            written, unclosed = written + count, unclosed + count
-            if unclosed >= options.close_every:
-                unclosed = 0
-                say(f"closing: {closer.close()}")
+            written, since = written + count, since + count
+            if since >= options.snapshot_every:
+                since = 0
+                say(f"snapshot: {writer.write()}")
         ContentsUpdater(history.place, threads=None).update()
         history.ledger.close()
         middle = str(history.batch_id // 2)

@@ -1,4 +1,4 @@
-"""A real job closes its books and trims its tables; what it was like before stays exact."""
+"""A real job writes snapshots and trims its tables; what it was like before stays exact."""
 
 import attrs
 import pytest
@@ -6,10 +6,10 @@ import pytest
 from streaming.config.tables import TablesSettings
 from streaming.queries.as_of import last_batch
 from streaming.queries.audit.balance import balance
-from streaming.queries.closings import list_closings, opening_batch
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import peek
+from streaming.queries.snapshots import list_snapshots, opening_batch
 from tests.fixtures.jobs import RunningJob
 from tests.fixtures.services import embedded_kafka, spark
 from tests.fixtures.waiting import wait_until
@@ -17,13 +17,13 @@ from tests.fixtures.waiting import wait_until
 __all__ = ["embedded_kafka", "spark"]
 
 SETTINGS = TablesSettings(
-    closing_interval_ms=1_000, retention={"events": "1s", "bodies": "1s", "dead_letters": "1s"}
+    snapshot_interval_ms=1_000, retention={"events": "1s", "bodies": "1s", "dead_letters": "1s"}
 )
 
 
 @pytest.fixture(scope="module")
 def running_job(embedded_kafka, spark, tmp_path_factory):
-    """A job that closes its books every second and keeps rows for a second."""
+    """A job that writes a snapshot every second and keeps rows for a second."""
     running = RunningJob(tmp_path_factory.mktemp("job"), embedded_kafka.bootstrap_servers)
     running.config = attrs.evolve(running.config, tables=SETTINGS)
     running.start(spark)
@@ -64,7 +64,7 @@ def test_earlier_instants_stay_exact_while_the_job_closes_and_trims(running_job)
             return opening_batch(opened(running_job), "events", "messages") >= 0
 
         wait_until(
-            lambda: any(one.batch_id >= between for one in list_closings(opened(running_job)))
+            lambda: any(one.batch_id >= between for one in list_snapshots(opened(running_job)))
         )
         wait_until(keep_busy)
 

@@ -12,8 +12,8 @@ import pytest
 from streaming.config import show_config
 from streaming.config.tables import TablesSettings
 from streaming.config.vhosts import VhostSettings
-from streaming.contents.closer import Closer
 from streaming.contents.retention import Periods, retain
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
@@ -135,8 +135,8 @@ def test_a_lost_checkpoint_is_rebuilt_and_the_job_goes_on(job, spark):
     views.look()
     wait_until(lambda: bodies(job, "dead") == ["3", "7"])
     views.look()
-    publisher.publish("", "nowhere", b"").result(120)  # at least one batch before the closing
-    closed = Closer(views.place, threads=None).close()
+    publisher.publish("", "nowhere", b"").result(120)  # at least one batch before the snapshot
+    closed = SnapshotWriter(views.place, threads=None).write()
     assert closed is not None
     views.compact(closed.batch_id)
     views.look()
@@ -183,7 +183,7 @@ def test_a_lost_checkpoint_is_rebuilt_and_the_job_goes_on(job, spark):
     views.compact(last_batch(opened(job)))
     assert views.again(views.seen) == views.seen
 
-    closed = Closer(views.place, threads=None).close()
+    closed = SnapshotWriter(views.place, threads=None).write()
     assert closed is not None
     views.look()
     with job.connect() as other:

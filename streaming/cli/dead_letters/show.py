@@ -185,7 +185,10 @@ def _story(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
         yield f"{said}; some of its own may be missing", "quiet"
     for copy in history.opening:
         then = f"copy {copy['copy_id']} is {copy['state']} in queue {copy['queue']!r}"
-        yield f"{copy['closed_at']}  {then}, by the closing after batch {copy['closing']}", "plain"
+        yield (
+            f"{copy['snapshot_at']}  {then}, by the snapshot after batch {copy['snapshot']}",
+            "plain",
+        )
     if not history.events and not history.opening:
         yield "nothing has happened to it yet", "quiet"
         return

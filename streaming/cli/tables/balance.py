@@ -42,7 +42,7 @@ def balance(
     whole: Annotated[
         bool,
         typer.Option(
-            "--whole", help="Check every row that the tables have, not only those after a closing."
+            "--whole", help="Check every row that the tables have, not only those after a snapshot."
         ),
     ] = False,
     as_of: AsOf = None,
@@ -54,8 +54,8 @@ def balance(
 
     Every copy that was published or dead-lettered into a queue is ready, unacked, held, or has left
     it: acked, dead-lettered, purged or deleted. UNEXPLAINED counts rows of the tables that are
-    missing or contradict others; each one is listed with its message. It starts at the last closing
-    of the books, whose totals it takes over.
+    missing or contradict others; each one is listed with its message. It starts at the last
+    snapshot, whose totals it takes over.
 
     Exit status: 0 if nothing is unexplained, 1 if something is, 2 if the tables cannot be read.
     """
@@ -115,5 +115,5 @@ def _print_totals(result: "Balance", vhost: str | None) -> None:
         print(f"and {len(result.findings) - _MAX_FINDINGS} more: --json lists all")
     last = "no batch yet" if result.batch_id is None else f"up to batch {result.batch_id}"
     opening = result.opening_batch_id
-    since = "" if opening is None else f", checked from the closing after batch {opening} on"
+    since = "" if opening is None else f", checked from the snapshot after batch {opening} on"
     print(f"unexplained: {result.unexplained} ({last}{since})")

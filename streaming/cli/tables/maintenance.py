@@ -1,4 +1,4 @@
-"""`dlx tables`: the state of the Delta tables, their closings, retention, and recreation."""
+"""`dlx tables`: the state of the Delta tables, their snapshots, retention, and recreation."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -24,8 +24,8 @@ from streaming.cli.options import (
 
 app = typer.Typer(
     name="tables",
-    help="Show the state of the tables, close their books, trim and rebuild them.",
-    epilog="Examples:\n\ndlx tables info --tables tables\n\ndlx tables close --tables tables\n\n"
+    help="Show the state of the tables, write snapshots, trim and rebuild them.",
+    epilog="Examples:\n\ndlx tables info --tables tables\n\ndlx tables snapshot --tables tables\n\n"
     "dlx tables trim --yes\n\n"
     "dlx tables erase --where \"headers ->> 'customer' = '17'\" --reason 'request 4711'\n\n"
     "dlx tables rebuild --tables tables",
@@ -81,37 +81,37 @@ def rebuild(*, tables: TablesLocation = None, config: ConfigFile = None) -> int:
 
 
 @app.command()
-def close(
+def snapshot(
     *,
     batch: Annotated[
         int | None,
-        typer.Option("--batch", metavar="N", min=0, help="Close after this batch, not the last."),
+        typer.Option("--batch", metavar="N", min=0, help="After this batch, not the last."),
     ] = None,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
-    """Close the books: store the totals, the copies in queues and the topology after a batch.
+    """Write a snapshot: the totals, the copies in queues and the topology after a batch.
 
     --as-of and `dlx balance` then start there, and retention can remove what lies before. The job
-    does it too, every tables.closing_interval_ms. It may run meanwhile.
+    does it too, every tables.snapshot_interval_ms. It may run meanwhile.
     """
-    from streaming.contents.closer import Closer
+    from streaming.contents.snapshot_writer import SnapshotWriter
 
     location = locate(tables, config)
     with open_at(location) as opened:
         opened.table("events")
-    done = Closer(location, threads=None).close(batch)
+    done = SnapshotWriter(location, threads=None).write(batch)
     if done is None:
-        print("the books are closed there already, or no batch has happened yet")
+        print("there is such a snapshot already, or no batch has happened yet")
         return EXIT_OK
     print(
-        f"closed the books after batch {done.batch_id}: {done.copies} copies in queues, "
+        f"wrote a snapshot after batch {done.batch_id}: {done.copies} copies in queues, "
         f"{done.totals} totals, {done.seconds:.1f} s"
     )
     return EXIT_OK
 
 
-_CLOSINGS: Final = Listing(
+_SNAPSHOTS: Final = Listing(
     (
         Column("batch_id", 0, "batch"),
         Column("at", 1, kind="instant"),
@@ -124,14 +124,14 @@ _CLOSINGS: Final = Listing(
 
 @app.command()
 @listing
-def closings(*, view: View, tables: TablesLocation = None, config: ConfigFile = None) -> int:
-    """List the closings of the books, the oldest first.
+def snapshots(*, view: View, tables: TablesLocation = None, config: ConfigFile = None) -> int:
+    """List the snapshots, the oldest first.
 
     OPENING marks the one before which retention has removed events.
     """
-    from streaming.queries.closings import list_closings, opening_batch
+    from streaming.queries.snapshots import list_snapshots, opening_batch
 
-    _CLOSINGS.check(view)
+    _SNAPSHOTS.check(view)
     with open_tables(tables, config) as opened:
         opening = opening_batch(opened, "events")
         found = [
@@ -142,9 +142,9 @@ def closings(*, view: View, tables: TablesLocation = None, config: ConfigFile = 
                 "opening": one.batch_id == opening,
                 "query_id": one.query_id,
             }
-            for one in list_closings(opened)
+            for one in list_snapshots(opened)
         ]
-    print_listing(_CLOSINGS, found, view, nothing="the books were never closed")
+    print_listing(_SNAPSHOTS, found, view, nothing="there is no snapshot yet")
     return EXIT_OK
 
 
@@ -171,9 +171,9 @@ def trim(
 ) -> int:
     """Remove the rows whose period in tables.retention is over.
 
-    Only rows before a closing of the books go, without those that a message in a queue needs
+    Only rows before a snapshot go, without those that a message in a queue needs
     (KEPT).
-    The job does it too, after each closing. It may run meanwhile.
+    The job does it too, after each snapshot. It may run meanwhile.
     """
     from streaming.config import read_config
     from streaming.contents.retention import periods_of, retain
@@ -190,7 +190,7 @@ def trim(
         _REMOVALS,
         [msgspec.to_builtins(one) | {"table": one.table} for one in done],
         view,
-        nothing="no rows to remove: no closing is older than a period of tables.retention",
+        nothing="no rows to remove: no snapshot is older than a period of tables.retention",
         notes=notes,
     )
     return EXIT_OK

@@ -229,10 +229,10 @@ QUEUE_CONTENTS: Final = pa.schema(
     ]
 )
 
-CLOSINGS: Final = pa.schema(
+SNAPSHOTS: Final = pa.schema(
     [
         *_BATCH,
-        _column("kind", TEXT, "closing, total, topology, channel or retention", required=True),
+        _column("kind", TEXT, "snapshot, total, topology, channel or retention", required=True),
         _column("at", INSTANT, "the latest event in it; of a retention run, when it ran"),
         _column("vhost", TEXT, "virtual host"),
         _column("lane", INT, "lane of the virtual host"),
@@ -248,10 +248,10 @@ CLOSINGS: Final = pa.schema(
     ]
 )
 
-CLOSED_CONTENTS: Final = pa.schema(
+SNAPSHOT_CONTENTS: Final = pa.schema(
     [
         *QUEUE_CONTENTS,
-        _column("closing", LONG, "the last batch of the closing", required=True),
+        _column("snapshot", LONG, "the last batch of the snapshot", required=True),
         _column("reason", TEXT, "why a held copy died"),
         _column("cause", TEXT, "of a held copy: as in `dead_letters`"),
         _column("held_at", INSTANT, "when a held copy died"),
@@ -354,22 +354,22 @@ TABLES: Final = {
             append_only=False,
         ),
         TableSpec(
-            "closings",
-            "a closing of the books: totals of every fate by vhost, lane and queue, and the "
+            "snapshots",
+            "a snapshot: totals of every fate by vhost, lane and queue, and the "
             "topology; or a retention run",
             ("query_id", "batch_id"),
-            CLOSINGS,
+            SNAPSHOTS,
             ("batch_id", "kind"),
             ("batch_id",),
             append_only=False,
         ),
         TableSpec(
-            "closed_contents",
-            "a copy that was in a queue, or held, at a closing",
-            ("closing", "vhost", "lane", "copy_id"),
-            CLOSED_CONTENTS,
-            ("closing", "lane", "copy_id"),
-            ("closing", "lane", "copy_id"),
+            "snapshot_contents",
+            "a copy that was in a queue, or held, at a snapshot",
+            ("snapshot", "vhost", "lane", "copy_id"),
+            SNAPSHOT_CONTENTS,
+            ("snapshot", "lane", "copy_id"),
+            ("snapshot", "lane", "copy_id"),
             append_only=False,
         ),
     )

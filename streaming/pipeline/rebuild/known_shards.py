@@ -44,9 +44,9 @@ from streaming.broker.redrives.version_keys import version_of
 from streaming.broker.state.pages import decode_envelope
 from streaming.broker.state.schema import Held
 from streaming.pipeline.rows.stored import published_table
-from streaming.queries.closings import closing_before
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.resident import resident_copies
+from streaming.queries.snapshots import snapshot_before
 from streaming.queries.vhosts.clients import clients_of_lanes, list_channels
 from streaming.queries.vhosts.declared import Declared, declared
 from topology.definitions.json_object import Fields, Report
@@ -167,13 +167,15 @@ def known_shards(
     copies = resident_copies(tables)
     rows = map(_Row._make, tables.values(_COPIES.format(copies=copies)))
     envelopes = _Envelopes(tables, compat)
-    closing = closing_before(tables)
-    since = -1 if closing is None else closing.batch_id
+    snapshot = snapshot_before(tables)
+    since = -1 if snapshot is None else snapshot.batch_id
     files = tables.files("events", {"batch_id": since})
     tables.view("events", files=files, columns=_EVENTS, view="all told")
     run = tables.connection.execute
     run(f'CREATE OR REPLACE TEMP VIEW later_event AS FROM "all told" WHERE batch_id > {since}')
-    ends = {} if closing is None else {(vhost, lane): seq for vhost, lane, seq in closing.last_seq}
+    ends = (
+        {} if snapshot is None else {(vhost, lane): seq for vhost, lane, seq in snapshot.last_seq}
+    )
     at_ms: dict[Place, int] = {}
     for vhost, lane, seq, at_us in tables.values(
         'SELECT vhost, lane, max(seq), max(epoch_us("at")) FROM later_event WHERE seq IS NOT NULL '
@@ -181,8 +183,8 @@ def known_shards(
     ):
         ends[vhost, lane] = seq
         at_ms[vhost, lane] = at_us // 1000
-    if closing is not None and closing.at is not None:
-        earliest = int(closing.at.timestamp() * 1000)
+    if snapshot is not None and snapshot.at is not None:
+        earliest = int(snapshot.at.timestamp() * 1000)
         at_ms = {place: max(at_ms.get(place, 0), earliest) for place in ends}
     topologies = declared(tables)
     found: dict[Place, KnownShard] = {}

@@ -6,7 +6,7 @@
 Both sides are counted independently. The balance closes if no row of the ledger is missing,
 repeated or contradicts another. Otherwise each such row is a finding that names the message.
 
-It starts at the last closing of the books: totals and copies there are its opening balance, and
+It starts at the last snapshot: totals and copies there are its opening balance, and
 only later rows are read.
 """
 
@@ -24,13 +24,13 @@ from streaming.queries.audit.copy_lifecycle import (
 from streaming.queries.audit.ledger_rows import Shard, load_ledger
 from streaming.queries.audit.sequence_gaps import clues_of_gaps, find_gaps
 from streaming.queries.audit.unexplained import Clue, Finding, explain, unmentioned
-from streaming.queries.closings import (
-    closing_before,
-    opening_closing,
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.snapshots import (
+    opening_snapshot,
     refuse_forgotten,
+    snapshot_before,
     totals_of,
 )
-from streaming.queries.duckdb_tables import Tables
 
 ENDINGS: Final = (
     "acked",
@@ -96,7 +96,7 @@ class Balance(msgspec.Struct):
 
     Attributes:
         batch_id: the last batch in it; None if there is none yet.
-        opening_batch_id: the closing that it starts from; None: it counts every row.
+        opening_batch_id: the snapshot that it starts from; None: it counts every row.
         resident: copies ready, unacked or held by the broker's own count, which does not read the
             tables; None if no batch row has it.
     """
@@ -119,7 +119,7 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
     """Draw the balance after the last batch, or after the last whole batch before the cut.
 
     Args:
-        whole: start at the first row that the tables have, not at the last closing.
+        whole: start at the first row that the tables have, not at the last snapshot.
 
     Raises:
         QueryError: the tables no longer know that batch.
@@ -128,13 +128,13 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
         tables.cut = tables.cut.whole()
         for name in ("dead_letters", "messages"):
             refuse_forgotten(tables, tables.cut, name)
-    closing = closing_before(tables)
-    if whole and closing is not None:
-        closing = opening_closing(tables)
-    shards, details = load_ledger(tables, closing)
+    snapshot = snapshot_before(tables)
+    if whole and snapshot is not None:
+        snapshot = opening_snapshot(tables)
+    shards, details = load_ledger(tables, snapshot)
     sheet = _Totals(shards)
     quarantined = 0
-    for row in [] if closing is None else totals_of(tables, closing):
+    for row in [] if snapshot is None else totals_of(tables, snapshot):
         if row["fate"] == "quarantined":
             quarantined += row["number"]
         elif row["fate"] == "messages":
@@ -155,7 +155,7 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
             sheet.add(shard, queue, "published" if of_publish else "dead_lettered", rows)
         if kind != "held":  # counted above
             sheet.add(shard, queue, reason if kind == "died" else kind, rows)
-    last_seq = () if closing is None else closing.last_seq
+    last_seq = () if snapshot is None else snapshot.last_seq
     closed = {Shard(vhost, lane): seq for vhost, lane, seq in last_seq}
     gaps, findings = find_gaps(tables, details, shards, closed)
     evidence: list[Clue | Finding] = [
@@ -163,7 +163,7 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
         *checks.deaths(tables, shards),
         *broken_lifecycles(tables),
         *checks.targets(tables),
-        *contents_against_events(tables, -1 if closing is None else closing.batch_id),
+        *contents_against_events(tables, -1 if snapshot is None else snapshot.batch_id),
         *checks.messages(tables, shards),
     ]
     findings += explain(gaps, [one for one in evidence if isinstance(one, Clue)], shards)
@@ -172,8 +172,8 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
     for shard, messages in tables.values("SELECT shard, count(*) FROM message GROUP BY shard"):
         sheet.vhost(shards[shard].vhost).messages += messages
     [(later,)] = tables.values("SELECT count(*) FROM quarantine")
-    opening = None if closing is None else closing.batch_id
-    resident = None if closing is None else closing.resident
+    opening = None if snapshot is None else snapshot.batch_id
+    resident = None if snapshot is None else snapshot.resident
     return Balance(
         max((detail.batch_id for detail in details), default=opening),
         sheet.vhosts(),

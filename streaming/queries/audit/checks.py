@@ -130,7 +130,7 @@ def targets(tables: Tables) -> Iterator[Clue]:
     """Each target got a copy, or rejected it into its own dead letters; both create a copy.
 
     Copies held by at-least-once dead-lettering may have more targets than the row names, never
-    fewer. A target may have taken its copy before the closing that the rows follow.
+    fewer. A target may have taken its copy before the snapshot that the rows follow.
     """
     [(broken,)] = tables.values(
         """

@@ -87,7 +87,7 @@ def event_value_sql() -> str:
 
 
 _OPENING: Final = {State.READY: BORN, State.UNACKED: BORN + LENT, State.HELD: BORN + HELD}
-"""What a copy of a closing adds to its sum, by its state there."""
+"""What a copy of a snapshot adds to its sum, by its state there."""
 
 _READY: Final = frozenset({State.READY})
 _UNACKED: Final = frozenset({State.UNACKED})
@@ -115,7 +115,7 @@ def count_copies(tables: Tables) -> dict[tuple[int, str | None, State], int]:
     """Count the remaining copies by shard, queue and state.
 
     Creates the temporary table `lifecycle`: the remaining copies, and those with impossible sums.
-    A letter that is published again may have ended before the closing that the events follow.
+    A letter that is published again may have ended before the snapshot that the events follow.
     """
     over = ", ".join(str(total) for total, state in LIFECYCLES.items() if state is State.GONE)
     before = " ".join(f"WHEN '{state}' THEN {total}" for state, total in _OPENING.items())

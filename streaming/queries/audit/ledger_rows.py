@@ -4,9 +4,9 @@
 |---|---|
 | `shard` | a shard: its number in these tables, vhost, lane |
 | `event` | an event that belongs to a shard |
-| `opening` | a copy in the closing that the rows follow, with its state |
+| `opening` | a copy in the snapshot that the rows follow, with its state |
 | `message` | the key of a message |
-| `refused_before` | a refusal of a message that arrived before the closing |
+| `refused_before` | a refusal of a message that arrived before the snapshot |
 | `death` | a row of dead_letters |
 | `batch_rows` | the number of rows that a batch has in a table |
 
@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streaming.queries.closings import Closing, closed_contents
 from streaming.queries.current_contents import CONTENTS
 from streaming.queries.duckdb_tables import Tables, text
+from streaming.queries.snapshots import Snapshot, snapshot_contents
 
 MESSAGE_KEY: Final = 'topic_number, "partition", "offset"'
 _KEY_OF_STRUCT: Final = """
@@ -76,12 +76,12 @@ class _Detail(msgspec.Struct):
     resident: dict[str, tuple[int, int]] = {}
 
 
-def load_ledger(tables: Tables, closing: Closing | None = None) -> LedgerRows:
-    """Create the temporary tables, of the rows after a closing or of all rows."""
+def load_ledger(tables: Tables, snapshot: Snapshot | None = None) -> LedgerRows:
+    """Create the temporary tables, of the rows after a snapshot or of all rows."""
     tables.has(CONTENTS)  # loaded first, so it is never ahead of the events
     tables.table("events")
     run = tables.connection.execute
-    since = -1 if closing is None else closing.batch_id
+    since = -1 if snapshot is None else snapshot.batch_id
     happened = f"batch_id > {since}"
     for name in ("events", "messages", "dead_letters", "quarantine"):
         tables.view(name, files=tables.files(name, {"batch_id": since}), view=f"all {name}")
@@ -98,10 +98,10 @@ def load_ledger(tables: Tables, closing: Closing | None = None) -> LedgerRows:
     )
     details = _read_details(tables)
     named = {Shard(vhost, lane) for detail in details for vhost, lane, _seq in detail.last_seq}
-    if closing is not None:
-        named |= {Shard(vhost, lane) for vhost, lane, _seq in closing.last_seq}
+    if snapshot is not None:
+        named |= {Shard(vhost, lane) for vhost, lane, _seq in snapshot.last_seq}
     places = _add_silent_shards(tables, named)
-    _create_opening(tables, closing)
+    _create_opening(tables, snapshot)
     run(
         f"""
         CREATE OR REPLACE TEMP TABLE event AS
@@ -116,11 +116,11 @@ def load_ledger(tables: Tables, closing: Closing | None = None) -> LedgerRows:
         FROM messages LEFT JOIN shard USING (vhost, lane)
         """
     )
-    run(  # a full queue also refuses dead letters, of messages that arrived before the closing
+    run(  # a full queue also refuses dead letters, of messages that arrived before the snapshot
         f"""
         CREATE OR REPLACE TEMP TABLE refused_before AS
         SELECT shard, seq FROM event ANTI JOIN message USING ({MESSAGE_KEY})
-        WHERE kind = 'refused' AND {str(closing is not None).lower()}
+        WHERE kind = 'refused' AND {str(snapshot is not None).lower()}
         """
     )
     run(
@@ -163,13 +163,13 @@ def _read_details(tables: Tables) -> list[BatchDetail]:
     return details
 
 
-def _create_opening(tables: Tables, closing: Closing | None) -> None:
+def _create_opening(tables: Tables, snapshot: Snapshot | None) -> None:
     stored = (
         "(SELECT NULL::VARCHAR AS vhost, NULL::INTEGER AS lane, NULL::BIGINT AS copy_id, "
         "NULL::VARCHAR AS queue, NULL::VARCHAR AS state, NULL::STRUCT(topic_number INTEGER, "
         '"partition" INTEGER, "offset" BIGINT) AS message_id WHERE false)'
-        if closing is None
-        else closed_contents(tables, closing, held=True)
+        if snapshot is None
+        else snapshot_contents(tables, snapshot, held=True)
     )
     tables.connection.execute(
         f"""
@@ -181,7 +181,7 @@ def _create_opening(tables: Tables, closing: Closing | None) -> None:
 
 
 def _add_silent_shards(tables: Tables, named: set[Shard]) -> dict[int, Shard]:
-    """All shards by number, including those without events that a batch row or closing names."""
+    """All shards by number, including those without events that a batch row or snapshot names."""
     found = tables.values("SELECT vhost, lane FROM shard ORDER BY shard")
     known = [Shard(vhost, lane) for vhost, lane in found]
     silent = sorted(named - set(known))

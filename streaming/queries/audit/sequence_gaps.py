@@ -1,6 +1,6 @@
 """Find missing events: every shard numbers its events 1, 2, 3, ... without gaps.
 
-The rows may begin after a closing; then the numbers begin after those of the closing.
+The rows may begin after a snapshot; then the numbers begin after those of the snapshot.
 """
 
 from collections.abc import Mapping, Sequence

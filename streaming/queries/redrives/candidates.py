@@ -17,11 +17,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from streaming.queries.closings import closed_contents, opening_batch, opening_closing
 from streaming.queries.current_contents import EVENTS, prepare_contents
 from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import Row, Tables
 from streaming.queries.message_attributes import MessageId
+from streaming.queries.snapshots import opening_batch, opening_snapshot, snapshot_contents
 
 Which = Literal["resting", "gone", "discarded"]
 
@@ -276,13 +276,14 @@ def _prepare(tables: Tables, which: Which, selection: Selection) -> None:
 
 
 def _prepare_events(tables: Tables) -> None:
-    closing = opening_closing(tables, EVENTS)
-    if closing is None:
+    snapshot = opening_snapshot(tables, EVENTS)
+    if snapshot is None:
         tables.view(EVENTS, columns=_COLUMNS, view="redrive_events")
         return
     tables.view(EVENTS, columns=_COLUMNS, view="later_redrive_events")
     run = tables.connection.execute
-    run(f"CREATE OR REPLACE TEMP TABLE redrive_opening AS FROM {closed_contents(tables, closing)}")
+    copies = snapshot_contents(tables, snapshot)
+    run(f"CREATE OR REPLACE TEMP TABLE redrive_opening AS FROM {copies}")
     tables.drop("redrive_events")
     run(_OPENING)
 

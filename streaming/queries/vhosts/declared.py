@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.queries.closings import closing_before, topology_texts_of
 from streaming.queries.duckdb_tables import Tables
+from streaming.queries.snapshots import snapshot_before, topology_texts_of
 from topology.declarations import PREDECLARED, Binding, Definitions, Exchange, Queue
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
@@ -145,7 +145,7 @@ class TopologyLog(NamedTuple):
 
     Attributes:
         vhosts: every vhost of which the tables know.
-        closed: the vhosts of a closing, each with a list of details in JSON.
+        closed: the vhosts of a snapshot, each with a list of details in JSON.
         events: the vhosts and details, in JSON, of the events after it.
     """
 
@@ -187,22 +187,22 @@ def declared(tables: Tables) -> dict[str, Declared]:
 
 
 def topology_log(tables: Tables) -> TopologyLog:
-    """Read the log of the topology, from the last closing on.
+    """Read the log of the topology, from the last snapshot on.
 
     Raises:
         QueryError: there is no table `events`.
     """
-    closing = closing_before(tables)
-    since = -1 if closing is None else closing.batch_id
+    snapshot = snapshot_before(tables)
+    since = -1 if snapshot is None else snapshot.batch_id
     columns = ["vhost", "lane", "seq", "at", "kind", "detail", "batch_id"]
     tables.view("events", files=tables.files("events", {"batch_id": since}), columns=columns)
     query = "SELECT DISTINCT vhost FROM events WHERE vhost IS NOT NULL"
     vhosts = {vhost for (vhost,) in tables.values(query)}
     events = tables.values(_EVENTS, [since])
     closed: list[tuple[str, str]] = []
-    if closing is not None:
-        closed = topology_texts_of(tables, closing)
-        vhosts |= {vhost for vhost, *_ in (*closing.last_seq, *closed)}
-    if tables.vhosts is not None:  # a closing names all of them
+    if snapshot is not None:
+        closed = topology_texts_of(tables, snapshot)
+        vhosts |= {vhost for vhost, *_ in (*snapshot.last_seq, *closed)}
+    if tables.vhosts is not None:  # a snapshot names all of them
         vhosts &= tables.vhosts
     return TopologyLog(tuple(sorted(vhosts)), tuple(closed), tuple(events))

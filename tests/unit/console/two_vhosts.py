@@ -3,7 +3,7 @@
 from typing import Any
 
 from streaming.broker import commands
-from streaming.contents.closer import Closer
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording, apart
@@ -42,7 +42,7 @@ def write_two_vhosts(root: Any) -> str:
         mine.do(commands.SetPermissions(user=user, configure="^$", write="", read="^open"))
         other.do(commands.ClearPermissions(user=user))
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
     mine.publish("", "open", "order 1")
     recording.commit()
     ContentsUpdater(recording.place).update()

@@ -10,9 +10,9 @@ from streaming.broker.events import Kind
 from streaming.broker.message import NO_FILE, Message
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.contents import erasure, replacement
-from streaming.contents.closer import Closer
 from streaming.contents.erasure import erase
 from streaming.contents.retention import Periods, retain
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.pipeline.rows.stored import published_rows
 from streaming.queries.audit.balance import balance
 from streaming.queries.dead_letters.filters import DeadLetterFilter
@@ -81,8 +81,8 @@ def test_a_second_run_finds_nothing_to_erase(recording):
     assert counts(erase(recording.place, OF_ANNA, "again", NOW)) == (0, 0, 1)
 
 
-def test_the_balance_closes_from_a_closing_after_an_erasure(recording):
-    Closer(recording.place).close()
+def test_the_balance_closes_from_a_snapshot_after_an_erasure(recording):
+    SnapshotWriter(recording.place).write()
     erase(recording.place, OF_ANNA, "request 4711", NOW)
 
     assert balance(Tables(recording.root)).findings == []
@@ -110,7 +110,7 @@ def test_a_run_that_was_interrupted_is_finished_by_the_next(recording, monkeypat
 
 
 def test_a_dead_letter_whose_message_retention_removed_is_erased(recording):
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
     retain(recording.place, Periods(messages_ms=1), NOW)
 
     assert erase(recording.place, OF_ANNA, "request 4711", NOW).dead_letters == 1
@@ -182,7 +182,7 @@ def test_an_edited_letter_whose_version_was_erased_is_skipped(tmp_path):
 
 
 def test_what_consumers_said_goes_too(tmp_path):
-    """R-SET-9: in the dead letter, in its event, in the envelopes of its copies, in a closing."""
+    """R-SET-9: in the dead letter, in its event, in the envelopes of its copies, in a snapshot."""
     broker = Broker()
     recording = Recording(tmp_path, broker)
     broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
@@ -192,7 +192,7 @@ def test_what_consumers_said_goes_too(tmp_path):
         broker.get("work", customer)
         broker.do(commands.Reject(refs=(f"{customer}/0",), reason=f"{customer} is unknown"))
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
     broker.get("dead", "g", 2)
     broker.ack("g/0", "g/1")
     recording.commit()
@@ -200,7 +200,7 @@ def test_what_consumers_said_goes_too(tmp_path):
     erase(recording.place, OF_ANNA, "request 4711", NOW)
 
     tables = Tables(recording.root)
-    for name in ("events", "dead_letters", "closed_contents"):
+    for name in ("events", "dead_letters", "snapshot_contents"):
         tables.view(name)
         text = str(tables.values(f"FROM {name}"))
         assert ("anna" in text, "ben" in text) == (False, True), name

@@ -1,4 +1,4 @@
-"""Retention removes what lies before a closing, and nothing that an answer needs."""
+"""Retention removes what lies before a snapshot, and nothing that an answer needs."""
 
 import copy
 import json
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from streaming.broker.commands import RedriveOptions
-from streaming.contents.closer import Closer
 from streaming.contents.retention import Periods, periods_of, retain
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
@@ -52,13 +52,13 @@ def messages_of(root, copies):
 def test_every_answer_after_the_opening_is_the_same(tmp_path, seed):
     play = RandomPlay(seed)
     recording = Recording(tmp_path, play.broker)
-    updater, closer = ContentsUpdater(recording.place), Closer(recording.place)
+    updater, writer = ContentsUpdater(recording.place), SnapshotWriter(recording.place)
     live = []
     for day in range(6):
         play.steps(40)
         recording.commit()
         live.append([contents_of(play.broker), topology_at(tmp_path, None)])
-        closer.close()
+        writer.write()
         updater.update()
         play.time_ms = (day + 1) * DAY_MS
         play.broker.at(play.time_ms)
@@ -107,11 +107,11 @@ def rebuild(recording, broker):
     broker.shard = broker.reopened()
 
 
-def test_fifty_instants_stay_exact_across_closings_compactions_retention_and_rebuilds(tmp_path):
+def test_fifty_instants_stay_exact_across_snapshots_compactions_retention_and_rebuilds(tmp_path):
     """Every second instant is within a batch; rebuilds read whole tables, then trimmed ones."""
     play = RandomPlay(7)
     recording = Recording(tmp_path, play.broker)
-    updater, closer = ContentsUpdater(recording.place), Closer(recording.place)
+    updater, writer = ContentsUpdater(recording.place), SnapshotWriter(recording.place)
     live = []
     trimmed = []
 
@@ -130,10 +130,10 @@ def test_fifty_instants_stay_exact_across_closings_compactions_retention_and_reb
         look(number, is_end=True)
         match number:
             case 2 | 8 | 16:
-                closer.close()
+                writer.write()
             case 4 | 20:
                 updater.update()
-            case 5:  # a file that spans the closing of the retention run would stay
+            case 5:  # a file that spans the snapshot of the retention run would stay
                 compact_all(recording)
             case 18:
                 until = START + timedelta(milliseconds=live[25][1])
@@ -162,7 +162,7 @@ def test_fifty_instants_stay_exact_across_closings_compactions_retention_and_reb
 def test_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
     broker = Broker()
     recording = Recording(tmp_path, broker)
-    closer = Closer(recording.place)
+    writer = SnapshotWriter(recording.place)
     broker.queue("work")
     broker.publish("", "work", "stays for ever")
     broker.get("work", "old", 1)
@@ -176,7 +176,7 @@ def test_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
         broker.ack(*(f"g{week}/{number}" for number in range(5)))
         recording.commit()
         if week % 4 == 0:
-            closer.close()
+            writer.write()
             retain(recording.place, periods, START + timedelta(weeks=week))
             sizes.append((rows_in(recording, "messages"), rows_in(recording, "events")))
 
@@ -200,7 +200,7 @@ def test_an_instant_within_the_last_removed_batch_is_refused(tmp_path):
         broker.at(second * 1_000)
         broker.publish("", "work", "order")
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
     broker.at(2_000)
     recording.commit()
     retain(recording.place, Periods(events_ms=1), START + timedelta(days=9))
@@ -215,7 +215,7 @@ def test_an_instant_within_the_last_removed_batch_is_refused(tmp_path):
             resolve(Tables(str(tmp_path)), wanted, datetime.fromisoformat)
 
 
-def test_nothing_is_removed_before_the_books_close(tmp_path):
+def test_nothing_is_removed_before_the_first_snapshot(tmp_path):
     broker = Broker()
     recording = Recording(tmp_path, broker)
     broker.queue("work")
@@ -230,7 +230,7 @@ def test_a_dry_run_changes_nothing(tmp_path):
     broker.queue("work")
     broker.publish("", "nowhere", "lost")
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
     before = rows_in(recording, "messages")
 
     [done] = retain(recording.place, Periods(messages_ms=1), START + timedelta(days=9), dry=True)
@@ -247,7 +247,7 @@ def test_a_queue_has_a_period_of_its_own(tmp_path):
         broker.publish("", name, "order")
     broker.at(10)
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
     broker.at(DAY_MS)
     recording.commit()
     periods = periods_of({"dead_letters": "90d", "dead_letters.noise": "1h"})
@@ -279,7 +279,7 @@ def test_delta_is_told_that_rows_are_gone_and_that_none_is_new(tmp_path):
     broker.get("work", "g", 8)
     broker.ack(*(f"g/{number}" for number in range(8)))
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
 
     [done] = retain(recording.place, Periods(messages_ms=1), START + timedelta(days=9))
 
@@ -308,7 +308,7 @@ def kept_deaths(tmp_path):
     broker.get("dead", "d", 1)
     broker.ack("d/0")
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
     retain(recording.place, Periods(1, 1), START + timedelta(days=9))
     return recording
 
@@ -337,18 +337,18 @@ def test_what_retention_left_of_a_message_is_told_with_when_the_rest_went(kept_d
 def test_the_counters_of_a_job_keep_what_retention_removed(tmp_path, seed):
     play = RandomPlay(seed)
     recording = Recording(tmp_path, play.broker)
-    closer = Closer(recording.place)
+    writer = SnapshotWriter(recording.place)
     for day in range(4):
         play.steps(40)
         recording.commit()
         if day == 1:
             before = totals_through(Tables(str(tmp_path)), QUERY_ID, 3)
-            closer.close()
+            writer.write()
             assert totals_through(Tables(str(tmp_path)), QUERY_ID, 3) == before
         play.time_ms = (day + 1) * DAY_MS
         play.broker.at(play.time_ms)
     before = totals_through(Tables(str(tmp_path)), QUERY_ID, 3)
-    closer.close()
+    writer.write()
 
     done = retain(recording.place, Periods(1, 1, 1), START + timedelta(days=9))
 
@@ -368,7 +368,7 @@ def test_what_became_of_redriven_letters_stays_known(tmp_path):
     shop.broker.ack(*(one.ref for one in given[:2]))
     shop.broker.reject(given[2].ref)
     shop.recording.commit()
-    Closer(shop.recording.place).close()
+    SnapshotWriter(shop.recording.place).write()
     [before] = list_redrives(Tables(str(tmp_path)))
 
     [done] = retain(shop.recording.place, Periods(events_ms=1), START + timedelta(days=9))
@@ -386,10 +386,10 @@ def test_letters_in_no_queue_can_be_published_again_after_retention(tmp_path):
     shop.broker.ack(given[0].ref)
     shop.recording.commit()
     before = {one.now_in: one.letters for one in shop.plan(gone=True).groups}
-    Closer(shop.recording.place).close()
+    SnapshotWriter(shop.recording.place).write()
     shop.broker.ack(given[1].ref)
     shop.recording.commit()
-    Closer(shop.recording.place).close()
+    SnapshotWriter(shop.recording.place).write()
 
     [done] = retain(shop.recording.place, Periods(events_ms=1), START + timedelta(days=9))
 
@@ -408,7 +408,7 @@ def test_discarded_letters_can_be_restored_after_retention(tmp_path):
     discard = RedriveOptions(action="discard")
     shop.approve(shop.plan(options=discard))
     shop.recording.commit()
-    Closer(shop.recording.place).close()
+    SnapshotWriter(shop.recording.place).write()
 
     [done] = retain(shop.recording.place, Periods(events_ms=1), START + timedelta(days=9))
 
@@ -426,7 +426,7 @@ def test_the_earliest_instant_that_is_known_is_that_of_the_opening(tmp_path):
     broker.at(DAY_MS)
     broker.publish("", "work", "order")
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
 
     retain(recording.place, Periods(events_ms=1), START + timedelta(days=9))
 

@@ -9,9 +9,9 @@ from streaming.broker.events import Kind
 from streaming.broker.message import NO_FILE, Message, PublishedHeaders
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.contents import erasure, retention, revived
-from streaming.contents.closer import Closer
 from streaming.contents.erasure import erase
 from streaming.contents.retention import Periods, retain
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
@@ -44,11 +44,11 @@ REMOVALS = {retention: remove, erasure: forget}
 
 @pytest.fixture
 def shop(tmp_path):
-    """Four letters that were discarded, and the books closed since."""
+    """Four letters that were discarded, and a snapshot since."""
     shop = Shop(tmp_path)
     shop.approve(shop.plan(options=RedriveOptions(action="discard")))
     shop.recording.commit()
-    Closer(shop.recording.place).close()
+    SnapshotWriter(shop.recording.place).write()
     return shop
 
 

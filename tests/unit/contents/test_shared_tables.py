@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from streaming.contents.closer import Closer
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.maintenance import Schedule, TableMaintenance
@@ -50,11 +50,11 @@ def resident(place):
     return count
 
 
-def test_contents_closings_compaction_vacuum_and_queries(recording, shared_place):
+def test_contents_snapshots_compaction_vacuum_and_queries(recording, shared_place):
     publish_batches(recording, 6)
 
     ContentsUpdater(shared_place).update()
-    closed = Closer(shared_place).close()
+    closed = SnapshotWriter(shared_place).write()
     schedule = Schedule(checkpoint_commits=5, compaction_least_files=4, vacuum_grace_ms=0)
     maintenance = TableMaintenance(shared_place, "events", schedule)
     done = {each.task for each in maintenance.step(NOW_MS)}

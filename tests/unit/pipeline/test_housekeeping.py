@@ -130,14 +130,14 @@ def test_the_books_are_closed_later_while_a_backlog_is_worked_off(tmp_path, monk
     recording = recording_of_one_order(tmp_path)
     counted = Counted(monkeypatch)
 
-    with running(recording, 100, closing_interval_rows=1_000) as housekeeping:
+    with running(recording, 100, snapshot_interval_rows=1_000) as housekeeping:
         assert counted.wait_for(1)
         for number in range(2, 5):
             housekeeping.batch_done(events=1_000, has_backlog=True)
             assert counted.wait_for(number)
-        assert not Tables(str(tmp_path)).has("closings")
+        assert not Tables(str(tmp_path)).has("snapshots")
         housekeeping.batch_done()
-        wait_until(lambda: Tables(str(tmp_path)).has("closings"))
+        wait_until(lambda: Tables(str(tmp_path)).has("snapshots"))
 
 
 def test_the_largest_queues_are_logged_once_each_time_publishes_are_throttled(

@@ -119,12 +119,12 @@ def test_a_faulty_entry_of_a_log_is_named_without_a_trace_of_rust(root, damage, 
 
 
 def test_a_damaged_table_is_not_taken_for_none(root):
-    (root / "closings" / "_delta_log").mkdir(parents=True)
-    (root / "closings" / "_delta_log" / f"{0:020}.json").write_text("rubbish")
+    (root / "snapshots" / "_delta_log").mkdir(parents=True)
+    (root / "snapshots" / "_delta_log" / f"{0:020}.json").write_text("rubbish")
 
     with Tables(str(root)) as tables:
-        assert not tables.has("closed_contents")
-    assert "closings cannot be read" in fails(root, lambda one: one.has("closings"))
+        assert not tables.has("snapshot_contents")
+    assert "snapshots cannot be read" in fails(root, lambda one: one.has("snapshots"))
 
 
 def test_a_rebuild_of_a_table_with_a_damaged_log_says_what_to_remove(root):

@@ -178,7 +178,7 @@ def test_peek_and_changes_of_a_queue_are_asked_from_python(queries):
 
 def test_the_rest_of_the_command_line_is_asked_from_python(queries):
     assert queries.balance().unexplained == 0
-    assert queries.closings() == []
+    assert queries.snapshots() == []
     assert {one.name for one in queries.table_sizes()} >= {"events", "messages", "dead_letters"}
     assert [row["vhost"] for row in queries.overview().vhosts] == ["/"]
     assert [copy.queue for copy in queries.copies("0/0/0")] == ["billing", "dead"]

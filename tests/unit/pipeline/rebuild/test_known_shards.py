@@ -16,7 +16,7 @@ from streaming.broker.handlers import lifecycle
 from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
-from streaming.contents.closer import Closer
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.pipeline.rebuild.known_shards import LostStateError, ShardFigures, known_shards
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
@@ -89,12 +89,12 @@ def test_a_rebuilt_state_equals_the_one_that_was_lost(tmp_path, seed, compat):
     play = RandomPlay(seed, compat=compat)
     broker = play.broker
     recording = Recording(tmp_path, broker)
-    closer = Closer(recording.place)
+    writer = SnapshotWriter(recording.place)
     for number in range(4):
         play.steps(play.chance.randrange(20, 60))
         recording.commit()
         if seed % 2 and number == 1:
-            closer.close()
+            writer.write()
     lost = recovered(broker, copy.deepcopy(broker.store))
 
     again = recovered(broker, rebuilt_store(recording, broker))

@@ -24,7 +24,7 @@ from streaming.broker.redrives.records import OpenRecord
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.broker.redrives.versions import Versions
 from streaming.broker.state.store import MemoryStore
-from streaming.contents.closer import Closer
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.pipeline.rebuild.known_shards import ShardFigures, known_shards
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
@@ -205,12 +205,12 @@ def test_rebuilt_lanes_equal_the_lost_ones_and_each_other_time_and_again(tmp_pat
     play = LanedPlay(seed)
     lanes = play.broker.lanes
     recording = Recording(tmp_path, *lanes)
-    closer = Closer(recording.place)
+    writer = SnapshotWriter(recording.place)
     for number in range(3):
         play.steps(play.chance.randrange(40, 90))
         recording.commit()
         if (seed + number) % 2:
-            closer.close()
+            writer.write()
         lost = [recovered(one, copy.deepcopy(one.store)) for one in lanes]
 
         stores = rebuilt_stores(recording, lanes)
@@ -252,7 +252,7 @@ def test_a_queue_that_one_lane_has_already_deleted_is_deleted_on_all(tmp_path, k
     recording.commit()
     assert [len(lane.shard.vhost.queues) for lane in broker.lanes].count(0) == LANES - 1
     if closed:
-        Closer(recording.place).close()
+        SnapshotWriter(recording.place).write()
 
     broker.reopen(rebuilt_stores(recording, broker.lanes))
 
@@ -279,7 +279,7 @@ def test_a_large_queue_that_was_being_deleted_is_deleted(tmp_path, monkeypatch, 
     broker.do(commands.DeleteQueue(queue="large"))
     recording.commit()
     if closed:
-        Closer(recording.place).close()
+        SnapshotWriter(recording.place).write()
         recording.commit()
 
     broker.reopen(rebuilt_stores(recording, broker.lanes))

@@ -1,12 +1,12 @@
-"""Close the books: write the totals, the copies and the topology after a batch, off its path.
+"""Write snapshots: the totals, the copies and the topology after a batch, off its path.
 
-    closing before  +  events after it  -->  closed_contents, then closings (one commit each)
+    snapshot before  +  events after it  -->  snapshot_contents, then snapshots (one commit each)
 
-A closing is a function of the ledger and its batch: which closing it starts from does not matter,
-so two processes that close the same batch write the same files.
+A snapshot is a function of the ledger and its batch: which snapshot it starts from does not matter,
+so two processes that write one of the same batch write the same files.
 
-Replay: the copies are committed first, the rows of `closings` make the closing exist. Both commits
-carry the batch (a Delta transaction identifier), so a repeated one is skipped.
+Replay: the copies are committed first, the rows of `snapshots` make the snapshot exist. Both
+commits carry the batch (a Delta transaction identifier), so a repeated one is skipped.
 """
 
 import time
@@ -22,26 +22,26 @@ from streaming.ledger.write.batch_row import batch_rows
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.table_writer import TableWriter
 from streaming.queries.as_of import last_batch
-from streaming.queries.closings import (
-    CLOSED_CONTENTS,
-    CLOSINGS,
-    Closing,
-    channel_events,
-    closing_before,
-    totals_of,
-)
 from streaming.queries.current_contents import EVENTS, query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.resident import resident_copies
+from streaming.queries.snapshots import (
+    SNAPSHOT_CONTENTS,
+    SNAPSHOTS,
+    Snapshot,
+    channel_events,
+    snapshot_before,
+    totals_of,
+)
 from streaming.queries.vhosts.clients import open_channels
 from streaming.queries.vhosts.declared import declared
 from streaming.storage.location import Location
 
 FILE_ROWS: Final = 256 * 1024
 
-_CONTENTS: Final = TABLES[CLOSED_CONTENTS]
-_CLOSINGS: Final = TABLES[CLOSINGS]
+_CONTENTS: Final = TABLES[SNAPSHOT_CONTENTS]
+_SNAPSHOTS: Final = TABLES[SNAPSHOTS]
 _FATES: Final = """
     SELECT vhost, lane, queue, CASE WHEN parent_copy_id IS NULL THEN 'published'
         ELSE 'dead_lettered' END AS fate, count(*) AS number
@@ -67,8 +67,8 @@ _FATES: Final = """
 """
 
 
-class Closed(msgspec.Struct, frozen=True):
-    """The result of closing the books: the batch, the copies in queues, the time it took."""
+class WrittenSnapshot(msgspec.Struct, frozen=True):
+    """A snapshot that was written: the batch, the copies in queues, the time it took."""
 
     batch_id: int
     copies: int
@@ -76,8 +76,8 @@ class Closed(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Closer:
-    """Closes the books of the tables below a place.
+class SnapshotWriter:
+    """Writes snapshots of the tables below a place.
 
     Args:
         threads: threads of DuckDB; None: one per core.
@@ -90,11 +90,11 @@ class Closer:
         self._threads = threads
         self._retention = retention
 
-    def close(self, batch_id: int | None = None) -> Closed | None:
-        """Close the books after a batch; None: after the last one.
+    def write(self, batch_id: int | None = None) -> WrittenSnapshot | None:
+        """Write a snapshot after a batch; None: after the last one.
 
         Returns:
-            The result; None if they are closed there already, or no batch has happened.
+            The result; None if there is one already, or no batch has happened.
 
         Raises:
             QueryError: there is no such batch, or the tables have batches of several checkpoints.
@@ -108,26 +108,26 @@ class Closer:
             if not 0 <= batch_id <= last:
                 raise QueryError(f"there is no batch {batch_id}: the last batch is {last}")
             tables.cut = Cut(batch_id)
-            before = closing_before(tables)
+            before = snapshot_before(tables)
             if before is not None and before.batch_id == batch_id:
                 return None
             [query_id] = query_ids(tables)
             contents = _read_contents(tables, batch_id)
-            rows = _closing_rows(tables, self._root, query_id, batch_id, before)
-        self._commit(CLOSED_CONTENTS, query_id, batch_id, contents)
-        self._commit(CLOSINGS, query_id, batch_id, rows)
+            rows = _snapshot_rows(tables, self._root, query_id, batch_id, before)
+        self._commit(SNAPSHOT_CONTENTS, query_id, batch_id, contents)
+        self._commit(SNAPSHOTS, query_id, batch_id, rows)
         seconds = time.perf_counter() - started
         totals = sum(kind == "total" for kind in rows["kind"].to_pylist())
-        return Closed(batch_id, contents.num_rows, totals, seconds)
+        return WrittenSnapshot(batch_id, contents.num_rows, totals, seconds)
 
     def _tables(self) -> Tables:
         return Tables(self._root.url, self._root.options, threads=self._threads)
 
     def _commit(self, name: str, query_id: str, batch_id: int, rows: pa.Table) -> None:
         writer = TableWriter(self._root, name, self._retention)
-        writer.commit_batch(query_id, batch_id, list(self._write(name, query_id, batch_id, rows)))
+        writer.commit_batch(query_id, batch_id, list(self._files(name, query_id, batch_id, rows)))
 
-    def _write(self, name: str, query_id: str, batch_id: int, rows: pa.Table) -> Iterator[DataFile]:
+    def _files(self, name: str, query_id: str, batch_id: int, rows: pa.Table) -> Iterator[DataFile]:
         storage = (self._root / name).storage()
         for first in range(0, rows.num_rows, FILE_ROWS):
             file_name = DataFileName(query_id, batch_id, name, DRIVER, first)
@@ -139,7 +139,7 @@ class Closer:
 
 def _read_contents(tables: Tables, batch_id: int) -> pa.Table:
     columns = ", ".join(
-        f'"{name}"' if name != "closing" else f"CAST({batch_id} AS BIGINT) AS closing"
+        f'"{name}"' if name != "snapshot" else f"CAST({batch_id} AS BIGINT) AS snapshot"
         for name in _CONTENTS.schema.names
     )
     query = resident_copies(tables)
@@ -149,10 +149,10 @@ def _read_contents(tables: Tables, batch_id: int) -> pa.Table:
     return found.cast(_CONTENTS.schema.remove_metadata())
 
 
-def _closing_rows(
-    tables: Tables, root: Location, query_id: str, batch_id: int, before: Closing | None
+def _snapshot_rows(
+    tables: Tables, root: Location, query_id: str, batch_id: int, before: Snapshot | None
 ) -> pa.Table:
-    """The rows of a closing: itself, the totals, the topology of each vhost, open channels."""
+    """The rows of a snapshot: itself, the totals, the topology of each vhost, open channels."""
     since = -1 if before is None else before.batch_id
     topology = declared(tables)
     channels = _channel_rows(tables)
@@ -183,7 +183,7 @@ def _closing_rows(
         "last_seq": [[*shard, seq] for shard, seq in sorted(ends.items())],
         "batch": _batch_detail(root, query_id, batch_id),
     }
-    rows: list[dict[str, Any]] = [{"kind": "closing", "detail": _json(detail)}]
+    rows: list[dict[str, Any]] = [{"kind": "snapshot", "detail": _json(detail)}]
     rows += [
         {
             "kind": "total",
@@ -202,7 +202,7 @@ def _closing_rows(
     rows += channels
     shared = {"query_id": query_id, "batch_id": batch_id, "at": at}
     return pa.Table.from_pylist(
-        [{**shared, **row} for row in rows], _CLOSINGS.schema.remove_metadata()
+        [{**shared, **row} for row in rows], _SNAPSHOTS.schema.remove_metadata()
     )
 
 

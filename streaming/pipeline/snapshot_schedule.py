@@ -1,8 +1,8 @@
-"""Closes the books and applies retention when that is due, in a thread of its own (D13).
+"""Writes snapshots and applies retention when that is due, in a thread of its own (D13).
 
-A closing reads the events since the last one and writes every copy in the queues. So closings that
+A snapshot reads the events since the last one and writes every copy in the queues. So those that
 the number of events makes due take a limited part of a processor, however many copies there are.
-While batches need all processors, a closing gets what they leave.
+While batches need all processors, a snapshot gets what they leave.
 """
 
 import logging
@@ -12,26 +12,26 @@ from datetime import UTC, datetime
 from typing import Final
 
 from streaming.config import TablesSettings
-from streaming.contents.closer import Closer
 from streaming.contents.retention import periods_of, retain
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import lower_priority
 from streaming.storage.location import Location
 
 BACKLOG_FACTOR: Final = 10
-"""After how many times as many events the books are closed while a backlog is worked off."""
+"""After how many times as many events a snapshot is written while a backlog is worked off."""
 
 CPU_SHARE: Final = 20
-"""Closings that events make due take at most one part in 20 of a processor's time."""
+"""Snapshots that events make due take at most one part in 20 of a processor's time."""
 
 EVENT_COST_S: Final = 10e-6
-"""Processor time of a closing for each of its events, before the first one was measured."""
+"""Processor time of a snapshot for each of its events, before the first one was measured."""
 
 logger = logging.getLogger(__name__)
 
 
-class Bookkeeping:
-    """Closes the books of a job's tables.
+class SnapshotSchedule:
+    """Writes the snapshots of a job's tables.
 
     Args:
         retention: how long the tables keep old log entries and removed files.
@@ -42,25 +42,25 @@ class Bookkeeping:
         self, tables: Location, settings: TablesSettings, retention: Retention, *, is_wall: bool
     ) -> None:
         self._tables = tables
-        self._closer = Closer(tables, retention=retention)
-        self._interval_s = settings.closing_interval_ms / 1000
-        self._interval_events = settings.closing_interval_rows
+        self._writer = SnapshotWriter(tables, retention=retention)
+        self._interval_s = settings.snapshot_interval_ms / 1000
+        self._interval_events = settings.snapshot_interval_rows
         self._periods = periods_of(settings.retention)
         self._is_wall = is_wall
         self._lock = threading.Lock()
-        self._unclosed = 0
-        self._closed_s = time.monotonic()
-        first_cost_s = EVENT_COST_S * settings.closing_interval_rows
-        self._rested_s = self._closed_s + (CPU_SHARE - 1) * first_cost_s
+        self._events = 0
+        self._last_s = time.monotonic()
+        first_cost_s = EVENT_COST_S * settings.snapshot_interval_rows
+        self._rested_s = self._last_s + (CPU_SHARE - 1) * first_cost_s
         self._thread: threading.Thread | None = None
 
     def add(self, events: int) -> None:
         """Count the events of a batch."""
         with self._lock:
-            self._unclosed += events
+            self._events += events
 
     def start_if_due(self, *, is_busy: bool) -> None:
-        """Start to close the books if that is due and anything has happened since the last time.
+        """Start to write a snapshot if that is due and anything has happened since the last time.
 
         Args:
             is_busy: whether the job works off a backlog.
@@ -70,16 +70,16 @@ class Bookkeeping:
         now_s = time.monotonic()
         with self._lock:
             most = self._interval_events * (BACKLOG_FACTOR if is_busy else 1)
-            has_many = self._unclosed >= most and now_s >= self._rested_s
-            if not self._unclosed or not (has_many or now_s - self._closed_s >= self._interval_s):
+            has_many = self._events >= most and now_s >= self._rested_s
+            if not self._events or not (has_many or now_s - self._last_s >= self._interval_s):
                 return
-            self._unclosed = 0
-        self._closed_s = now_s
-        self._thread = threading.Thread(target=self._run, name="bookkeeping", daemon=True)
+            self._events = 0
+        self._last_s = now_s
+        self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait for the end of a closing that has begun."""
+        """Wait for the end of a snapshot that has begun."""
         if self._thread is not None:
             self._thread.join()
 
@@ -87,17 +87,17 @@ class Bookkeeping:
         lower_priority()
         began_s = time.thread_time()
         try:
-            self._close()
-        except Exception:  # batches continue; the next closing covers this one's events
-            logger.exception("the books could not be closed")
+            self._write_snapshot()
+        except Exception:  # batches continue; the next snapshot covers this one's events
+            logger.exception("the snapshot could not be written")
         self._rested_s = time.monotonic() + (CPU_SHARE - 1) * (time.thread_time() - began_s)
 
-    def _close(self) -> None:
-        done = self._closer.close()
+    def _write_snapshot(self) -> None:
+        done = self._writer.write()
         if done is None:
             return
         logger.info(
-            "closed the books after batch %d: %d copies in queues, %.1f s",
+            "wrote a snapshot after batch %d: %d copies in queues, %.1f s",
             *(done.batch_id, done.copies, done.seconds),
         )
         now = datetime.now(UTC) if self._is_wall else None

@@ -1,15 +1,15 @@
-"""The books close: totals, copies and topology after a batch, and what starts from there."""
+"""Snapshots: totals, copies and topology after a batch, and what starts from there."""
 
 import msgspec
 import pytest
 
-from streaming.contents.closer import Closer
+from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
 from streaming.queries.audit.balance import balance
-from streaming.queries.closings import list_closings
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.queues import list_queues
+from streaming.queries.snapshots import list_snapshots
 from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import Broker
 from tests.unit.queries.drawing import remove
@@ -39,11 +39,11 @@ def rows_of(root, name):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_answers_are_the_same_from_any_closing(tmp_path, seed):
+def test_the_answers_are_the_same_from_any_snapshot(tmp_path, seed):
     plays = [RandomPlay(seed), RandomPlay(50 + seed, vhost="other")]
     apart(plays[1].broker, 1000)
     recording = Recording(tmp_path, *(play.broker for play in plays))
-    closer = Closer(recording.place)
+    writer = SnapshotWriter(recording.place)
     live = []
     for _ in range(6):
         for play in plays:
@@ -52,11 +52,11 @@ def test_the_answers_are_the_same_from_any_closing(tmp_path, seed):
         unclosed = answers_at(tmp_path, Cut(batch_id))
         live.append((unclosed, drawn_at(tmp_path, batch_id)))
         if batch_id in {1, 3}:
-            closed = closer.close()
+            closed = writer.write()
             assert closed is not None
             assert closed.batch_id == batch_id
-            assert closer.close() is None
-    assert [one.batch_id for one in list_closings(Tables(str(tmp_path)))] == [1, 3]
+            assert writer.write() is None
+    assert [one.batch_id for one in list_snapshots(Tables(str(tmp_path)))] == [1, 3]
 
     for batch_id, (contents, before) in enumerate(live):
         cut = Cut(batch_id)
@@ -71,17 +71,17 @@ def test_the_answers_are_the_same_from_any_closing(tmp_path, seed):
     assert mine == contents_of(plays[0].broker)
 
 
-def test_a_closing_does_not_depend_on_those_before_it(tmp_path):
+def test_a_snapshot_does_not_depend_on_those_before_it(tmp_path):
     for root, batches in ((tmp_path / "once", {4}), (tmp_path / "often", {0, 2, 3, 4})):
         play = RandomPlay(9)
         recording = Recording(root, play.broker)
         for _ in range(5):
             play.steps(30)
             if recording.commit() in batches:
-                Closer(recording.place).close()
+                SnapshotWriter(recording.place).write()
 
-    for name in ("closings", "closed_contents"):
-        last = {"closings": "batch_id", "closed_contents": "closing"}[name]
+    for name in ("snapshots", "snapshot_contents"):
+        last = {"snapshots": "batch_id", "snapshot_contents": "snapshot"}[name]
         once, often = (
             [row for row in rows_of(tmp_path / folder, name) if row[last] == 4]
             for folder in ("once", "often")
@@ -95,24 +95,24 @@ def test_an_earlier_batch_can_be_closed_later(tmp_path):
     for _ in range(3):
         play.steps(30)
         recording.commit()
-    closer = Closer(recording.place)
+    writer = SnapshotWriter(recording.place)
     before = contents_at(tmp_path, Cut(1))
 
-    assert closer.close(1) is not None
+    assert writer.write(1) is not None
 
     assert contents_at(tmp_path, Cut(1)) == before
     with pytest.raises(QueryError, match="the last batch is 2"):
-        closer.close(3)
+        writer.write(3)
 
 
-def test_a_row_that_is_missing_after_a_closing_is_found(tmp_path):
+def test_a_row_that_is_missing_after_a_snapshot_is_found(tmp_path):
     broker = Broker()
     recording = Recording(tmp_path, broker, with_totals=False)
     broker.queue("work")
     for number in range(3):
         broker.publish("", "work", f"order {number}")
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
     broker.get("work", "g", 2)
     broker.ack("g/0", "g/1")
     recording.commit()
@@ -127,12 +127,12 @@ def test_a_row_that_is_missing_after_a_closing_is_found(tmp_path):
     assert {one.queue for one in found.findings} == {"work"}
 
 
-def test_contents_can_be_rebuilt_from_a_closing(tmp_path):
+def test_contents_can_be_rebuilt_from_a_snapshot(tmp_path):
     play = RandomPlay(5)
     recording = Recording(tmp_path, play.broker)
     play.steps(40)
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
     play.steps(20)
     recording.commit()
 
@@ -141,7 +141,7 @@ def test_contents_can_be_rebuilt_from_a_closing(tmp_path):
     assert contents_at(tmp_path, None) == contents_of(play.broker)
 
 
-def test_contents_older_than_the_closing_are_no_contradiction(tmp_path):
+def test_contents_older_than_the_snapshot_are_no_contradiction(tmp_path):
     broker = Broker()
     recording = Recording(tmp_path, broker)
     broker.queue("work")
@@ -151,6 +151,6 @@ def test_contents_older_than_the_closing_are_no_contradiction(tmp_path):
     broker.get("work", "g", 1)
     broker.ack("g/0")
     recording.commit()
-    Closer(recording.place).close()
+    SnapshotWriter(recording.place).write()
 
     assert balance(Tables(str(tmp_path))).findings == []
