@@ -1,6 +1,6 @@
 """What a broker can be asked to do; the vocabulary of scenario files and of the command topic."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -85,6 +85,24 @@ class Nack(Command, frozen=True, tag="nack"):
     requeue: bool = False
     multiple: bool = False
     channel: str | None = None
+    reason: str | None = None
+
+
+SettleOutcome = Literal["ack", "requeue", "reject"]
+
+
+class Settle(Command, frozen=True, tag="settle"):
+    """Settle deliveries of the channel by AMQP's delivery tags; an unknown one is refused: 406.
+
+    `multiple`: all up to `tag`, which has to be known; 0 is all. Else `tag`; with `last`, those
+    from `tag` to `last`, one after the other. `reason`: as in `Reject`.
+    """
+
+    tag: int
+    last: int = 0
+    multiple: bool = False
+    outcome: SettleOutcome = "ack"
+    channel: str = "c0"
     reason: str | None = None
 
 
@@ -409,6 +427,7 @@ AnyCommand = (
     | Ack
     | Reject
     | Nack
+    | Settle
     | Recover
     | OpenChannel
     | Renew

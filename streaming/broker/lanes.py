@@ -138,11 +138,11 @@ def prefetch_on(config: ShardConfig, prefetch: int, *, single_lane: bool) -> int
     return share(prefetch, config.lane, config.lanes)
 
 
-def refuse_if_empty(config: ShardConfig) -> Refusal | None:
-    """540 in a vhost of several lanes, where no lane knows whether the others are empty."""
+def refuse_on_lanes(config: ShardConfig, what: str) -> Refusal | None:
+    """540 in a vhost of several lanes, for what no lane can know or do without the others."""
     if config.lanes == 1:
         return None
-    text = f"if-empty cannot be used in vhost '{config.vhost}', which has {config.lanes} lanes"
+    text = f"{what} cannot be used in vhost '{config.vhost}', which has {config.lanes} lanes"
     return Refusal(NOT_IMPLEMENTED, f"NOT_IMPLEMENTED - {text}")
 
 

@@ -33,6 +33,8 @@ class DeliveryOut(msgspec.Struct, gc=False):
         requeue_count: how often the copy was requeued before; `redelivered` follows from it.
         failures: of the copy (R-DLV-7).
         consumer_number: of the consumer on its channel; 0 for gets.
+        tag: AMQP's delivery tag: 1 for the channel's first delivery, those with automatic ack
+            included.
     """
 
     row: int
@@ -47,6 +49,7 @@ class DeliveryOut(msgspec.Struct, gc=False):
     failures: int
     quorum: bool
     consumer_number: int
+    tag: int
 
     @property
     def got(self) -> bool:
@@ -117,7 +120,7 @@ class AnswerOut(NamedTuple):
     part: Place | None = None
 
 
-SETTLEMENTS: Final = frozenset({"ack", "nack", "reject"})
+SETTLEMENTS: Final = frozenset({"ack", "nack", "reject", "settle"})
 
 
 def is_answered(

@@ -28,11 +28,12 @@ from typing import Final, NamedTuple
 from streaming.broker import commands
 from streaming.broker.causes import with_cause
 from streaming.broker.clock import TimerKind
-from streaming.broker.commands import Command
+from streaming.broker.commands import Command, SettleOutcome
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events, Kind
 from streaming.broker.handlers import (
     channels,
+    delivery_tags,
     exchanges,
     import_export,
     lifecycle,
@@ -75,6 +76,7 @@ HANDLERS: Final[dict[type[Command], Handler]] = {
     commands.Ack: settlement.settle,
     commands.Reject: settlement.settle,
     commands.Nack: settlement.settle,
+    commands.Settle: delivery_tags.settle,
     commands.Recover: settlement.recover,
     commands.OpenChannel: channels.open_channel,
     commands.Renew: channels.renew,
@@ -268,8 +270,7 @@ class Shard:
         refusal = None
         if isinstance(result, Refusal):
             refusal, result = result, {}
-            detail = {"op": _OPS[kind], "code": refusal.code, "text": refusal.text}
-            row = events.add(Kind.COMMAND_ERROR, detail=detail)
+            row = self._record_refusal(_OPS[kind], refusal)
             if not isinstance(command, commands.Check):
                 lifecycle.close_after_error(self.state, actor)
         self._finish_step()
@@ -286,6 +287,39 @@ class Shard:
         if part is not None or is_answered(op, command.reply_id, result, refusal):
             answer = AnswerOut(row, actor, op, command.reply_id, result, refusal, part)
             self._context.outbound.append(answer)
+
+    def settle(
+        self,
+        at_ms: int,
+        actor: Actor,
+        tag: int,
+        last: int = 0,
+        *,
+        multiple: bool = False,
+        outcome: SettleOutcome = "ack",
+        reason: str | None = None,
+    ) -> Refusal | None:
+        """Do what the command `Settle` does on the actor's channel; nothing goes to `outbound`.
+
+        Returns:
+            Why it was refused; the channel is closed then.
+        """
+        if at_ms > self._clock.now_ms:
+            self.advance(at_ms)
+        if actor is not self._context.actor:
+            self._act(actor)
+        channels = self.state.channels
+        channel = channels.get(actor.user, actor.channel)
+        if channel is not None:
+            channels.used(channel)
+        refusal = delivery_tags.settle_on(
+            self.state, channel, tag, last, multiple=multiple, outcome=outcome, reason=reason
+        )
+        if refusal is not None:
+            self._record_refusal("settle", refusal)
+            lifecycle.close_after_error(self.state, actor)
+        self._finish_step()
+        return refusal
 
     def place(
         self,
@@ -409,6 +443,11 @@ class Shard:
             case _:
                 lifecycle.channel_timer_due(state, kind, number, due_ms)
         self._finish_step()
+
+    def _record_refusal(self, op: str, refusal: Refusal) -> int:
+        """Record that a command was refused; return the row of the event."""
+        detail = {"op": op, "code": refusal.code, "text": refusal.text}
+        return self._context.events.add(Kind.COMMAND_ERROR, detail=detail)
 
     def _finish_step(self) -> None:
         """Deliver the dead letters of a command or timer; note what it changed."""

@@ -92,7 +92,7 @@ class CoreBroker:
                 message = _message_record(publish, out.copy.envelope, headers)
                 message["redelivered"] = bool(out.delivery_count)
                 return replies.Delivered(
-                    out.actor.channel, out.ref, out.delivery_id, out.queue, message
+                    out.actor.channel, out.ref, out.delivery_id, out.queue, message, out.tag
                 )
             case outbound.ConfirmOut():
                 return replies.Confirmed(out.ack)

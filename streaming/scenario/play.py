@@ -73,6 +73,9 @@ class OpenDeliveries:
         match command:
             case commands.Ack() | commands.Nack() | commands.Reject():
                 return {ref for ref in command.refs if not self._settle(ref, command)}
+            case commands.Settle():
+                self._forget(lambda one: _settles(command, one))
+                return set()
             case _:
                 return set()
 
@@ -89,6 +92,15 @@ class OpenDeliveries:
 
     def _forget(self, ended: Callable[[replies.Delivered], bool]) -> None:
         self._open = {ref: one for ref, one in self._open.items() if not ended(one)}
+
+
+def _settles(command: commands.Settle, delivery: replies.Delivered) -> bool:
+    """Whether a settlement by tag names a delivery."""
+    if delivery.channel != command.channel:
+        return False
+    if command.multiple:
+        return not command.tag or delivery.tag <= command.tag
+    return command.tag <= delivery.tag <= max(command.tag, command.last)
 
 
 class Player:

@@ -18,13 +18,17 @@ VHOST = "<vhost>"
 
 
 class Delivered(NamedTuple):
-    """A delivered message, as recorded but its ref; automatic ack leaves `delivery_id` empty."""
+    """A delivered message, as recorded but its ref.
+
+    Automatic ack leaves `delivery_id` empty; `tag` is 0 where the engine does not tell it.
+    """
 
     channel: str
     ref: str
     delivery_id: str
     queue: str
     message: dict[str, Any]
+    tag: int = 0
 
 
 class Confirmed(NamedTuple):

@@ -69,6 +69,8 @@ def step_words(step: Step, body: str) -> str:
             return f"cancel consumer {quoted(label)}"
         case commands.Ack() | commands.Reject() | commands.Nack():
             return _settlement(step.action)
+        case commands.Settle():
+            return _settlement_by_tag(step.action)
         case commands.Recover(channel=channel):
             return f"recover: requeue everything unacked on channel {quoted(channel)}"
         case commands.CloseChannel(channel=channel):
@@ -96,6 +98,16 @@ def _publish(publish: Publish, body: str) -> str:
 
 def _automatic(command: commands.Get | commands.Consume) -> str:
     return ", acknowledging automatically" if command.auto_ack else ""
+
+
+def _settlement_by_tag(command: commands.Settle) -> str:
+    tags = f"delivery tag {command.tag}"
+    if command.multiple:
+        tags = f"{tags} and every earlier delivery" if command.tag else "every delivery"
+    elif command.last > command.tag:
+        tags = f"delivery tags {command.tag} to {command.last}"
+    because = f" because: {command.reason}" if command.reason else ""
+    return f"{command.outcome} {tags} of channel {quoted(command.channel)}{because}"
 
 
 def _settlement(command: commands.Settlement) -> str:

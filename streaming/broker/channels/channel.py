@@ -12,7 +12,7 @@ nothing, but `multiple` may go up to it, and the consumer timeout counts it. Set
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final
 
 from streaming.broker.events import Actor
@@ -29,6 +29,11 @@ MIN_CROWD: Final = 64
 """With fewer consumers and labels of gets, a channel does not look for settled ones."""
 
 DELIVERIES = PageCodec(Delivery)
+
+TAG_BITS: Final = 44
+"""In the index of tags, a delivery's number takes these bits, the consumer's those above."""
+
+_NUMBER: Final = (1 << TAG_BITS) - 1
 
 _NOTHING: Final = Copy(NO_COPY, Message(0, 0, 0, 0, 0, 0), Envelope("", ()), 0, NEVER, NO_COPY)
 """The copy of a tombstone."""
@@ -153,9 +158,9 @@ class Consumer:
         """Remove and return the deliveries with a tag up to this one, in order."""
         found: list[tuple[Consumer, Delivery]] = []
         while self.pages:
-            page_number = min(self.pages)
+            page_number = next(iter(self.pages))
             page = self._page(page_number)
-            taken = [delivery for delivery in page.values() if delivery.tag <= tag]
+            taken = list(takewhile(lambda delivery: delivery.tag <= tag, page.values()))
             found += [(self, delivery) for delivery in taken]
             self.unacked -= len(taken)
             if len(taken) < len(page):
@@ -164,6 +169,12 @@ class Consumer:
                 break
             self._delete_page(page_number)
         return found
+
+    def tags(self) -> Iterator[tuple[int, int]]:
+        """Yield the tags of its deliveries and tombstones, with their numbers."""
+        for page_number in self.pages:
+            for number, delivery in self._page(page_number).items():
+                yield delivery.tag, number
 
     def take_of_queue(self, queue_number: int) -> Iterator[Delivery]:
         """Replace the deliveries of a queue that is being deleted by tombstones; yield them."""
@@ -239,6 +250,8 @@ class Channel:
 
     Attributes:
         lease_ms: how long it lives without a command; None for ever.
+        tags: delivery tag -> consumer and number of an unsettled delivery, once its client settles
+            by tag. One that was settled by ref may still be in here.
     """
 
     def __init__(self, store: StateStore, number: int, record: ChannelRecord) -> None:
@@ -260,6 +273,7 @@ class Channel:
         self.get_labels: dict[str, tuple[int, int]] = {
             label: (first, count) for label, first, count in record.get_labels
         }
+        self.tags: dict[int, int] | None = None
         self.lease_ms = record.lease_ms
         self.used_at_ms = record.used_at_ms
         self.lease_timer_ms = record.lease_timer_ms
@@ -332,8 +346,66 @@ class Channel:
             consumer.take_up_to(tag) for consumer in self.consumers.values() if consumer.unacked
         ]
         if len(parts) == 1:
-            return parts[0]
-        return sorted(chain.from_iterable(parts), key=lambda entry: entry[1].tag)
+            taken = parts[0]
+        else:
+            taken = sorted(chain.from_iterable(parts), key=lambda entry: entry[1].tag)
+        if self.tags is not None:
+            for _consumer, delivery in taken:
+                self.tags.pop(delivery.tag, None)
+        return taken
+
+    def take_tag(self, tag: int) -> tuple[Consumer, Delivery] | None:
+        """Remove and return the delivery or tombstone of a tag; None if it is not here."""
+        tags = self.by_tag()
+        place = tags.pop(tag, None)
+        if place is None:
+            return None
+        consumer = self.consumers.get(place >> TAG_BITS)
+        delivery = None if consumer is None else consumer.take(place & _NUMBER)
+        if consumer is None or delivery is None:
+            self.tags = None  # its client settles by ref too: the next time, only what is here
+            return None
+        return consumer, delivery
+
+    def has_tag(self, tag: int) -> bool:
+        """Whether a delivery or tombstone has this tag."""
+        place = self.by_tag().get(tag)
+        if place is None:
+            return False
+        consumer = self.consumers.get(place >> TAG_BITS)
+        return consumer is not None and consumer.find(place & _NUMBER) is not None
+
+    def run_of_tags(self, first: int, last: int) -> tuple[Consumer | None, int, int]:
+        """The deliveries from a tag on whose numbers follow each other as their tags do.
+
+        Returns:
+            Their consumer, None if there are none; the first one's number, and how many there are.
+        """
+        tags = self.by_tag()
+        place = tags.get(first)
+        if place is None:
+            return None, 0, 0
+        count = 1
+        while first + count <= last and tags.get(first + count) == place + count:
+            count += 1
+        return self.consumers.get(place >> TAG_BITS), place & _NUMBER, count
+
+    def forget_tags(self, first: int, count: int) -> None:
+        """Note that a run of deliveries was settled."""
+        tags = self.by_tag()
+        for tag in range(first, first + count):
+            del tags[tag]
+
+    def by_tag(self) -> dict[int, int]:
+        """The index of tags; the first use reads all deliveries of the channel."""
+        tags = self.tags
+        if tags is None:
+            tags = self.tags = {
+                tag: consumer.number << TAG_BITS | number
+                for consumer in self.consumers.values()
+                for tag, number in consumer.tags()
+            }
+        return tags
 
     def oldest_ms(self) -> int:
         """When its oldest unacked delivery was handed out; NEVER if there is none."""

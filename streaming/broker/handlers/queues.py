@@ -6,7 +6,7 @@ from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle
 from streaming.broker.handlers.access import Result, refuse_access, vhost_name
-from streaming.broker.lanes import refuse_if_empty
+from streaming.broker.lanes import refuse_on_lanes
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 from topology.declarations import Queue as Declaration
@@ -96,7 +96,7 @@ def delete_queue(shard: ShardState, actor: Actor, command: commands.DeleteQueue)
     if command.if_unused and queue.consumers:
         return queue_in_use(name, vhost_name(shard))
     if command.if_empty:
-        refusal = refuse_if_empty(shard.context.config)
+        refusal = refuse_on_lanes(shard.context.config, "if-empty")
         if refusal is not None or queue.ready:
             return refusal or queue_not_empty(name, vhost_name(shard))
     return {"deleted_ready": lifecycle.delete_queue(shard, queue, "deleted")}

@@ -32,7 +32,7 @@ def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
         missing = _ack_each(shard, refs, command.refs)
         return {"missing": missing} if missing else {}
     multiple = not isinstance(command, Reject) and command.multiple
-    ack = isinstance(command, Ack)
+    acks = isinstance(command, Ack)
     requeued, cause = False, None
     if not isinstance(command, Ack):
         requeued, cause = command.requeue, cause_of(command.reason)
@@ -44,14 +44,14 @@ def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
             missing.append(ref)
             shard.context.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
         if multiple or missing:
-            taken = _without_tombstones(taken)
-        if ack:
-            _ack(shard, taken)
+            taken = without_tombstones(taken)
+        if acks:
+            ack(shard, taken)
         elif requeued:
             requeue(shard, taken, explicitly=True, cause=cause)
         else:
-            _reject(shard, taken, cause)
-        _deliver_deaths(shard)
+            reject(shard, taken, cause)
+        deliver_deaths(shard)
     return {"missing": missing} if missing else {}
 
 
@@ -65,7 +65,7 @@ def recover(shard: ShardState, actor: Actor, command: Recover) -> Result:
 
 def requeue_all(shard: ShardState, channel: Channel, *, explicitly: bool) -> int:
     """Requeue everything unacked on a channel (R-SET-4); return how many copies."""
-    taken = _without_tombstones(channel.take_up_to(NEVER))
+    taken = without_tombstones(channel.take_up_to(NEVER))
     requeue(shard, taken, explicitly=explicitly)
     return len(taken)
 
@@ -102,14 +102,14 @@ def _ack_each(shard: ShardState, refs: DeliveryRefs, names: Sequence[str]) -> li
         done = 0
         while done < count:
             ref = (label, candidates, number + done)
-            acked = _ack_run(shard, refs, ref, count - done) if count > 1 else 0
+            acked = _ack_named_run(shard, refs, ref, count - done) if count > 1 else 0
             done += acked
             if acked:
                 continue
             taken = refs.take(ref)
             if taken and taken[0][1].queue_number != NO_QUEUE:
-                _ack(shard, taken)
-                _deliver_deaths(shard)
+                ack(shard, taken)
+                deliver_deaths(shard)
             else:
                 name = names[place + done]
                 missing.append(name)
@@ -119,18 +119,22 @@ def _ack_each(shard: ShardState, refs: DeliveryRefs, names: Sequence[str]) -> li
     return missing
 
 
-def _ack_run(shard: ShardState, refs: DeliveryRefs, ref: ResolvedRef, count: int) -> int:
+def _ack_named_run(shard: ShardState, refs: DeliveryRefs, ref: ResolvedRef, count: int) -> int:
+    likely = refs.likely(ref)
+    if likely is None:
+        return 0
+    consumer, first, deliveries = likely
+    start = first + ref[2]
+    return ack_run(shard, consumer, start, min(start + count, first + deliveries))
+
+
+def ack_run(shard: ShardState, consumer: Consumer, start: int, after: int) -> int:
     """Ack consecutive deliveries of one consumer up to a gap; return how many.
 
     They leave at once as long as none lets the consumer have another copy: the order of events is
     that of one ack after the other.
     """
-    likely = refs.likely(ref)
-    if likely is None:
-        return 0
-    consumer, first, deliveries = likely
-    start = number = first + ref[2]
-    after = min(start + count, first + deliveries)
+    number = start
     own = shard.queues.in_use(consumer.queue_number) if consumer.active else None
     channel = consumer.channel.number
     while number < after:
@@ -150,11 +154,11 @@ def _ack_run(shard: ShardState, refs: DeliveryRefs, ref: ResolvedRef, count: int
         if own is not None and not consumer.in_line:
             own.rejoin(consumer)
             own.serve()
-            _deliver_deaths(shard)
+            deliver_deaths(shard)
     return number - start
 
 
-def _ack(shard: ShardState, taken: list[Taken]) -> None:
+def ack(shard: ShardState, taken: list[Taken]) -> None:
     """Ack deliveries in order, and then serve their consumers."""
     index = 0
     while index < len(taken):
@@ -175,7 +179,7 @@ def _ack(shard: ShardState, taken: list[Taken]) -> None:
     _give_room(shard, taken)
 
 
-def _reject(shard: ShardState, taken: list[Taken], cause: str | None) -> None:
+def reject(shard: ShardState, taken: list[Taken], cause: str | None) -> None:
     """Dead-letter or reroute copies; queue by queue in delivery order (R-SET-1, R-SET-3)."""
     if len(taken) > 1:
         taken = sorted(taken, key=lambda entry: shard.queues.in_use(entry[1].queue_number).name)
@@ -203,13 +207,15 @@ def _give_room(shard: ShardState, taken: list[Taken]) -> None:
             queue.serve()
 
 
-def _deliver_deaths(shard: ShardState) -> None:
+def deliver_deaths(shard: ShardState) -> None:
+    """Deliver the dead letters of what was settled, before anything else is."""
     outbox = shard.queues.outbox
     if outbox.deaths or outbox.quorum_deaths or outbox.held:
         shard.dead_lettering.deliver()
 
 
-def _without_tombstones(taken: Iterable[Taken]) -> list[Taken]:
+def without_tombstones(taken: Iterable[Taken]) -> list[Taken]:
+    """Only deliveries whose queue still exists."""
     return [entry for entry in taken if entry[1].queue_number != NO_QUEUE]
 
 

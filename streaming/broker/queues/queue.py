@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Final
 
-from streaming.broker.channels.channel import Consumer
+from streaming.broker.channels.channel import TAG_BITS, Consumer
 from streaming.broker.channels.publishers import Publisher
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
@@ -525,6 +525,9 @@ class Queue(ABC):
             consumer_id = consumer.id
             now_ms = self.clock.now_ms
             consumer.add(_make_delivery(tag, number, self.number, now_ms, copy))
+            tags = channel.tags
+            if tags is not None:
+                tags[tag] = consumer.number << TAG_BITS | number
             self.unacked += 1
             self.unacked_bytes += copy.message.size
             channel_number = channel.number
@@ -547,6 +550,7 @@ class Queue(ABC):
                 copy.failures,
                 self.quorum,
                 consumer.number,
+                tag,
             )
         )
 

@@ -90,7 +90,7 @@ NO_QUEUE: Final = -1
 
 
 class Delivery(msgspec.Struct, array_like=True, gc=False, eq=False):
-    """One unacked delivery. `tag` orders it in its channel; `at_ms` is when it was handed out."""
+    """One unacked delivery. `tag` counts the channel's; `at_ms` is when it was handed out."""
 
     tag: int
     number: int

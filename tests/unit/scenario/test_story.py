@@ -63,6 +63,19 @@ the path of each message
 @pytest.mark.parametrize(
     ("step", "words"),
     [
+        ({"op": "settle", "tag": 2}, "ack delivery tag 2 of channel 'c0'"),
+        (
+            {"op": "settle", "tag": 2, "last": 4, "outcome": "reject", "reason": "bad"},
+            "reject delivery tags 2 to 4 of channel 'c0' because: bad",
+        ),
+        (
+            {"op": "settle", "tag": 2, "multiple": True, "outcome": "requeue"},
+            "requeue delivery tag 2 and every earlier delivery of channel 'c0'",
+        ),
+        (
+            {"op": "settle", "tag": 0, "multiple": True},
+            "ack every delivery of channel 'c0'",
+        ),
         ({"op": "recover"}, "recover: requeue everything unacked on channel 'c0'"),
         ({"op": "close_channel"}, "close channel 'c0'"),
         (

@@ -33,6 +33,7 @@ COMMANDS = [
     commands.Ack(refs=("g/0", "g/1"), multiple=True),
     commands.Reject(refs=("g/0",), requeue=True, channel="c"),
     commands.Nack(refs=(), requeue=True, multiple=True),
+    commands.Settle(tag=3, last=5, outcome="requeue", channel="c", reason="r"),
     commands.Recover(channel="c"),
     commands.OpenChannel(channel="c", lease_ms=5),
     commands.Renew(channel="c"),

@@ -90,6 +90,7 @@ def a_delivery(offset: int, envelope: Envelope, **changed: Any) -> DeliveryOut:
         "failures": 0,
         "quorum": False,
         "consumer_number": 2,
+        "tag": 1,
     }
     return DeliveryOut(**{**fields, **changed})
 
