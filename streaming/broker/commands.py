@@ -293,7 +293,6 @@ class StoredLetter(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         message: topic number, partition, offset.
         size: bytes of its body, which stays where it is stored.
-        properties: not read; older plans have them, and newer ones keep the place empty.
         headers: its headers as typed JSON text, without the death records.
         deaths: `count, reason, queue, time_s, exchange, routing_keys, original_expiration`, the
             newest first.
@@ -302,7 +301,6 @@ class StoredLetter(msgspec.Struct, frozen=True, array_like=True):
     message: tuple[int, int, int]
     size: int
     priority: int
-    properties: dict[str, Any]
     headers: str | None
     deaths: tuple[tuple[int, str, str, int, str, tuple[str, ...], str | None], ...]
     first_death: tuple[str, str, str] | None = None

@@ -64,7 +64,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def alive(self) -> str:
-        """The topic of the job's heartbeat; older jobs have none."""
+        """The topic of the job's heartbeat."""
         return alive_topic(self.outbound)
 
     def topics(self) -> set[str]:

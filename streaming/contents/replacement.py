@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError
 from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TableSpec
-from streaming.ledger.schema.table_setup import allow_removals, load_table
+from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import COMPACTED_PREFIX, commit_onto
 from streaming.ledger.write.data_file import ranges
 from streaming.ledger.write.log_actions import add_action, removal
@@ -68,8 +68,6 @@ def replace_rows(
             )
         ]
     removed = [removal(path, None, now_ms, data_change=True) for path in paths]
-    if removed:
-        allow_removals(place)
     for _ in range(_ATTEMPTS):
         table = load_table(place)
         if not set(paths) <= set(ActiveFiles(table).paths):

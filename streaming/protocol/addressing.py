@@ -43,11 +43,11 @@ class JobAddress(msgspec.Struct, frozen=True, kw_only=True):
     max_body_bytes: int = 1_048_576
     max_header_bytes: int = 16_384
     max_message_bytes: int = 2_097_152
-    wire_version: int = 0
+    wire_version: int
 
 
 class JobMark(msgspec.Struct, frozen=True):
-    """Which job sent a heartbeat, and where its data is; empty from jobs of older versions.
+    """Which job sent a heartbeat, and where its data is.
 
     Attributes:
         id: stays with the checkpoint.
@@ -56,16 +56,14 @@ class JobMark(msgspec.Struct, frozen=True):
         host: the machine that it runs on.
     """
 
-    id: str = ""
-    tables: str = ""
-    checkpoint: str = ""
-    host: str = ""
+    id: str
+    tables: str
+    checkpoint: str
+    host: str
 
     @property
     def place(self) -> str:
         """Where the job is, for a message."""
-        if not self.id:
-            return "a job of an older version, which does not say where its tables are"
         return f"tables {self.tables}, checkpoint {self.checkpoint}, on {self.host}"
 
 

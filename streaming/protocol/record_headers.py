@@ -37,7 +37,7 @@ from topology.errors import InvalidTopologyError
 from topology.suggestions import did_you_mean
 from topology.values import json_type, table_from_json
 
-WIRE_VERSION = 7
+WIRE_VERSION = 1
 """Increment it with every change to which records are valid."""
 
 OP = "dlx-op"

@@ -12,7 +12,6 @@ from streaming.broker.redrives.letters import is_expiration, stored_headers
 from streaming.broker.redrives.version_keys import is_hash
 from streaming.protocol.json_input import CommandFields
 from topology.declarations import too_long
-from topology.values import INTEGERS
 
 MAX_LETTERS: Final = 10_000
 """Letters in one command."""
@@ -96,11 +95,6 @@ def _stored_fault(stored: StoredLetter) -> str:
             return f"time of death must be from 0 to {_MAX_TIME_S}, not {death[3]}"
         if death[6] is not None and not is_expiration(death[6]):
             return "original expiration: expected milliseconds up to ten years"
-    for name, value in stored.properties.items():
-        if isinstance(value, list | dict):
-            return f"properties.{name}: expected a plain value"
-        if isinstance(value, int) and value not in INTEGERS:
-            return f"properties.{name}: the number is too large"
     try:
         stored_headers(stored)
     except (ValueError, msgspec.DecodeError) as error:

@@ -62,11 +62,8 @@ class SealedPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.seal == self._hash()
 
     def _hash(self) -> str:
-        """The hash over everything; it leaves out what plans of earlier versions do not have."""
-        bare = msgspec.to_builtins(msgspec.structs.replace(self, seal=""))
-        if not self.edited:
-            del bare["edited"]
-        bare["letters"] = [letter if letter[-1] else letter[:-1] for letter in bare["letters"]]
+        """The hash over everything but the seal."""
+        bare = msgspec.structs.replace(self, seal="")
         return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
     def to_json(self) -> bytes:

@@ -13,7 +13,7 @@
 from typing import Final
 
 from streaming.queries.current_contents import EVENTS, prepare_contents
-from streaming.queries.duckdb_tables import Tables, quoted
+from streaming.queries.duckdb_tables import Tables
 from streaming.queries.snapshots import SNAPSHOT_CONTENTS, snapshot_before
 
 _KEY: Final = "vhost, lane, copy_id"
@@ -42,7 +42,7 @@ def resident_copies(tables: Tables) -> str:
     snapshot = snapshot_before(tables)
     since = -1 if snapshot is None else snapshot.batch_id
     files = tables.files(EVENTS, {"batch_id": since})
-    _view(tables, EVENTS, files, _READ, "copy_event")
+    tables.view(EVENTS, files=files, columns=_READ, view="copy_event")
     condition = f"batch_id > {since}"
     run(
         f"""
@@ -86,7 +86,7 @@ def resident_copies(tables: Tables) -> str:
         with tables.uncut():
             found = tables.files(SNAPSHOT_CONTENTS, {"snapshot": since}, inclusive=True)
             columns = ("vhost", "lane", "copy_id", "snapshot", *_MORE)
-            _view(tables, SNAPSHOT_CONTENTS, found, columns, "all_stored")
+            tables.view(SNAPSHOT_CONTENTS, files=found, columns=columns, view="all_stored")
         run(
             f"CREATE OR REPLACE TEMP TABLE stored_more AS SELECT {_KEY}, {', '.join(_MORE)} "
             f"FROM all_stored WHERE snapshot = {since}"
@@ -104,18 +104,3 @@ def resident_copies(tables: Tables) -> str:
         LEFT JOIN children USING ({_KEY}) LEFT JOIN causes USING ({_KEY})
         LEFT JOIN stored_more USING ({_KEY})
     """
-
-
-def _view(tables: Tables, name: str, files: list[str], columns: tuple[str, ...], view: str) -> None:
-    """Create a view; columns that an older version did not write yet are null."""
-    present = {field.name for field in tables.table(name).schema().fields}
-    chosen = [column for column in columns if column in present]
-    tables.view(name, files=files, columns=chosen, view=f"{view} as written")
-    missing = "".join(
-        f", CAST(NULL AS {_MORE[column]}) AS {column}"
-        for column in columns
-        if column not in present
-    )
-    tables.drop(view)
-    source = quoted(f"{view} as written")
-    tables.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS SELECT *{missing} FROM {source}")

@@ -67,7 +67,7 @@ def test_a_job_that_reads_along_and_answers_elsewhere_is_warned(first, tmp_path,
     outbound = attrs.evolve(first.config.outbound, topic=pattern)
     config = second_of(first, tmp_path / "second", outbound=outbound)
     properties = {"bootstrap.servers": first.servers}
-    ours = JobMark("ours", str(tmp_path / "second" / "tables"))
+    ours = JobMark("ours", str(tmp_path / "second" / "tables"), "", "host")
     topics = AdminClient(properties).list_topics().topics
 
     with caplog.at_level(logging.WARNING, "streaming.pipeline.topics.other_jobs"):

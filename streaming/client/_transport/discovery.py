@@ -31,9 +31,9 @@ SIMULTANEOUS_MS = 5_000
 
 
 class _Heartbeat(msgspec.Struct):
-    """The part of a heartbeat that says where clients write; older jobs have none."""
+    """The part of a heartbeat that says where clients write."""
 
-    address: JobAddress | None = None
+    address: JobAddress
 
 
 class _Found(NamedTuple):

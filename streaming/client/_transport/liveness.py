@@ -13,8 +13,7 @@ class Liveness:
 
     Silence counts only while the reader polls: each turn of its loop adds at most `MAX_TURN_S`. So
     a process that was stopped, or whose callback was slow, first reads what Kafka kept for it.
-    A job whose heartbeat was never read is never silent: older jobs have none, and an ACL may
-    forbid it.
+    A job whose heartbeat was never read is never silent: an ACL may forbid to read it.
 
     Args:
         now_s: an instant of the monotonic clock, as everywhere here.

@@ -90,13 +90,13 @@ def load_table(place: Location) -> DeltaTable:
 
 
 def open_table(root: Location, name: str, retention: Retention | None = None) -> DeltaTable:
-    """Open a table below the tables' root; create it or add missing columns first if needed.
+    """Open a table below the tables' root; create it first if needed.
 
     Replay: opening a table again changes nothing. If two processes create it at once, one succeeds
     and both open it.
 
     Raises:
-        TableMismatchError: its columns differ from this version's in a way that cannot be fixed.
+        TableMismatchError: its columns differ from this version's.
     """
     spec = TABLES[name]
     place = root / name
@@ -111,16 +111,6 @@ def open_table(root: Location, name: str, retention: Retention | None = None) ->
         table = load_table(place)
     _bring_up_to_date(table, spec, properties)
     return table
-
-
-def allow_removals(place: Location) -> None:
-    """Let a table of an earlier version lose rows; its job need not have opened it since."""
-    table = load_table(place)
-    if table.metadata().configuration.get("delta.appendOnly") == "true":
-        try:
-            table.alter.set_table_properties({"delta.appendOnly": "false"})
-        except CommitFailedError:  # another process made the same change
-            return
 
 
 def _create(place: Location, spec: TableSpec, properties: Mapping[str, str]) -> None:
@@ -141,21 +131,16 @@ def _create(place: Location, spec: TableSpec, properties: Mapping[str, str]) -> 
 def _bring_up_to_date(table: DeltaTable, spec: TableSpec, properties: Mapping[str, str]) -> None:
     found = pa.schema(table.schema().to_arrow())
     wanted = pa.schema(delta_schema(spec).to_arrow())
-    missing = [name for name in wanted.names if name not in found.names]
     for name in wanted.names:
-        if name in missing:
-            if not wanted.field(name).nullable:
-                raise _mismatch(table, f"column {name!r} is missing and cannot be added")
-        elif found.field(name).type != wanted.field(name).type:
+        if name not in found.names:
+            raise _mismatch(table, f"column {name!r} is missing")
+        if found.field(name).type != wanted.field(name).type:
             raise _mismatch(
                 table, f"column {name!r} is {found.field(name).type}, not {wanted.field(name).type}"
             )
     unknown = [name for name in found.names if name not in wanted.names]
     if unknown:
         raise _mismatch(table, f"column {unknown[0]!r} is unknown to this version")
-    if missing:
-        fields = [field for field in delta_schema(spec).fields if field.name in missing]
-        table.alter.add_columns(fields)
     have = table.metadata().configuration
     changed = {key: value for key, value in properties.items() if have.get(key) != value}
     if changed:

@@ -23,7 +23,7 @@ from streaming.storage.port import Storage
 FINGERPRINT_KEY: Final = "dlx.fingerprint"
 
 CODED_KEY: Final = "dlx.coded"
-"""Names the columns that the fingerprint reads as codes; files of earlier versions have none."""
+"""Names the columns that the fingerprint reads as codes."""
 
 _NAME: Final = re.compile(
     r"(?P<query_id>[A-Za-z0-9-]{1,64})\.(?P<batch_id>\d{12,19})\.(?P<stage>[a-z][a-z0-9_]{0,31})"
@@ -42,8 +42,7 @@ Bound = int | str | None
 class DataFileName(msgspec.Struct, frozen=True):
     """The parts of a data file's name; they follow from its rows, never from the task (D18).
 
-    Spark may give the records of a batch to other tasks when it runs again. Names of core version
-    10 and earlier have the number of the task as their source; no batch writes such a file again.
+    Spark may give the records of a batch to other tasks when it runs again.
 
     Attributes:
         query_id: the checkpoint's Spark query id.

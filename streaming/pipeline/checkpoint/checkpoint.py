@@ -31,16 +31,8 @@ from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatch
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.storage.location import AnyPath
 
-CORE_VERSION = 12
+CORE_VERSION: Final = 1
 """The version of the broker's behaviour: raised if the same log would have another outcome."""
-
-LAST_WITH_TASK_NUMBERS: Final = 10
-"""The last core version whose files were named after Spark's tasks.
-
-It could not always finish the batch that it had begun: Spark may number the tasks in another order
-when it runs a batch again. So later versions finish it. Their files have other names; those of the
-first attempt stay behind until they are vacuumed.
-"""
 
 LOCK_FILE = "dlx.lock"
 
@@ -194,18 +186,7 @@ class Checkpoint:
     def _refuse_other_batch(self, found: Manifest, ours: Manifest) -> None:
         """Refuse to finish a batch that was begun otherwise."""
         changes = outcome_changes(found.outcome_settings, ours.outcome_settings)
-        is_for_us = (
-            found.core_version <= LAST_WITH_TASK_NUMBERS and found.wire_version == ours.wire_version
-        )
-        if is_for_us and not changes:
-            logger.info(
-                "%s has an unfinished batch of an earlier version (%s): it is run again, with "
-                "files of other names; housekeeping removes those of the first attempt",
-                self.path,
-                found.versions,
-            )
-            return
-        if not is_for_us and found.constants and found.constants != ours.constants:
+        if found.constants != ours.constants:
             names = sorted(found.constants.keys() | ours.constants.keys())
             differences = (
                 f"  {name}: was {found.constants.get(name)}, now {ours.constants.get(name)}"

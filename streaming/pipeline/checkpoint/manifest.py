@@ -61,8 +61,8 @@ class Manifest(msgspec.Struct):
         shards: `LANE VHOST` -> grouping key.
         outcome_hash: hash of the settings that can change a result, as of the last start.
         outcome_settings: those settings.
-        constants: what else a replay depends on; empty in checkpoints of older versions.
-        job_id: identifies the job in its heartbeats; empty in checkpoints of older versions.
+        constants: what else a replay depends on.
+        job_id: identifies the job in its heartbeats.
         rebuilt: what replaces the last batch row after the checkpoint was rebuilt.
         outbound_from: grouping key -> the least number of an outbound record; of shards of which a
             batch was dropped that may have sent records.

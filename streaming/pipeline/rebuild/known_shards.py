@@ -3,7 +3,7 @@
     copies, declarations, channels, redrives in the tables  -->  KnownShard  -->  rebuild_shard
 
 What the last batch row says of a shard (its time, the number of its next outbound record) is used
-if it is there; tables of older versions do not have it, and safe bounds take its place.
+if it is there; otherwise safe bounds take its place.
 """
 
 from collections import Counter
@@ -240,12 +240,7 @@ class _Envelopes:
     def of(self, row: _Row) -> Envelope:
         """The envelope of a copy."""
         if row.parent_copy_id is not None:
-            if row.envelope is None:
-                raise LostStateError(
-                    f"copy {row.copy_id} in queue {row.queue!r} of vhost {row.vhost!r} was "
-                    "dead-lettered by an older version of dlx, which did not store its routing "
-                    "keys and death records: restore the checkpoint from a backup"
-                )
+            assert row.envelope is not None, f"copy {row.copy_id} of a death has no envelope"
             return decode_envelope(row.envelope)
         sent = self._published.get(row.key)
         if sent is None:

@@ -107,7 +107,7 @@ def plan_rebuild(
     events = place / EVENTS
     row = last_batch_row(load_table(events), events.storage(), query_id)
     assert row is not None, "the table has a batch"
-    manifest = _known_manifest(row)
+    manifest = msgspec.convert(row.detail["manifest"], Known)
     if row.detail["core_version"] > CORE_VERSION:
         raise NewerVersionError(
             f"{place.url} was written by a newer version of dlx (core "
@@ -137,15 +137,6 @@ def plan_rebuild(
         known={keys[each]: known for each, known in found.items()},
         configs={keys[each]: configs_of[each] for each in found},
     )
-
-
-def _known_manifest(row: BatchRow) -> Known:
-    if "manifest" not in row.detail:
-        raise LostStateError(
-            "the last batch was written by an older version of dlx, which did not store the "
-            "numbers of topics and shards in the tables: restore the checkpoint from a backup"
-        )
-    return msgspec.convert(row.detail["manifest"], Known)
 
 
 def _figures(row: BatchRow, manifest: Known) -> dict[Place, ShardFigures]:

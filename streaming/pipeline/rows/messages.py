@@ -137,8 +137,7 @@ def body_file_number(batch_id: int, gaps: Any) -> Any:
         first = offset - row - gap
 
     So a number follows from the records alone (D18), and is the same for messages in a row. Numbers
-    are below NO_FILE. Those of core version 10 and earlier, from 0 on, contain the number of a task
-    and stand for no file any more: such a message is found by its key.
+    are below NO_FILE; no file has a number from 0 on.
 
     Args:
         gaps: for each message, the offsets since the first of its file that are in no row there.

@@ -54,11 +54,11 @@ class BatchMark(msgspec.Struct, frozen=True):
 
 
 class _Heartbeat(msgspec.Struct):
-    """The part of a heartbeat that says whose it is; jobs of older versions have no mark."""
+    """The part of a heartbeat that says whose it is."""
 
-    address: JobAddress | None = None
-    job: JobMark = JobMark()
-    batch: BatchMark = BatchMark()
+    address: JobAddress
+    job: JobMark
+    batch: BatchMark
 
 
 def last_batch_mark(config: JobConfig, properties: Mapping[str, str]) -> BatchMark | None:
@@ -141,9 +141,9 @@ def _own_topics(config: JobConfig) -> set[str]:
 
 
 def _topics_of(heartbeat: _Heartbeat, topic: str) -> set[str]:
-    """The topics of the job that sent a heartbeat, as far as it says."""
+    """The topics of the job that sent a heartbeat."""
     address = heartbeat.address
-    named = () if address is None else (address.commands, address.publishes, address.transactions)
+    named = (address.commands, address.publishes, address.transactions)
     return {topic.removesuffix(ALIVE_SUFFIX), *(name for name in named if name)}
 
 

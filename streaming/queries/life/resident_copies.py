@@ -1,21 +1,15 @@
 """The copies that are in queues at an instant, with what the broker knows of each.
 
 resident copies  +  the message as published, or the envelope that a death stored  -->  its envelope
-
-Tables that older versions wrote store no envelope: the dead letter then tells it.
 """
 
 import base64
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from streaming.broker.message import (
-    BROKER_HEADERS,
-    Death,
-    DeathNote,
     Envelope,
     Message,
     Publication,
@@ -62,14 +56,11 @@ _QUERY: Final = """
            copy.message_id.topic_number, copy.message_id."partition", copy.message_id."offset",
            message.exchange AS first_exchange, message.routing_key AS first_key, message.headers,
            message.properties.expiration, message.properties.priority,
-           base64(copy.envelope) AS envelope,
-           death.headers AS death_headers, death.x_death, death.first_death, death.last_death
+           base64(copy.envelope) AS envelope
     FROM ({contents}) AS copy
     LEFT JOIN resident_messages AS message ON message.topic_number = copy.message_id.topic_number
         AND message."partition" = copy.message_id."partition"
         AND message."offset" = copy.message_id."offset"
-    LEFT JOIN resident_deaths AS death ON death.vhost = copy.vhost AND death.lane = copy.lane
-        AND death.copy_id = copy.parent_copy_id
     WHERE copy.vhost = ? AND copy.lane = ?
     ORDER BY copy.queue, copy."position", copy.copy_id
 """
@@ -81,22 +72,18 @@ def residents_of_lane(tables: Tables, vhost: str, lane: int) -> Iterator[Residen
     columns = ["topic_number", "partition", "offset", "exchange", "routing_key"]
     columns += ["headers", "properties"]
     tables.view("messages", columns=columns, view="resident_messages")
-    columns = ["vhost", "lane", "copy_id", "headers", "x_death", "first_death", "last_death"]
-    tables.view("dead_letters", columns=columns, view="resident_deaths")
     for row in tables.rows(_QUERY.format(contents=contents), [vhost, lane]):
         headers = _headers(row["headers"])
         publication = envelope = None
         if row["envelope"] is not None:
             envelope = decode_envelope(base64.b64decode(row["envelope"]))
-        elif row["parent_copy_id"] is None or row["x_death"] is None:
+        else:
             publication = publication_of(
                 row["first_exchange"] or "",
                 row["first_key"] or "",
                 {"expiration": row["expiration"], "priority": row["priority"]},
                 headers,
             )
-        else:
-            envelope = _envelope(row, _headers(row["death_headers"]) or {})
         place = (row["topic_number"], row["partition"], row["offset"])
         yield Resident(
             row["copy_id"],
@@ -119,37 +106,3 @@ def _held(row: Row) -> HeldDeath:
 
 def _headers(text: str | None) -> Headers:
     return None if text is None else table_from_json(msgspec.json.decode(text))
-
-
-def _envelope(row: Row, headers: dict[str, Any]) -> Envelope:
-    """The envelope of a copy that a death made; its expiration ended with the first death."""
-    cc = headers.get("CC")
-    keys = tuple(key for key in cc if isinstance(key, str)) if isinstance(cc, list) else None
-    first, last = (
-        None if note is None or note["reason"] is None else DeathNote(**note)
-        for note in (row["first_death"], row["last_death"])
-    )
-    return Envelope(
-        row["exchange"] or "",
-        (row["routing_key"] or "", *(keys or ())),
-        cc=keys,
-        priority=max(row["priority"] or 0, 0),
-        deaths=tuple(_death(death) for death in row["x_death"]),
-        first_death=first,
-        last_death=last,
-        dropped=tuple(name for name in BROKER_HEADERS if name not in headers),
-    )
-
-
-def _death(death: dict[str, Any]) -> Death:
-    time = death["time"]
-    at = None if time is None else datetime.fromisoformat(f"{time[:19]}+00:00")
-    return Death(
-        death["count"] or 1,
-        death["reason"] or "",
-        death["queue"] or "",
-        0 if at is None else int(at.timestamp()),
-        death["exchange"] or "",
-        tuple(death["routing_keys"] or ()),
-        death["original_expiration"],
-    )

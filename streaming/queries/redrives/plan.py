@@ -369,7 +369,6 @@ def _stored(row: Row) -> StoredLetter:
         (message["topic_number"], message["partition"], message["offset"]),
         row["body_bytes"] or 0,
         max(properties.get("priority", 0), 0),
-        {},
         row["headers"],
         tuple(_deaths(row)),
         _note(row["first_death"]),

@@ -2,8 +2,7 @@
 
     topology events of a vhost --replayed in order--> declarations --> Vhost (effective settings)
 
-Each event that declares something holds the whole declaration. Tables that were written before
-events did say only the name and type of a queue or exchange; the rest then has its defaults.
+Each event that declares something holds the whole declaration.
 """
 
 import hashlib
@@ -95,12 +94,7 @@ class Declared:
         if change in {"declared", "set"}:
             if kind == "queue":
                 self.deleted_queues.pop(name, None)
-            if "declaration" in detail:
-                objects[name] = _READERS[kind](_fields(detail["declaration"]))
-            elif kind == "queue":
-                objects[name] = Queue(name, arguments={"x-queue-type": detail["type"]})
-            elif kind == "exchange":
-                objects[name] = Exchange(name, detail["type"])
+            objects[name] = _READERS[kind](_fields(detail["declaration"]))
             return
         objects.pop(name, None)
         if kind in {"queue", "exchange"}:

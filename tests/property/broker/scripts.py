@@ -205,7 +205,6 @@ _stored_letters = st.builds(
     message=st.tuples(st.just(0), st.just(0), small),
     size=small,
     priority=st.integers(0, 9),
-    properties=st.just({}),
     headers=st.none() | st.just('{"h": 1}'),
     deaths=st.sampled_from([(), ((1, "rejected", "q0", 0, "", ("k",), "5"),)]),
 )

@@ -273,7 +273,6 @@ STORED = StoredLetter(
     (0, 0, 0),
     2,
     0,
-    {},
     '{"x-exception-message": "a typo"}',
     ((1, "rejected", "work", 1_600_000_000, "", ("work",), None),),
 )

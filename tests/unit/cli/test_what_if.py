@@ -268,7 +268,7 @@ def redrives_discards_and_restores(broker):
     redrive(broker, [commands.Letter(0, copies[1], "dead", commands.Target(None, "dlx", ("k",)))])
     redrive(broker, [commands.Letter(0, copies[2], "dead")], "discard")
     yield  # a restore reads the message in the tables
-    stored = commands.StoredLetter((0, 0, 2), 1, 0, {}, None, ())
+    stored = commands.StoredLetter((0, 0, 2), 1, 0, None, ())
     restored = commands.Letter(0, copies[2], "dead", commands.Target("dead", "dlx", ("k",)))
     redrive(broker, [msgspec.structs.replace(restored, stored=stored)], "restore")
     broker.get("work", "again")

@@ -20,6 +20,7 @@ SHOP = JobAddress(
     transactions="orders.tx",
     lanes=4,
     max_body_bytes=5,
+    wire_version=1,
 )
 
 

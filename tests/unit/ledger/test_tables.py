@@ -12,7 +12,6 @@ from streaming.ledger.errors import TableMismatchError
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import (
     Retention,
-    allow_removals,
     delta_schema,
     load_table,
     open_table,
@@ -68,19 +67,6 @@ def test_only_the_quarantine_never_loses_rows(tmp_path):
     assert append_only == {**dict.fromkeys(NAMES, "false"), "quarantine": "true"}
 
 
-def test_a_table_of_an_earlier_version_may_lose_rows_once_it_is_asked(tmp_path):
-    place = a_place(tmp_path) / "events"
-    table = open_table(a_place(tmp_path), "events")
-    table.alter.set_table_properties({"delta.appendOnly": "true"})
-
-    allow_removals(place)
-    allow_removals(place)
-
-    found = load_table(place)
-    assert found.metadata().configuration["delta.appendOnly"] == "false"
-    assert found.version() == table.version() + 1
-
-
 def test_opening_again_changes_nothing(tmp_path):
     open_table(a_place(tmp_path), "messages")
 
@@ -95,19 +81,6 @@ def test_an_existing_table_takes_over_another_retention(tmp_path):
     properties = table.metadata().configuration
     assert properties["delta.logRetentionDuration"] == "interval 120000 milliseconds"
     assert properties["delta.appendOnly"] == "false"
-
-
-def test_an_existing_table_gets_a_new_column(tmp_path):
-    place = a_place(tmp_path)
-    spec = TABLES["events"]
-    older = pa.schema([field for field in spec.schema if field.name != "channel"])
-    DeltaTable.create((place / "events").url, older)
-
-    table = open_table(place, "events")
-
-    assert set(pa.schema(table.schema().to_arrow()).names) == set(spec.schema.names)
-    (added,) = [field for field in table.schema().fields if field.name == "channel"]
-    assert added.metadata["comment"] == "the channel that caused it"
 
 
 @pytest.mark.parametrize(

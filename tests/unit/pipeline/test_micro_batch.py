@@ -253,7 +253,7 @@ def test_a_repeated_batch_changes_nothing(job):
 def test_letters_that_left_the_table_before_the_batch_ran_again_are_put_back(job):
     """The first attempt restored them, wrote its files, and ended before its commit."""
     job.run(0, DECLARE, publish(b"body", routing_key=b"work"), command(op="purge", queue="work"))
-    stored = [[1, 0, 1], 4, 0, {}, None, []]
+    stored = [[1, 0, 1], 4, 0, None, []]
     letter = [0, 2, "work", ["work", "", ["work"]], 0, stored]
     sealed = {"id": "r", "reason": "x", "seal": "s", "total": 1, "letters": [letter]}
     restore = command(op="redrive", **sealed, options={"action": "restore"})

@@ -22,7 +22,7 @@ from streaming.simulation.step_records import (
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.values import Timestamp
 
-STORED = commands.StoredLetter((1, 0, 42), 3, 0, {"message_id": "m"}, '{"h":1}', ())
+STORED = commands.StoredLetter((1, 0, 42), 3, 0, '{"h":1}', ())
 
 COMMANDS = [
     commands.Get(queue="q", count=3, label="g", auto_ack=True, channel="c"),

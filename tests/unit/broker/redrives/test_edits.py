@@ -174,7 +174,7 @@ def test_a_user_without_the_default_exchange_stores_no_version():
 @pytest.mark.parametrize("action", ["discard", "restore"])
 def test_nothing_but_a_redrive_edits(action):
     broker = a_broker()
-    stored = StoredLetter((0, 0, 0), 2, 0, {}, None, ())
+    stored = StoredLetter((0, 0, 0), 2, 0, None, ())
     letter = Letter(0, 3, "dead", WORK, 0, stored, Edit(OLD, NEW))
 
     refusal = broker.refusal(
@@ -196,7 +196,7 @@ def test_a_letter_in_no_queue_is_published_as_its_version():
     broker = a_broker()
     broker.drain("dead")
     store(broker)
-    stored = StoredLetter((0, 0, 0), 2, 0, {}, None, ())
+    stored = StoredLetter((0, 0, 0), 2, 0, None, ())
     letter = Letter(0, 3, "dead", WORK, 0, stored, Edit(OLD, NEW))
 
     broker.do(Redrive(id="r", reason="x", seal="s", total=1, letters=(letter,)))

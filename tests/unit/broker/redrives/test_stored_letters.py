@@ -21,7 +21,6 @@ STORED = StoredLetter(
     (0, 0, 0),
     2,
     0,
-    {"message_id": "m"},
     '{"h": {"$bytes": "YQ=="}}',
     ((1, "rejected", "work", 1_600_000_000, "", ("work",), None),),
     ("rejected", "work", ""),
@@ -91,7 +90,7 @@ WHAT = ("reason", "queue", "exchange")
 
 def test_a_letter_that_bears_no_deaths_is_published_as_it_was():
     broker = a_broker()
-    bare = StoredLetter((0, 0, 0), 2, 5, {}, None, ())
+    bare = StoredLetter((0, 0, 0), 2, 5, None, ())
 
     again(broker, "r", bare, action="restore")
 

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from streaming.pipeline.checkpoint.checkpoint import LAST_WITH_TASK_NUMBERS, Checkpoint
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.errors import UnfinishedBatchError
 from streaming.pipeline.checkpoint.manifest import Manifest, write_manifest
 from streaming.pipeline.checkpoint.table_match import TableBatches
@@ -13,7 +13,6 @@ from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
-from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.storage.json_file import DamagedFileError
 from topology.errors import DlxError
 
@@ -75,8 +74,8 @@ def test_files_keep_their_names_and_formats(tmp_path):
         "dlx.json": {
             "format": 1,
             "shuffle_partitions": 1,
-            "core_version": 4,
-            "wire_version": 5,
+            "core_version": 1,
+            "wire_version": 1,
             "topics": {"cluster/id": 1},
             "topic_names": {"cluster/id": "t"},
             "shards": {"0 /": 1},
@@ -121,37 +120,3 @@ def test_an_unfinished_batch_that_would_be_cut_otherwise_is_refused(tmp_path):
     with pytest.raises(UnfinishedBatchError, match="bytes: was 2, now 3"):
         start(rows="1", bytes="3")
     start(rows="1", bytes="2")
-
-
-@pytest.mark.parametrize(
-    ("core_version", "setting", "refused"),
-    [
-        (LAST_WITH_TASK_NUMBERS, "same", None),
-        (LAST_WITH_TASK_NUMBERS, "other", 'job.compat: was "other", now "same"'),
-        (LAST_WITH_TASK_NUMBERS + 1, "same", "would cut into other files"),
-    ],
-)
-def test_a_batch_whose_files_have_task_numbers_is_finished_by_a_later_version(
-    tmp_path, core_version, setting, refused
-):
-    has_planned_a_batch(tmp_path)
-    (tmp_path / "offsets" / "8").write_text('v2\n{"batchTimestampMs":1}\n-\n-')
-    manifest = Manifest(
-        core_version=core_version,
-        wire_version=WIRE_VERSION,
-        outcome_hash="of that version",
-        outcome_settings={"job.compat": setting},
-        constants={"bits of a body's file": "(16, 12)"},
-    )
-    write_manifest(tmp_path, manifest)
-    checkpoint = Checkpoint(tmp_path)
-    tables = TableBatches(frozenset({"query"}), {"messages": 8, "events": 7})
-
-    def start():
-        checkpoint.open(0, "new", {"job.compat": "same"}, tables, {"offsets per file": "1"})
-
-    if refused is None:
-        start()
-    else:
-        with pytest.raises(UnfinishedBatchError, match=refused):
-            start()

@@ -1,13 +1,9 @@
 """The state that is rebuilt from the tables equals the one that wrote them."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 
 from streaming.broker import commands
 from streaming.broker.commands import Letter, Target
@@ -17,7 +13,7 @@ from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.contents.snapshot_writer import SnapshotWriter
-from streaming.pipeline.rebuild.known_shards import LostStateError, ShardFigures, known_shards
+from streaming.pipeline.rebuild.known_shards import ShardFigures, known_shards
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
 from tests.unit.queries.random_play import RandomPlay
@@ -134,21 +130,3 @@ def test_what_redrives_did_is_known_again(tmp_path):
     assert contents(recovered(broker, rebuilt_store(recording, broker))) == contents(
         recovered(broker, copy.deepcopy(broker.store))
     )
-
-
-def test_a_dead_letter_without_its_envelope_is_refused(tmp_path):
-    """Tables of an older version do not have it."""
-    play = RandomPlay(1)
-    recording = Recording(tmp_path, play.broker)
-    play.steps(60)
-    recording.commit()
-    events = DeltaTable(f"{recording.root}/events")
-    files = [Path(one) for one in events.file_uris()]
-    for file in files:
-        table = pq.read_table(file)
-        nothing = pa.nulls(table.num_rows, pa.binary())
-        index = table.column_names.index("envelope")
-        pq.write_table(table.set_column(index, "envelope", nothing), file)
-
-    with pytest.raises(LostStateError, match="older version"):
-        known_shards(Tables(recording.root), "4.0", {}, 0)

@@ -101,11 +101,7 @@ def test_headers_are_found_after_their_file_was_closed_compacted_and_removed(pla
         assert published(message(0)) == expected(0)
 
 
-WITH_TASK_NUMBER = 1 << 28 | 3 << 12
-"""A file as earlier versions knew it: batch 1, task 3, first file."""
-
-
-@pytest.mark.parametrize("file", [NO_FILE, WITH_TASK_NUMBER, 0])
+@pytest.mark.parametrize("file", [NO_FILE, 0])
 def test_a_message_without_a_place_is_found_by_its_key_or_missing(place, file):
     with published_rows(place, QUERY, 1, "s1") as published:
         assert published(Message(1, 0, 42, file, 0, 0)) == expected(42)
