@@ -1,0 +1,78 @@
+"""Run suites of client libraries: `python -m tests.suites kombu amqp091-go --url amqp://...`.
+
+Without --url, `dlx amqp --memory` is started on a free port. Tests that fail are compared with
+expected.toml; the exit status is 1 if anything differs.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from streaming.embedded.kafka.ports import LOOPBACK, free_port
+from streaming.user_folders import user_cache_folder
+from tests.bench.processes import Process
+from tests.fixtures.waiting import wait_until
+from tests.suites.catalogue import SUITES, Broker
+from tests.suites.expectations import compare, expected
+from tests.suites.running import SuiteError, run_suite
+
+
+def main() -> int:
+    """Run the suites asked for; the exit status says whether they did what is expected."""
+    parser = argparse.ArgumentParser(prog="python -m tests.suites", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="NAME", help=f"of {', '.join(SUITES)}")
+    parser.add_argument("--url", help="of a running broker with user guest and vhost /")
+    parser.add_argument(
+        "--broker", choices=["dlx", "rabbitmq"], default="dlx", help="what answers there"
+    )
+    parser.add_argument("--folder", type=Path, default=user_cache_folder() / "suites")
+    parser.add_argument(
+        "--only", nargs=argparse.REMAINDER, default=[], help="arguments of pytest or go test"
+    )
+    options = parser.parse_args()
+    differs = False
+    for name in options.suites or SUITES:
+        folder = (options.folder / name).absolute()
+        try:
+            with _broker(options.url, folder) as broker:
+                outcomes = run_suite(SUITES[name], broker, folder, options.only)
+        except SuiteError as error:
+            sys.stderr.write(f"{name}: {error}\n")
+            differs = True
+            continue
+        (folder / f"outcomes-{options.broker}.json").write_text(json.dumps(outcomes, indent=1))
+        found = compare(outcomes, expected(name), options.broker)
+        counts = ", ".join(f"{count} {word}" for word, count in found.counts.items() if count)
+        sys.stdout.write(f"{name}: {counts}\n")
+        for test in found.unexpected_failures:
+            sys.stdout.write(f"  fails, and is not expected to: {test}\n")
+        for test in found.unexpected_passes:
+            sys.stdout.write(f"  passes, and is expected to fail: {test}\n")
+        differs = differs or bool(found.unexpected_failures or found.unexpected_passes)
+    return 1 if differs else 0
+
+
+@contextmanager
+def _broker(url: str | None, folder: Path) -> Iterator[Broker]:
+    """The broker at a URL, or a new one of ours in memory, with its output in the folder."""
+    if url is not None:
+        yield Broker(url)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    ours = Process(folder, "broker", "streaming.cli", "amqp", "--memory", "--port", str(port))
+    ours.log.unlink(missing_ok=True)
+    ours.start()
+    try:
+        wait_until(lambda: "listening on" in ours.log_end(), ours.log_end)
+        yield Broker(f"amqp://guest:guest@{LOOPBACK}:{port}/")
+        ours.check()
+    finally:
+        ours.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""The suites: where they come from, what they need, and how each is told which broker to use."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+SUPPORT: Final = Path(__file__).with_name("support")
+"""Fixtures of ours, for suites whose published archives lack theirs or whose own need Docker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where a suite finds the broker: always user guest, password guest, vhost `/`."""
+
+    url: str
+
+    @property
+    def host(self) -> str:
+        """The host name or address."""
+        return urlsplit(self.url).hostname or "127.0.0.1"
+
+    @property
+    def port(self) -> int:
+        """The AMQP port."""
+        return urlsplit(self.url).port or 5672
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSuite:
+    """Tests in a source distribution of PyPI, run by pytest in an environment of their own.
+
+    Attributes:
+        requirement: the distribution, pinned.
+        tests: what pytest gets: files, and options.
+        requirements: what the tests need besides.
+        build: what its archive needs to be read.
+        environment: variables that tell the tests where the broker is.
+        support: files of `SUPPORT` that take a place in the archive, by that place.
+        prepare: changes the unpacked sources where no variable reaches.
+        needs_redis: a Redis server is started and named in `REDIS_PORT` and `TEST_BACKEND`.
+    """
+
+    requirement: str
+    tests: tuple[str, ...]
+    requirements: tuple[str, ...]
+    environment: Callable[[Broker], dict[str, str]]
+    build: tuple[str, ...] = ("setuptools", "wheel")
+    support: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[Path, Broker], None] | None = None
+    needs_redis: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GoSuite:
+    """Tests of a Go module.
+
+    Attributes:
+        module: its path and version.
+        file: whose tests are run; others of the package need no broker, or one with the
+            management API on its usual port.
+        options: further arguments of `go test`.
+    """
+
+    module: str
+    file: str
+    options: tuple[str, ...] = ()
+
+
+Suite = PythonSuite | GoSuite
+
+
+def _host_and_port(broker: Broker) -> dict[str, str]:
+    return {"RABBITMQ_HOST": broker.host, "RABBITMQ_5672_TCP": str(broker.port)}
+
+
+def _dramatiq_broker(folder: Path, broker: Broker) -> None:
+    """Its tests name 127.0.0.1 and leave the port to the client library."""
+    (folder / "tests" / "__init__.py").touch()
+    fixtures = "from .common import rabbitmq_broker, rabbitmq_worker\n"
+    (folder / "tests" / "conftest.py").write_text(fixtures, "utf-8")
+    file = folder / "tests" / "test_rabbitmq.py"
+    text = file.read_text("utf-8")
+    text = text.replace('@127.0.0.1"', f'@127.0.0.1:{broker.port}"')
+    text = re.sub(
+        r'host="127\.0\.0\.1",(\s*)(max_priority|credentials)',
+        rf'host="127.0.0.1", port={broker.port},\1\2',
+        text,
+    )
+    file.write_text(text, "utf-8")
+
+
+_PYTEST: Final = ("pytest>=8,<9", "pytest-timeout", "pytest-rerunfailures", "setuptools<81")
+
+SUITES: Final[dict[str, Suite]] = {
+    "amqp091-go": GoSuite(
+        "github.com/rabbitmq/amqp091-go@v1.16.0", "integration_test.go", ("-tags", "integration")
+    ),
+    "kombu": PythonSuite(
+        "kombu==5.7.0",
+        ("t/integration/test_py_amqp.py",),
+        (*_PYTEST, "amqp==5.4.2"),
+        _host_and_port,
+    ),
+    "py-amqp": PythonSuite("amqp==5.4.2", ("t/integration/test_rmq.py",), _PYTEST, _host_and_port),
+    "celery": PythonSuite(
+        "celery==5.7.0",
+        ("t/integration/test_canvas.py", "t/integration/test_tasks.py"),
+        (*_PYTEST, "redis", "pytest-celery>=1.3", "pydantic", "tblib", "msgpack"),
+        lambda broker: {
+            "TEST_BROKER": f"pyamqp://guest:guest@{broker.host}:{broker.port}//",
+            "C_FORCE_ROOT": "1",
+        },
+        needs_redis=True,
+    ),
+    "dramatiq": PythonSuite(
+        "dramatiq==2.2.1",
+        ("tests/test_rabbitmq.py",),
+        (*_PYTEST, "dramatiq[rabbitmq]==2.2.1"),
+        lambda broker: {
+            "RABBITMQ_USERNAME": "guest",
+            "RABBITMQ_PASSWORD": "guest",
+            **_host_and_port(broker),
+        },
+        support={"tests/common.py": "dramatiq_common.py"},
+        prepare=_dramatiq_broker,
+    ),
+    "aio-pika": PythonSuite(
+        "aio-pika==9.6.2",
+        ("tests",),
+        (*_PYTEST, "aiomisc>=18", "aiomisc-pytest", "shortuuid", "pytest-rst"),
+        _host_and_port,
+        build=("uv_build>=0.9.26,<0.10",),
+        support={"tests/docker_client.py": "aio_pika_docker_client.py"},
+    ),
+}

@@ -1,0 +1,212 @@
+"""Fetch a suite, run it against a broker, and return what each of its tests did."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from tests.suites.catalogue import SUPPORT, Broker, GoSuite, PythonSuite, Suite
+
+Outcomes = dict[str, str]
+"""Test to `passed`, `failed` or `skipped`. A test that passes after a rerun has passed."""
+
+TIMEOUT_S: Final = 3600
+_TEST_TIMEOUT_S: Final = 300
+_REDIS_TIMEOUT_S: Final = 30
+
+
+class SuiteError(Exception):
+    """A suite cannot be fetched or run; the text says why."""
+
+
+def run_suite(suite: Suite, broker: Broker, folder: Path, only: Sequence[str] = ()) -> Outcomes:
+    """Run a suite.
+
+    Args:
+        folder: its cache: an environment, the archive, and the log of the last run.
+        only: further arguments of the test program, to choose tests.
+
+    Raises:
+        SuiteError: it cannot be fetched, or ended without results.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(suite, GoSuite):
+        return _run_go(suite, broker, folder, only)
+    return _run_python(suite, broker, folder, only)
+
+
+def _run_go(suite: GoSuite, broker: Broker, folder: Path, only: Sequence[str]) -> Outcomes:
+    source = folder / "source"
+    if not source.exists():
+        text = _output(["go", "mod", "download", "-json", suite.module], folder)
+        shutil.copytree(json.loads(text)["Dir"], source)  # the module cache cannot be written
+        for path in (source, *source.rglob("*")):
+            path.chmod(path.stat().st_mode | 0o200)
+    names = re.findall(r"^func (Test\w+)\(", (source / suite.file).read_text("utf-8"), re.MULTILINE)
+    chosen = only or ("-run", f"^({'|'.join(names)})$")
+    command = ["go", "test", "-json", "-count=1", *suite.options, *chosen, "."]
+    environment = {"AMQP_URL": broker.url}
+    log = folder / "log.json"
+    _run(command, source, environment, log)
+    outcomes: Outcomes = {}
+    words = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+    for line in log.read_text("utf-8", "replace").splitlines():
+        if not line.startswith("{"):
+            continue
+        event = json.loads(line)
+        if "Test" in event and event["Action"] == "run":
+            outcomes[event["Test"]] = "failed"  # unless it ends: a panic ends the program
+        elif "Test" in event and event["Action"] in words:
+            outcomes[event["Test"]] = words[event["Action"]]
+    return _some(outcomes, log)
+
+
+def _run_python(suite: PythonSuite, broker: Broker, folder: Path, only: Sequence[str]) -> Outcomes:
+    python = _environment(suite, folder)
+    source = _source(suite, broker, folder, python)
+    report = folder / "report.xml"
+    report.unlink(missing_ok=True)
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        f"--timeout={_TEST_TIMEOUT_S}",
+    ]
+    command += ["-o", "addopts=", "-o", "junit_family=xunit1", f"--junitxml={report}"]
+    command += [*suite.tests, *only]
+    environment = suite.environment(broker)
+    log = folder / "log.txt"
+    if suite.needs_redis:
+        with _redis(folder) as port:
+            backend = f"redis://127.0.0.1:{port}/0"
+            environment |= {"REDIS_PORT": str(port), "TEST_BACKEND": backend}
+            _run(command, source, environment, log)
+    else:
+        _run(command, source, environment, log)
+    if not report.exists():
+        raise SuiteError(f"the suite ended without results: {log}")
+    outcomes: Outcomes = {}
+    for case in ET.parse(report).iter("testcase"):  # noqa: S314 - our own pytest wrote it
+        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        outcomes[name] = _outcome(case)
+    return _some(outcomes, log)
+
+
+def _outcome(case: ET.Element) -> str:
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    return "passed" if case.find("skipped") is None else "skipped"
+
+
+def _some(outcomes: Outcomes, log: Path) -> Outcomes:
+    if not outcomes:
+        raise SuiteError(f"the suite ran no test: {log}")
+    return outcomes
+
+
+def _environment(suite: PythonSuite, folder: Path) -> Path:
+    """The Python of the suite's own environment, made at the first run."""
+    python = folder / "venv" / "bin" / "python"
+    wanted = "\n".join([suite.requirement, *suite.requirements, *suite.build])
+    done = folder / "venv" / "installed.txt"
+    if not done.exists() or done.read_text("utf-8") != wanted:
+        _output(["uv", "venv", "-q", "--clear", "--python", "3.11", str(folder / "venv")], folder)
+        install = ["uv", "pip", "install", "-q", "--python", str(python), "pip"]
+        _output([*install, *wanted.splitlines()], folder)
+        done.write_text(wanted, "utf-8")
+    return python
+
+
+def _source(suite: PythonSuite, broker: Broker, folder: Path, python: Path) -> Path:
+    """The archive, unpacked afresh and prepared, without the package that it is a copy of."""
+    archive = next(folder.glob("*.tar.gz"), None)
+    if archive is None:
+        search = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+        options = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-q"]
+        command = [str(python), "-m", "pip", "download", *options, suite.requirement]
+        _output(command, folder, {"PATH": search})
+        archive = next(folder.glob("*.tar.gz"))
+    source = folder / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    with tarfile.open(archive) as packed:
+        top = packed.getnames()[0].partition("/")[0]
+        packed.extractall(folder, filter="data")
+    (folder / top).rename(source)
+    for place, file in suite.support.items():
+        shutil.copy(SUPPORT / file, source / place)
+    if suite.prepare is not None:
+        suite.prepare(source, broker)
+    return source
+
+
+@contextmanager
+def _redis(folder: Path) -> Iterator[int]:
+    """A Redis server without a file, on a free port."""
+    program = shutil.which("redis-server")
+    if program is None:
+        raise SuiteError("the suite needs redis-server in the PATH (apt-get install redis-server)")
+    with socket.create_server(("127.0.0.1", 0)) as chosen:
+        port = int(chosen.getsockname()[1])
+    command = [
+        program,
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+        str(folder),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+        try:
+            deadline_s = time.monotonic() + _REDIS_TIMEOUT_S
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError as error:
+                    if time.monotonic() > deadline_s:
+                        raise SuiteError("redis-server does not answer") from error
+                    time.sleep(0.1)
+            yield port
+        finally:
+            server.terminate()
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str], log: Path) -> None:
+    """Run tests with their output in a log; the results say whether they passed."""
+    with log.open("wb") as output:
+        try:
+            subprocess.run(
+                command,
+                cwd=folder,
+                env={**os.environ, **environment},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SuiteError(f"the suite took more than {TIMEOUT_S} s: {log}") from error
+
+
+def _output(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+    variables = {**os.environ, **(environment or {})}
+    done = subprocess.run(
+        command, cwd=folder, env=variables, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SuiteError(f"{' '.join(command)}:\n{done.stdout}{done.stderr}")
+    return done.stdout
