@@ -45,7 +45,7 @@ class DlxError(Exception):
     """An operator's mistake, which the operator can correct.
 
     Attributes:
-        help_code: a stable name for its kind, which `dlx explain` explains; empty for most.
+        help_code: a stable name for its kind, which `dlx doctor explain` explains; empty for most.
     """
 
     help_code: ClassVar[str] = ""

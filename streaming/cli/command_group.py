@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
@@ -44,6 +45,9 @@ class CommandGroup(TyperGroup):
     order: ClassVar[tuple[str, ...]] = ()
     """The order of the commands, if it is not that of their registration."""
 
+    unlisted: ClassVar[str] = ""
+    """A section that the help leaves out."""
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names in the order of the help."""
         names = super().list_commands(ctx)
@@ -74,9 +78,21 @@ class CommandGroup(TyperGroup):
                 title = panel if isinstance(panel, str) else "Commands"
                 summary = command.get_short_help_str(MAX_SUMMARY_CHARACTERS)
                 sections.setdefault(title, []).append((name, summary))
+        sections.pop(self.unlisted, None)
         for title, rows in sections.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+def command_group(name: str, what: str, *examples: str) -> typer.Typer:
+    """Return an empty group; its help says what it does, and ends with examples."""
+    return typer.Typer(
+        name=name,
+        help=what,
+        epilog="\n\n".join(("Examples:", *examples)),
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
 
 
 def _limited(convert: Any, kind: Any, value: Any, param: Any, ctx: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`dlx completion` and `dlx --version`: what a shell and a bug report want to know."""
+"""`dlx config completion` and `dlx --version`: what a shell and a bug report want to know."""
 
 import os
 import sys
@@ -22,9 +22,9 @@ def completion(
     """Print a script that completes commands and options in your shell.
 
     \b
-    bash   echo 'eval "$(dlx completion bash)"' >> ~/.bashrc
-    zsh    echo 'eval "$(dlx completion zsh)"' >> ~/.zshrc
-    fish   dlx completion fish > ~/.config/fish/completions/dlx.fish
+    bash   echo 'eval "$(dlx config completion bash)"' >> ~/.bashrc
+    zsh    echo 'eval "$(dlx config completion zsh)"' >> ~/.zshrc
+    fish   dlx config completion fish > ~/.config/fish/completions/dlx.fish
     """
     from typer.completion import (  # type: ignore[attr-defined] # typer exports nothing
         get_completion_script,

@@ -38,7 +38,8 @@ from streaming.cli.output import escape_unencodable, flushed_output, printable_l
 from streaming.storage.port import StoreError
 from topology.errors import DlxError
 
-_DEVELOP: Final = "Develop dlx"
+DEVELOP: Final = "Develop dlx"
+"""A section of commands that the help names in one line: a checkout has them."""
 
 COMMANDS: Final[dict[str, dict[str, str]]] = {
     "Ask a definitions file": {
@@ -53,46 +54,35 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "kafka": "run.kafka:kafka",
         "checkpoint": "run.checkpoint:app",
         "config": "run.config:app",
-        "doctor": "doctor.command:doctor",
+        "doctor": "doctor.command:app",
         "console": "run.console:console",
-        "explain": "doctor.explain:explain",
-        "support": "doctor.support:app",
-        "alerts": "run.alerts:app",
         "reset": "run.reset:reset",
-        "completion": "completion:completion",
     },
     "Talk to a running job": {
-        "messages": "job.messages:app",
         "publish": "job.publish:publish",
         "get": "job.deliveries:get",
         "consume": "job.deliveries:consume",
         "ack": "job.deliveries:ack",
         "reject": "job.deliveries:reject",
-        "definitions": "job.definitions:app",
-        "exchanges": "tables.nouns:exchanges",
-        "bind": "job.declare:bind",
-        "unbind": "job.declare:unbind",
-        "policies": "tables.nouns:policies",
-        "permissions": "tables.nouns:permissions",
+        "definitions": "tables.what_if:definitions",
     },
     "Query the tables": {
         "overview": "tables.overview:overview",
         "queues": "tables.queues:app",
+        "exchanges": "tables.nouns:exchanges",
         "bindings": "tables.nouns:bindings",
-        "channels": "tables.nouns:channels",
-        "consumers": "tables.nouns:consumers",
-        "connections": "tables.nouns:connections",
+        "policies": "tables.nouns:policies",
+        "permissions": "tables.nouns:permissions",
+        "clients": "tables.nouns:clients",
         "quarantine": "tables.quarantine:app",
         "dead-letters": "dead_letters.command:app",
         "redrives": "tables.redrives:app",
-        "topology": "tables.what_if:app",
         "balance": "tables.balance:balance",
         "tables": "tables.maintenance:app",
         "query": "tables.query:query",
-        "sql": "tables.sql:sql",
-        "pyspark": "tables.pyspark_session:pyspark",
+        "spark": "tables.spark:app",
     },
-    _DEVELOP: {
+    DEVELOP: {
         "bench": "tests.bench.commands:app",
         "compile": "develop.commands:compile_core",
         "test": "develop.commands:run_suite",
@@ -101,23 +91,9 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
 }
 """Section of the help -> command -> its function or group, as module:name in streaming.cli."""
 
-EXAMPLES = (
-    "Examples:",
-    "dlx demo --seconds 30",
-    "dlx check definitions.json --strict",
-    "dlx route definitions.json orders order.eu.created --header priority=1",
-    "dlx diagram definitions.json --format mermaid",
-    "dlx simulate examples/retry.json",
-    "dlx simulate --check examples",
-    "dlx dead-letters list --queue work --since 2h",
-    "dlx balance",
-    "dlx publish 'hello' --routing-key work",
-    "dlx get work",
-    "dlx definitions plan definitions.json",
-    "dlx config init --definitions definitions.json",
-    "dlx run --with-kafka",
-    "dlx doctor",
-    "dlx test",
+EPILOG: Final = (
+    "\b\nExamples: dlx demo; dlx check definitions.json; dlx dead-letters list.\n"
+    "More: dlx COMMAND --help. In a checkout: dlx test, docs, bench, compile."
 )
 
 
@@ -130,8 +106,8 @@ def build_app(names: Iterable[str] | None = None) -> typer.Typer:
     app = typer.Typer(
         name=PROGRAM,
         cls=_Root,
-        help="RabbitMQ queues and dead letters as a Spark stream over Kafka and Delta Lake.",
-        epilog="\n\n".join(EXAMPLES),
+        help="RabbitMQ's queues and dead letters on Kafka, Spark and Delta Lake.",
+        epilog=EPILOG,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -148,6 +124,7 @@ def build_app(names: Iterable[str] | None = None) -> typer.Typer:
 
 class _Root(CommandGroup):
     order = tuple(name for commands in COMMANDS.values() for name in commands)
+    unlisted = DEVELOP
 
 
 def _show_version(wanted: bool) -> None:
@@ -179,7 +156,7 @@ def _register(app: typer.Typer, name: str, place: str, section: str) -> None:
     module, _, attribute = place.partition(":")
     package = "" if place.startswith("tests.") else "streaming.cli."
     command: Any = getattr(import_module(package + module), attribute)
-    if section == _DEVELOP:
+    if section == DEVELOP:
         command = _with_tools(command)
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=name, cls=CommandGroup, rich_help_panel=section)
@@ -218,7 +195,7 @@ def main() -> None:
             _fail(usage_line(error, "".join(sys.argv[1:2])))
         except DlxError as error:
             code = error.help_code
-            _fail(f"{error} (dlx explain {code})" if code else str(error))
+            _fail(f"{error} (dlx doctor explain {code})" if code else str(error))
         except StoreError as error:
             _fail(str(error))
         except ModuleNotFoundError as error:

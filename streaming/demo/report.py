@@ -193,7 +193,8 @@ def query_lines(
     """How to query the dead letters; `checkout` holds this program's `dlx` and `.venv`."""
     yield "Without SQL and without Spark:"
     yield from (f"    {each}" for each in commands(tables, checkout, rows))
-    shell = shlex.join([str(checkout / "dlx"), "sql", "--config", str(directory / "dlx.toml")])
+    config = str(directory / "dlx.toml")
+    shell = shlex.join([str(checkout / "dlx"), "spark", "sql", "--config", config])
     yield f"Spark (start its shell with: {shell}; or use any session with Delta):"
     for sql in spark_sql(tables):
         yield from indent(f"{sql};", "    ").splitlines()

@@ -1,4 +1,4 @@
-"""The shipped alert rules and dashboards, and the causes that `dlx alerts test` plays.
+"""The shipped alert rules and dashboards, and the causes that `dlx config alerts test` plays.
 
 Each case changes some series of a healthy hour and names the alerts that must fire; promtool then
 checks that they fire and that no other does.

@@ -383,7 +383,7 @@ RABBITMQ: Final[tuple[Family, ...]] = (
     _job(
         "rabbitmq_connections",
         "gauge",
-        "Users that have an open channel, by vhost: the connections of `dlx connections`.",
+        "Users that have an open channel, by vhost: the connections of `dlx clients connections`.",
         single(_connections),
     ),
     _job(

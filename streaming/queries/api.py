@@ -277,7 +277,7 @@ class Queries:
         compat: Literal["3.10", "4.0"] = "4.0",
         processes: int = 1,
     ) -> WhatIf:
-        """Replay what happened with another topology; see `dlx topology replay`.
+        """Replay what happened with another topology; see `dlx definitions replay`.
 
         Args:
             definitions: the content of a definitions file.

@@ -87,7 +87,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def in_spark(spark, root):
-    """The views of `dlx sql`; a function that answers a question."""
+    """The views of `dlx spark sql`; a function that answers a question."""
     folders = {name: root / "tables" / name for name in TABLES}
     tables = {name: str(folder) for name, folder in folders.items() if folder.is_dir()}
     views = []

@@ -1,4 +1,4 @@
-"""`dlx sql` and `dlx pyspark` as programs, with Spark's shell or session inside."""
+"""`dlx spark sql` and `dlx spark pyspark` as programs, with Spark's shell or session inside."""
 
 import os
 import subprocess
@@ -18,8 +18,8 @@ PATIENCE_S = 240
 
 
 def run_sql(folder, config, statements):
-    """Run statements in `dlx sql`, with a secret in the environment."""
-    command = [sys.executable, "-P", "-m", "streaming.cli", "sql", "--config", str(config)]
+    """Run statements in `dlx spark sql`, with a secret in the environment."""
+    command = [sys.executable, "-P", "-m", "streaming.cli", "spark", "sql", "--config", str(config)]
     return subprocess.run(
         [*command, "-e", statements],
         cwd=folder,
@@ -100,7 +100,7 @@ sys.exit(7)
     )
 
     finished = subprocess.run(
-        [sys.executable, "-P", "-m", "streaming.cli", "pyspark", str(file), "--", "-x"],
+        [sys.executable, "-P", "-m", "streaming.cli", "spark", "pyspark", str(file), "--", "-x"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
         stdin=subprocess.DEVNULL,

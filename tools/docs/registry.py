@@ -48,17 +48,17 @@ RUN_BY: Final = {
     "./dlx demo --dir demo --seconds 10 --keep": STORY,
     "./dlx run --config dlx.toml": "tests/e2e/test_run_command.py",
     "pip install": "tests/unit/packaging/test_wheel.py",
-    "dlx topology replay": "tests/unit/cli/test_what_if.py",
+    "dlx definitions replay": "tests/unit/cli/test_what_if.py",
     "dlx dead-letters export": "tests/unit/cli/test_dead_letter_groups.py",
     "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 dlx run": "tests/e2e/client/test_redrive.py",
     "dlx console": "tests/unit/console/test_command.py",
-    "dlx alerts": "tests/unit/metrics/test_alerts.py",
+    "dlx config alerts": "tests/unit/metrics/test_alerts.py",
     "dlx dead-letters redrive": "tests/unit/cli/test_redrives.py",
     "dlx dead-letters discard": "tests/unit/cli/test_redrives.py",
     "dlx dead-letters restore": "tests/unit/cli/test_redrives.py",
     "dlx redrives": "tests/unit/cli/test_redrives.py",
-    "dlx sql -e": "tests/spark/test_sql_shell.py",
-    "dlx pyspark": "tests/spark/test_sql_shell.py",
+    "dlx spark sql -e": "tests/spark/test_sql_shell.py",
+    "dlx spark pyspark": "tests/spark/test_sql_shell.py",
 }
 """Lines of `sh` blocks, or their beginnings, that a test of another folder runs."""
 

@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.dead_letters.editing import editing
 from streaming.cli.dead_letters.export import export
 from streaming.cli.dead_letters.filters import Filter, filtered
@@ -18,22 +19,21 @@ from streaming.cli.options import ConfigFile, TablesLocation
 from streaming.cli.output import preview
 from streaming.cli.tables.history import AsOf, AsUser, open_as_of
 
-app = typer.Typer(
-    name="dead-letters",
-    help="List, count, export and redrive dead letters, show the history of one, and get it.",
-    epilog="Examples:\n\ndlx dead-letters summary\n\n"
-    "dlx dead-letters groups --by queue,cause --since yesterday\n\n"
-    "dlx dead-letters list --queue work --reason rejected --since 2h\n\n"
-    "dlx dead-letters list --where \"headers ->> 'tenant' = 'acme' AND count > 2\" --json\n\n"
-    "dlx dead-letters list --where \"decode(body) ->> 'order' = '17'\"\n\n"
-    "dlx dead-letters export letters.parquet --header tenant=acme\n\n"
-    "dlx dead-letters show 1/0/42\n\ndlx dead-letters get 1/0/42\n\n"
-    "dlx dead-letters redrive --queue work --reason rejected\n\n"
-    "dlx dead-letters redrive --id 1/0/42\n\n"
-    "dlx redrives approve r-25d3a7490719 --reason 'the service is fixed'\n\n"
+app = command_group(
+    "dead-letters",
+    "List, count, explain, get, export and redrive dead letters.",
+    "dlx dead-letters summary",
+    "dlx dead-letters groups --by queue,cause --since yesterday",
+    "dlx dead-letters list --queue work --reason rejected --since 2h",
+    "dlx dead-letters list --where \"headers ->> 'tenant' = 'acme' AND count > 2\" --json",
+    "dlx dead-letters list --where \"decode(body) ->> 'order' = '17'\"",
+    "dlx dead-letters export letters.parquet --header tenant=acme",
+    "dlx dead-letters show 1/0/42",
+    "dlx dead-letters get 1/0/42",
+    "dlx dead-letters redrive --queue work --reason rejected",
+    "dlx dead-letters redrive --id 1/0/42",
+    "dlx redrives approve r-25d3a7490719 --reason 'the service is fixed'",
     "dlx redrives show r-25d3a7490719",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 DEAD_LETTERS: Final = Listing(

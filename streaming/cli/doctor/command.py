@@ -9,7 +9,9 @@ import msgspec
 import typer
 
 from streaming.cli.command_group import ROOT
+from streaming.cli.doctor.explain import explain
 from streaming.cli.doctor.machine import Finding
+from streaming.cli.doctor.support import bundle
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing, screen_width
 from streaming.cli.listing.view import View, record
@@ -24,8 +26,20 @@ LISTING: Final = Listing((Column("status"), Column("check"), Column("detail"), C
 _TONES: Final = {"ok": "good", "warn": "moved", "fail": "bad"}
 
 
+app = typer.Typer(
+    name="doctor",
+    epilog="Examples:\n\ndlx doctor\n\ndlx doctor explain kafka-unreachable\n\n"
+    "dlx doctor bundle job.zip --config dlx.toml",
+    rich_markup_mode=None,
+)
+app.command()(explain)
+app.command()(bundle)
+
+
+@app.callback(invoke_without_command=True)
 @record
 def doctor(
+    context: typer.Context,
     *,
     config: ConfigFile = None,
     read_only: Annotated[
@@ -37,7 +51,7 @@ def doctor(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     view: View,
 ) -> int:
-    """Check what a job needs, and say what to do about what is missing.
+    """Check what a job needs; explain errors; make a support bundle.
 
     It checks Python, packages, Java, jars, folders, disks and ports. With a configuration it also
     checks Kafka, the topics, the clocks, the checkpoint, the tables, and the health and progress of
@@ -45,6 +59,8 @@ def doctor(
 
     Exit status: 0, or 1 if a check failed. A warning does not count.
     """
+    if context.invoked_subcommand is not None:
+        return EXIT_OK
     findings = []
     for finding in _findings(config, timeout, write=not read_only):
         findings.append(finding)

@@ -1,4 +1,4 @@
-"""`dlx explain`: what an error of a job means, and what to do."""
+"""`dlx doctor explain`: what an error of a job means, and what to do."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ def explain(
 ) -> int:
     """Explain an error of a job by its code.
 
-    Errors of a job end in their code: (dlx explain kafka-unreachable).
+    Errors of a job end in their code: (dlx doctor explain kafka-unreachable).
     """
     texts = explanations()
     if code is None:

@@ -1,4 +1,4 @@
-"""`dlx support`: what somebody who helps needs to know of a job, without its secrets."""
+"""`dlx doctor bundle`: what somebody who helps needs to know of a job, without its secrets."""
 
 import json
 import os
@@ -34,25 +34,11 @@ _URL_PASSWORD: Final = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@\"']+@")
 _URL_TOKEN: Final = re.compile(r"([?&]token=)[^\s&\"']+")
 """What logs in to the console, in a link."""
 
-app = typer.Typer(
-    name="support",
-    help="Collect what somebody who helps needs to know.",
-    epilog="Examples:\n\ndlx support bundle\n\ndlx support bundle job.zip --config dlx.toml",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 
 class BundleError(DlxError):
     """The bundle cannot be written."""
 
 
-@app.callback()
-def support() -> None:
-    """Make `bundle` a subcommand although it is the only one."""
-
-
-@app.command()
 def bundle(
     file: Annotated[
         Path | None,

@@ -130,7 +130,7 @@ def ready_place(history: "MessageHistory", queue: str | None, vhost: str | None)
             given += ["--vhost", queue_of.vhost]
         raise DlxError(
             f"{message} was never dead-lettered; it is in {_names(everywhere)}: "
-            f"`dlx messages get {shlex.join(given)}` gets it"
+            f"`dlx get {shlex.join(given)}` gets it"
         )
     places = [
         place

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import JobOptions, job_options
 from streaming.cli.refusals import live_definitions
@@ -14,14 +15,13 @@ from topology.errors import DlxError
 from topology.suggestions import did_you_mean
 from topology.values import Table, from_json
 
-exchanges_app = typer.Typer(
-    name="exchanges",
-    help="List, declare and delete exchanges.",
-    epilog="Examples:\n\ndlx exchanges list\n\ndlx exchanges declare orders --type topic\n\n"
-    "dlx exchanges declare in --argument alternate-exchange=unrouted\n\n"
+exchanges_app = command_group(
+    "exchanges",
+    "List, declare and delete exchanges.",
+    "dlx exchanges list",
+    "dlx exchanges declare orders --type topic",
+    "dlx exchanges declare in --argument alternate-exchange=unrouted",
     "dlx exchanges delete orders --if-unused",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 Arguments = Annotated[

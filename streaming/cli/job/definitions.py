@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from streaming.cli import options
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import JobOptions, job_options_without_vhost
 from streaming.cli.output import AsJson, print_json, printable
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     from topology.definitions.change_plan import Change
     from topology.definitions.load import Examined
 
-app = typer.Typer(
-    name="definitions",
-    help="Export, import and compare the topology of a running job.",
-    epilog="Examples:\n\ndlx definitions export > live.json\n\ndlx definitions plan new.json\n\n"
-    "dlx definitions plan live.json new.json\n\ndlx definitions import new.json",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+app = command_group(
+    "definitions",
+    "Export, import, compare and replay the topology of a job.",
+    "dlx definitions export > live.json",
+    "dlx definitions plan new.json",
+    "dlx definitions plan live.json new.json",
+    "dlx definitions import new.json",
+    "dlx definitions replay --since yesterday --definitions new.json",
 )
 
 File = Annotated[

@@ -190,7 +190,7 @@ def _check_channel(connection: "Connection", channel: str, config: Path) -> None
         hint = did_you_mean(channel, [options.DEFAULT_CHANNEL, *_open_channels(config)])
         raise DlxError(
             f"--channel: channel {channel!r} is not open{hint}: its name is misspelt, or its lease "
-            "has ended and its messages are in their queues again; see `dlx channels list`"
+            "has ended and its messages are in their queues again; see `dlx clients channels list`"
         )
 
 
@@ -247,7 +247,7 @@ def consume(
     ] = None,
     job: JobOptions,
 ) -> int:
-    """Pipe the messages of a queue to a command, or print them, until Ctrl-C.
+    """Pipe the messages of a queue to a command, or print them.
 
     The command receives each body on stdin, and its exit status settles the message. Its
     environment has DLX_QUEUE, DLX_EXCHANGE, DLX_ROUTING_KEY, DLX_DELIVERY_COUNT and DLX_HEADERS

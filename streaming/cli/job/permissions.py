@@ -5,19 +5,19 @@ from typing import Annotated
 
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import JobOptions, job_options
 from streaming.cli.refusals import refuse_missing
 from topology.errors import DlxError
 from topology.suggestions import did_you_mean_or_known
 
-app = typer.Typer(
-    name="permissions",
-    help="List, set and clear permissions.",
-    epilog="Examples:\n\ndlx permissions list\n\ndlx permissions set clerk '^$' '^orders$' '.*'\n\n"
+app = command_group(
+    "permissions",
+    "List, set and clear permissions.",
+    "dlx permissions list",
+    "dlx permissions set clerk '^$' '^orders$' '.*'",
     "dlx permissions clear clerk",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 UserName = Annotated[str, typer.Argument(metavar="USER")]

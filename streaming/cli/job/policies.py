@@ -6,19 +6,18 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.options import JobOptions, job_options
 from streaming.cli.refusals import refuse_missing
 from topology.suggestions import did_you_mean
 
-app = typer.Typer(
-    name="policies",
-    help="List, set and clear policies.",
-    epilog="Examples:\n\ndlx policies list\n\n"
-    "dlx policies set DLX '^work' '{\"dead-letter-exchange\": \"dlx\"}' "
-    "--apply-to queues\n\ndlx policies clear DLX",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+app = command_group(
+    "policies",
+    "List, set and clear policies.",
+    "dlx policies list",
+    "dlx policies set DLX '^work' '{\"dead-letter-exchange\": \"dlx\"}' --apply-to queues",
+    "dlx policies clear DLX",
 )
 
 

@@ -95,7 +95,8 @@ def _not_routed(connection: "Connection", exchange: str, routing_key: str) -> st
     if exchange:
         return (
             f"no queue took it: exchange {exchange!r} has no binding that matches routing key "
-            f"{routing_key!r}; `dlx bindings list` shows the bindings, `dlx bind` adds one"
+            f"{routing_key!r}; `dlx bindings list` shows the bindings, `dlx bindings declare` adds "
+            "one"
         )
     hint = missing_name(live_names(connection), "queue", routing_key)
     return (

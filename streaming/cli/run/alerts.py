@@ -1,4 +1,4 @@
-"""`dlx alerts`: the alert rules and dashboards that come with dlx."""
+"""`dlx config alerts`: the alert rules and dashboards that come with dlx."""
 
 import shutil
 import tempfile
@@ -7,17 +7,17 @@ from typing import Annotated, Final
 
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
 from topology.errors import DlxError
 
-app = typer.Typer(
-    name="alerts",
-    help="Try and export alert rules for Prometheus, and dashboards for Grafana.",
-    epilog="Examples:\n\ndlx alerts test\n\ndlx alerts export monitoring",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+app = command_group(
+    "alerts",
+    "Try and export alert rules for Prometheus, and dashboards for Grafana.",
+    "dlx config alerts test",
+    "dlx config alerts export monitoring",
 )
 
 LISTING: Final = Listing(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
@@ -16,13 +17,12 @@ if TYPE_CHECKING:
     from streaming.pipeline.rebuild.rebuild import Rebuild
     from streaming.storage.location import AnyPath
 
-app = typer.Typer(
-    name="checkpoint",
-    help="Make a new checkpoint from the tables, after a loss or for other partitions.",
-    epilog="Examples:\n\ndlx checkpoint rebuild --dry-run\n\ndlx checkpoint rebuild\n\n"
+app = command_group(
+    "checkpoint",
+    "Make a new checkpoint from the tables.",
+    "dlx checkpoint rebuild --dry-run",
+    "dlx checkpoint rebuild",
     "dlx checkpoint rebuild --replace --shuffle-partitions 8",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 _SHARDS: Final = Listing(

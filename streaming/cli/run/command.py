@@ -202,7 +202,7 @@ def _run_job(
             if job.wait(0.01):
                 return EXIT_FINDINGS
             if broker is not None and not broker.is_running:
-                text = "Kafka ended by itself; see %s (dlx explain embedded-program)"
+                text = "Kafka ended by itself; see %s (dlx doctor explain embedded-program)"
                 logger.error(text, broker.log_file)
                 return EXIT_FINDINGS
             if not announced and (by_records or job.committed.is_set()):
@@ -217,7 +217,7 @@ def _run_job(
             raise
         text = "\n".join(str(error).splitlines()[:MAX_ERROR_LINES])
         code = code_of_failure(str(error))
-        logger.error("the job failed (dlx explain %s): %s", code, text)  # noqa: TRY400 - no traceback
+        logger.error("the job failed (dlx doctor explain %s): %s", code, text)  # noqa: TRY400 - no traceback
         return EXIT_FINDINGS
     finally:
         if metrics is not None:

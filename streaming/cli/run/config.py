@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streaming.cli.command_group import CommandGroup, command_group
+from streaming.cli.completion import completion
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import DEFAULT_FILE, ConfigFile, find_config
 from streaming.cli.output import AsJson, print_json, printable
-from streaming.cli.run import starter_config
+from streaming.cli.run import alerts, starter_config
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
     from streaming.pipeline.intake.mapping_trial import Trial
 
-app = typer.Typer(
-    name="config",
-    help="Write, show and check dlx.toml, the configuration file of a job.",
-    epilog="Examples:\n\ndlx config init --definitions definitions.json\n\n"
-    "dlx config show > dlx.toml\n\ndlx config check dlx.toml --secrets\n\n"
+app = command_group(
+    "config",
+    "Write, show and check dlx.toml; alerts; completion for a shell.",
+    "dlx config init --definitions definitions.json",
+    "dlx config show > dlx.toml",
+    "dlx config check dlx.toml --secrets",
     "dlx config check --online",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    "dlx config alerts export monitoring",
 )
 
 
@@ -154,3 +156,5 @@ def _trial_words(trial: "Trial") -> str:
 
 
 app.command()(starter_config.init)
+app.add_typer(alerts.app, cls=CommandGroup)
+app.command()(completion)

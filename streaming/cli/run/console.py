@@ -51,7 +51,7 @@ def console(
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
-    """Show the tables in a browser: what is wrong, what died, why, and what was in a queue when.
+    """Show the tables in a browser, now or as of an instant.
 
     It prints a link that logs in once. It only needs the tables; actions such as a redrive need
     the running job too. Users, roles and other addresses: [console] in the configuration.

@@ -45,7 +45,7 @@ def kafka(
     ] = None,
     config: OwnConfigFile = None,
 ) -> int:
-    """Run a Kafka broker on this machine until Ctrl-C; no setup needed.
+    """Run a Kafka broker on this machine until Ctrl-C.
 
     It prints its address as the first line. The topics stay in the folder: the next start continues
     them. It has one node, listens on 127.0.0.1 only, and needs no password.

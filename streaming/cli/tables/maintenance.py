@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
@@ -22,15 +23,14 @@ from streaming.cli.options import (
     open_tables,
 )
 
-app = typer.Typer(
-    name="tables",
-    help="Show the state of the tables, write snapshots, trim and rebuild them.",
-    epilog="Examples:\n\ndlx tables info --tables tables\n\ndlx tables snapshot --tables tables\n\n"
-    "dlx tables trim --yes\n\n"
-    "dlx tables erase --where \"headers ->> 'customer' = '17'\" --reason 'request 4711'\n\n"
+app = command_group(
+    "tables",
+    "Show, trim, erase and rebuild the tables; write snapshots.",
+    "dlx tables info --tables tables",
+    "dlx tables snapshot --tables tables",
+    "dlx tables trim --yes",
+    "dlx tables erase --where \"headers ->> 'customer' = '17'\" --reason 'request 4711'",
     "dlx tables rebuild --tables tables",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 

@@ -1,4 +1,4 @@
-"""`dlx exchanges|bindings|policies|permissions|channels|consumers|connections list` and `show`.
+"""`list` and `show` of `dlx exchanges|bindings|policies|permissions` and of `dlx clients`.
 
 They read the tables, so they also answer while no job runs: the topology comes from the events of
 declarations, channels and consumers from the events of channels. `queues` has its own file.
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from streaming.cli.command_group import CommandGroup, command_group
 from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.job.declare import bind, unbind
 from streaming.cli.job.declare import exchanges_app as exchanges
 from streaming.cli.job.permissions import app as permissions
 from streaming.cli.job.policies import app as policies
@@ -36,28 +38,38 @@ _SOURCE: Final = "It reads the tables, so it also answers while no job runs."
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 
 
-def _app(name: str, what: str, examples: str) -> typer.Typer:
-    return typer.Typer(
-        name=name,
-        help=what,
-        epilog=f"Examples:\n\n{examples}",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-
-
-bindings = _app("bindings", "Show bindings.", "dlx bindings list\n\ndlx bindings show orders")
-channels = _app(
-    "channels", "Show open channels.", "dlx channels list --sort name\n\ndlx channels show clerk"
+bindings = command_group(
+    "bindings",
+    "List, declare and delete bindings.",
+    "dlx bindings list",
+    "dlx bindings show orders",
+    "dlx bindings declare orders work --routing-key 'order.#'",
 )
-consumers = _app(
-    "consumers", "Show consumers.", "dlx consumers list\n\ndlx consumers show worker-1"
+bindings.command("declare")(bind)
+bindings.command("delete")(unbind)
+channels = command_group(
+    "channels",
+    "Show open channels.",
+    "dlx clients channels list --sort name",
+    "dlx clients channels show clerk",
 )
-connections = _app(
+consumers = command_group(
+    "consumers",
+    "Show consumers.",
+    "dlx clients consumers list",
+    "dlx clients consumers show worker-1",
+)
+connections = command_group(
     "connections",
     "Show which users have open channels.",
-    "dlx connections list\n\ndlx connections show anna",
+    "dlx clients connections list",
+    "dlx clients connections show anna",
 )
+clients = command_group(
+    "clients", "Show channels, consumers and connections.", "dlx clients consumers list"
+)
+for _group in (channels, consumers, connections):
+    clients.add_typer(_group, cls=CommandGroup)
 
 
 def add_list_and_show(

@@ -1,4 +1,4 @@
-"""`dlx pyspark`: a Spark session in Python, with the tables of a job as views.
+"""`dlx spark pyspark`: a Spark session in Python, with the tables of a job as views.
 
     dlx.toml --> the tables that exist --> `tables`, name -> location, and one temporary view each
              --> `spark`, with the pinned jars of Delta, Kafka and the storage, in this process
@@ -61,8 +61,8 @@ def pyspark(
 
     `spark` is a session with the jars of Delta and Kafka, as the job has them, so that `readStream`
     works; `tables` has the location of each table. Each table is also a view of its name, and so
-    are queued_messages and foreign_dead_letters, as in `dlx sql`. Without a file or --execute it
-    reads Python from stdin, or opens Python's shell. The session is local, whatever job.master
+    are queued_messages and foreign_dead_letters, as in `dlx spark sql`. Without a file or --execute
+    it reads Python from stdin, or opens Python's shell. The session is local, whatever job.master
     says, and the job need not run. Write `--` before arguments that begin with a dash.
 
     Exit status: 2 if the program failed or there are no tables, else the program's, or 0.
@@ -145,7 +145,7 @@ def _session(job: "JobConfig") -> "SparkSession":
         session_config(job, os.environ),
         work_dir=folder,
         log_dir=folder,
-        app_name="dlx pyspark",
+        app_name="dlx spark pyspark",
         master="local[*]",
         driver_memory=DRIVER_MEMORY,
         shuffle_partitions=None,

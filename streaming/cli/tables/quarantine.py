@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing, print_record
 from streaming.cli.listing.times import Since, Until, range_said, time_range
@@ -11,12 +12,11 @@ from streaming.cli.listing.view import View, listing, record
 from streaming.cli.options import ConfigFile, TablesLocation, open_tables
 from streaming.cli.output import readable
 
-app = typer.Typer(
-    name="quarantine",
-    help="Show records that could not be understood.",
-    epilog="Examples:\n\ndlx quarantine list --since yesterday\n\ndlx quarantine show 1/0/42",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+app = command_group(
+    "quarantine",
+    "Show records that could not be understood.",
+    "dlx quarantine list --since yesterday",
+    "dlx quarantine show 1/0/42",
 )
 
 _RECORDS: Final = Listing(

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import declare
 from streaming.cli.listing.table import WIDE_ONLY, Column, Listing, Row, print_listing
@@ -20,15 +21,14 @@ from streaming.cli.tables.nouns import ARGUMENTS, VHOST, in_vhost, named, print_
 if TYPE_CHECKING:
     from streaming.queries.duckdb_tables import Tables
 
-app = typer.Typer(
-    name="queues",
-    help="Show, declare, delete and purge queues.",
-    epilog="Examples:\n\ndlx queues list --sort messages:desc\n\ndlx queues show work\n\n"
-    "dlx queues peek work --count 3\n\n"
-    "dlx queues declare work --type quorum --argument x-message-ttl=60000\n\n"
+app = command_group(
+    "queues",
+    "Show, declare, delete and purge queues.",
+    "dlx queues list --sort messages:desc",
+    "dlx queues show work",
+    "dlx queues peek work --count 3",
+    "dlx queues declare work --type quorum --argument x-message-ttl=60000",
     "dlx queues purge work",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import redrives as job_commands
 from streaming.cli.listing.table import Column, Listing, print_listing
@@ -17,14 +18,13 @@ from streaming.cli.tables.history import AsOf, open_as_of
 if TYPE_CHECKING:
     from streaming.queries.redrives.outcomes import RedriveOutcome
 
-app = typer.Typer(
-    name="redrives",
-    help="Approve redrives, control them, and see what became of each letter.",
-    epilog="Examples:\n\ndlx dead-letters redrive --queue work\n\n"
-    "dlx redrives approve r-25d3a7490719 --reason 'the service is fixed' --canary 5\n\n"
-    "dlx redrives show r-25d3a7490719\n\ndlx redrives pause r-25d3a7490719 --reason 'too fast'",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+app = command_group(
+    "redrives",
+    "Approve and control redrives, and follow their letters.",
+    "dlx dead-letters redrive --queue work",
+    "dlx redrives approve r-25d3a7490719 --reason 'the service is fixed' --canary 5",
+    "dlx redrives show r-25d3a7490719",
+    "dlx redrives pause r-25d3a7490719 --reason 'too fast'",
 )
 
 REDRIVES: Final = Listing(

@@ -1,4 +1,4 @@
-"""`dlx sql`: Spark's own SQL shell, with the tables of a job as views.
+"""`dlx spark sql`: Spark's own SQL shell, with the tables of a job as views.
 
     dlx.toml --> the tables that exist --> one temporary view each
              --> Spark's shell, with the pinned jars, a working Java and Delta's settings
@@ -179,7 +179,7 @@ def shell_settings(config: "JobConfig", scratch: "Scratch", java: "Java") -> dic
     log = scratch.path / "spark.log"
     return {
         "spark.master": "local[*]",
-        "spark.app.name": "dlx sql",
+        "spark.app.name": "dlx spark sql",
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": driver_java_options(
             scratch.path, log, log_level="warn", java_major=java.major

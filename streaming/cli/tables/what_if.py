@@ -1,4 +1,4 @@
-"""`dlx topology replay`: what would have happened with another topology."""
+"""`dlx definitions replay`: what would have happened with another topology."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from streaming.cli.exit_codes import EXIT_OK
+from streaming.cli.job.definitions import app as definitions
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import View, listing
 from streaming.cli.options import ConfigFile, TablesLocation, known_settings, locate, open_at
@@ -17,14 +18,6 @@ from topology.values import Compat
 
 if TYPE_CHECKING:
     from streaming.broker.config import ShardConfig
-
-app = typer.Typer(
-    name="topology",
-    help="Replay what happened with another topology.",
-    epilog="Examples:\n\ndlx topology replay --since yesterday --definitions new.json",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
 FATES: Final = Listing(
     (
@@ -39,12 +32,7 @@ FATES: Final = Listing(
 )
 
 
-@app.callback()
-def _group() -> None:
-    """Keep `replay` a subcommand, although it is the only one."""
-
-
-@app.command()
+@definitions.command()
 @listing
 def replay(
     *,

@@ -114,7 +114,7 @@ class Retries:
         self.due_s = self._monotonic() + pause_s
         code = code_of_failure(text)
         logging.getLogger("dlx").warning(
-            "the batch failed because of %s; attempt %d starts in %g s (dlx explain %s): %s",
+            "the batch failed because of %s; attempt %d starts in %g s (dlx doctor explain %s): %s",
             *(cause, self._attempts + 1, pause_s, code, _shown(text)),
         )
         return True

@@ -133,7 +133,7 @@ def test_a_message_that_no_queue_took_is_confirmed_not_routed(dlx, channel, name
     assert misspelt[:2] == (EXIT_UNROUTED, "1 confirmed, not routed\n")
     assert f"(did you mean {queue!r}?)" in misspelt[2]
     assert unbound[:2] == (EXIT_UNROUTED, "1 confirmed, not routed\n")
-    assert "dlx bind" in unbound[2]
+    assert "dlx bindings declare" in unbound[2]
     assert routed == (EXIT_OK, "1 confirmed\n", "")
     assert some[:2] == (EXIT_UNROUTED, "2 confirmed, not routed\n")
     assert channel.queue_depth(queue) == 1
@@ -192,17 +192,26 @@ def test_queues_and_exchanges_are_declared_bound_unbound_and_deleted(dlx, channe
         dlx("exchanges declare", exchange, "--type", "topic"),
         dlx("exchanges declare", inner, "-a", "alternate-exchange=amq.fanout"),
         dlx("queues declare", queue, "-a", "x-message-ttl=60000", "-a", "x-overflow=drop-head"),
-        dlx("bind", exchange, inner, "-k", "order.#", "--destination-type", "exchange"),
-        dlx("bind", inner, queue, "-k", "order.eu"),
-        dlx("bind", "amq.headers", queue, "-a", "x-match=all", "-a", "n=1"),
+        dlx(
+            "bindings",
+            "declare",
+            exchange,
+            inner,
+            "-k",
+            "order.#",
+            "--destination-type",
+            "exchange",
+        ),
+        dlx("bindings", "declare", inner, queue, "-k", "order.eu"),
+        dlx("bindings", "declare", "amq.headers", queue, "-a", "x-match=all", "-a", "n=1"),
         dlx("publish", "1", "-e", exchange, "-k", "order.eu"),
     ]
     exported = json.loads(dlx("definitions export")[1])
     [declared] = [each for each in exported["queues"] if each["name"] == queue]
-    wrong = dlx("unbind", inner, queue, "-k", "order.us")
+    wrong = dlx("bindings", "delete", inner, queue, "-k", "order.us")
     removed = [
-        dlx("unbind", inner, queue, "-k", "order.eu"),
-        dlx("unbind", "amq.headers", queue, "-a", "x-match=all", "-a", "n=1"),
+        dlx("bindings", "delete", inner, queue, "-k", "order.eu"),
+        dlx("bindings", "delete", "amq.headers", queue, "-a", "x-match=all", "-a", "n=1"),
         dlx("exchanges delete", inner),
         dlx("exchanges delete", exchange, "--if-unused"),
     ]

@@ -42,7 +42,7 @@ WRONG = """
     permissions clear nobody                             | 2 | 'nobody' | there
     get work-MARK --user clerk                           | 2 | 403 ACCESS_REFUSED | permissions
     get work-MARK --message 9/9/9                        | 1 | 9/9/9 | no ready copy
-    ack 1.0.0 --channel nosuch-MARK                      | 2 | --channel | dlx channels list
+    ack 1.0.0 --channel nosuch-MARK                      | 2 | --channel | dlx clients channels list
     publish x -e ordrs-MARK -k k                         | 2 | 404 NOT_FOUND | 'orders-MARK'
     publish x -k work-MARK --property expiration=soon    | 2 | 406 PRECONDITION | soon
     dead-letters get 0/0/99                              | 2 | 0/0/99 | dlx dead-letters list

@@ -101,7 +101,9 @@ def test_the_demo_comes_up_healthy_and_messages_flow(compose):
 
 def test_a_tool_and_the_sql_shell_see_the_tables(compose):
     listed = compose("run", "--rm", "-T", "tools", "queues", "list", "--json")
-    asked = compose("run", "--rm", "-T", "sql", "sql", "-e", "SELECT count(*) AS n FROM messages")
+    asked = compose(
+        "run", "--rm", "-T", "sql", "spark", "sql", "-e", "SELECT count(*) AS n FROM messages"
+    )
 
     version = compose("run", "--rm", "-T", "--entrypoint", "dlx", "tools", "--version")
     found = compose("run", "--rm", "-T", "tools", "doctor", "-o", "json")

@@ -1,4 +1,4 @@
-"""`dlx alerts`: play and export the shipped rules."""
+"""`dlx config alerts`: play and export the shipped rules."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.fixtures.prometheus import program
 def test_the_command_plays_every_cause(dlx):
     program("promtool")
 
-    code, out, err = dlx("alerts", "test", "--json")
+    code, out, err = dlx("config", "alerts", "test", "--json")
 
     played = [json.loads(line) for line in out.splitlines()]
     assert (code, err) == (0, "")
@@ -20,7 +20,7 @@ def test_the_command_plays_every_cause(dlx):
 def test_without_promtool_the_error_says_where_it_is(dlx, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    code, out, err = dlx("alerts", "test")
+    code, out, err = dlx("config", "alerts", "test")
 
     assert (code, out) == (2, "")
     assert "promtool" in err
@@ -29,7 +29,7 @@ def test_without_promtool_the_error_says_where_it_is(dlx, monkeypatch):
 
 def test_the_files_are_exported_and_not_overwritten(dlx, tmp_path):
     folder = tmp_path / "monitoring"
-    code, out, _ = dlx("alerts", "export", folder)
+    code, out, _ = dlx("config", "alerts", "export", folder)
     written = sorted(folder.iterdir())
 
     assert code == 0
@@ -37,15 +37,15 @@ def test_the_files_are_exported_and_not_overwritten(dlx, tmp_path):
     assert [file.name for file in written] == sorted(file.name for file in SHIPPED.iterdir())
     assert written[0].read_bytes() == (SHIPPED / written[0].name).read_bytes()
 
-    code, _, err = dlx("alerts", "export", folder)
+    code, _, err = dlx("config", "alerts", "export", folder)
     assert (code, "--force" in err) == (2, True)
-    assert dlx("alerts", "export", folder, "--force")[0] == 0
+    assert dlx("config", "alerts", "export", folder, "--force")[0] == 0
 
 
 def test_a_folder_that_cannot_be_made_is_refused(dlx, tmp_path):
     (tmp_path / "file").touch()
 
-    code, _, err = dlx("alerts", "export", tmp_path / "file")
+    code, _, err = dlx("config", "alerts", "export", tmp_path / "file")
 
     assert code == 2
     assert str(tmp_path / "file") in err

@@ -1,4 +1,4 @@
-"""`dlx completion`: the scripts, and what a real shell completes with one."""
+"""`dlx config completion`: the scripts, and what a real shell completes with one."""
 
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ def completed(words, folder):
     program.chmod(0o755)
     listed = " ".join(f"'{word}'" for word in words)
     script = (
-        f'PATH="{folder}:$PATH"; eval "$(dlx completion bash)"; set -- $(complete -p dlx); '
+        f'PATH="{folder}:$PATH"; eval "$(dlx config completion bash)"; set -- $(complete -p dlx); '
         f"COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; "
         "while [ $1 != -F ]; do shift; done; $2 dlx; printf '%s\\n' \"${COMPREPLY[@]}\""
     )
@@ -45,12 +45,12 @@ def test_bash_completes_commands_groups_and_options(words, offered, tmp_path):
 def test_the_shell_is_named_or_that_of_the_user(dlx, shell, monkeypatch):
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
 
-    assert dlx("completion") == dlx("completion", shell)
-    assert "_DLX_COMPLETE" in dlx("completion")[1]
+    assert dlx("config", "completion") == dlx("config", "completion", shell)
+    assert "_DLX_COMPLETE" in dlx("config", "completion")[1]
 
 
 def test_another_shell_is_refused(dlx, monkeypatch):
     monkeypatch.setenv("SHELL", "/bin/tcsh")
 
-    assert dlx("completion")[:2] == (2, "")
-    assert dlx("completion", "tcsh")[:2] == (2, "")
+    assert dlx("config", "completion")[:2] == (2, "")
+    assert dlx("config", "completion", "tcsh")[:2] == (2, "")

@@ -62,7 +62,7 @@ def test_a_message_that_never_died_is_refused_with_the_command_that_gets_it(vhos
         ready_place(history, None, None)
 
     assert f"queue 'work' of vhost {vhost!r}" in str(caught.value)
-    assert f"`dlx messages get work --message 1/0/0{option}`" in str(caught.value)
+    assert f"`dlx get work --message 1/0/0{option}`" in str(caught.value)
 
 
 def test_the_command_that_settles_has_every_option_that_is_not_the_default():

@@ -1,4 +1,4 @@
-"""`dlx explain`: every error of a job has a code, and every code a text."""
+"""`dlx doctor explain`: every error of a job has a code, and every code a text."""
 
 import ast
 import importlib
@@ -28,7 +28,7 @@ NO_ERRORS_OF_A_JOB = {
     "QueryError": "of `dlx erase` and `dlx ledger`",
     "TrialError": "of `dlx config check`",
     "UnknownFamilyError": "the answer to a request for metrics",
-    "PromtoolError": "of `dlx alerts test`",
+    "PromtoolError": "of `dlx config alerts test`",
 }
 
 
@@ -89,18 +89,18 @@ def test_a_failed_batch_names_the_code_of_its_error(said, code):
 
 
 def test_a_code_is_explained(dlx):
-    code, out, err = dlx("explain", "lost-records")
+    code, out, err = dlx("doctor", "explain", "lost-records")
 
     assert (code, err) == (0, "")
     assert "--accept-loss" in out
 
 
 def test_without_a_code_all_are_listed(dlx):
-    assert dlx("explain")[1].split() == list(explanations())
+    assert dlx("doctor", "explain")[1].split() == list(explanations())
 
 
 def test_an_unknown_code_is_refused_with_the_nearest(dlx):
-    code, out, err = dlx("explain", "kafka-unreachabl")
+    code, out, err = dlx("doctor", "explain", "kafka-unreachabl")
 
     assert (code, out) == (2, "")
     assert "'kafka-unreachable'" in err
@@ -116,4 +116,4 @@ def test_an_error_of_a_job_ends_in_its_code(dlx, tmp_path):
     code, _, err = dlx("run", "--config", tmp_path / "dlx.toml")
 
     assert code == 2
-    assert err.rstrip().endswith("(dlx explain kafka-unreachable)")
+    assert err.rstrip().endswith("(dlx doctor explain kafka-unreachable)")

@@ -26,7 +26,7 @@ TABLE_COMMANDS = (
     ("queues", "peek", "q"),
     ("tables", "info"),
     ("tables", "rebuild"),
-    ("sql",),
+    ("spark", "sql"),
     ("config", "check"),
 )
 ALL_COMMANDS = JOB_COMMANDS + TABLE_COMMANDS
@@ -222,4 +222,9 @@ def test_every_command_that_reads_tables_takes_them_alone():
     found = {path: options for path, options in leaves(root) if "--tables" in options}
 
     assert {path for path, options in found.items() if "--config" not in options} == set()
-    assert {("balance",), ("dead-letters", "list"), ("queues", "list"), ("sql",)} <= found.keys()
+    assert {
+        ("balance",),
+        ("dead-letters", "list"),
+        ("queues", "list"),
+        ("spark", "sql"),
+    } <= found.keys()

@@ -1,4 +1,4 @@
-"""`dlx pyspark`: its arguments, and what it runs. tests/spark/test_sql_shell.py has Spark."""
+"""`dlx spark pyspark`: its arguments, and what it runs. tests/spark/test_sql_shell.py has Spark."""
 
 import io
 import os
@@ -16,7 +16,7 @@ NAMES = {"spark": "a session", "tables": {"events": "/there"}}
 
 def test_without_tables_it_names_the_folder_and_starts_nothing(dlx, tmp_path):
     (tmp_path / "dlx.toml").write_text("")
-    status, out, err = dlx("pyspark", "--config", tmp_path / "dlx.toml")
+    status, out, err = dlx("spark", "pyspark", "--config", tmp_path / "dlx.toml")
     assert (status, out) == (2, "")
     assert err.startswith(f"{tmp_path}/dlx.toml: job.tables_location: {tmp_path}/tables ")
 
@@ -27,7 +27,7 @@ def test_without_tables_it_names_the_folder_and_starts_nothing(dlx, tmp_path):
 )
 def test_what_to_run_is_checked_first(dlx, write, arguments, said):
     write("", "here.py")
-    status, out, err = dlx("pyspark", *arguments)
+    status, out, err = dlx("spark", "pyspark", *arguments)
     assert (status, out) == (2, "")
     assert said in err
 

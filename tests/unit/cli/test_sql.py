@@ -1,11 +1,11 @@
-"""`dlx sql`: the input of the shell. tests/spark/test_sql_shell.py runs it."""
+"""`dlx spark sql`: the input of the shell. tests/spark/test_sql_shell.py runs it."""
 
 from streaming.cli.tables.sql import create_views
 
 
 def test_without_tables_the_shell_names_the_folder(dlx, tmp_path):
     (tmp_path / "dlx.toml").write_text("")
-    status, out, err = dlx("sql", "--config", tmp_path / "dlx.toml")
+    status, out, err = dlx("spark", "sql", "--config", tmp_path / "dlx.toml")
     assert (status, out) == (2, "")
     assert err.startswith(f"{tmp_path}/dlx.toml: job.tables_location: {tmp_path}/tables ")
 

@@ -1,4 +1,4 @@
-"""`dlx support bundle`: what is in it, and that no secret is."""
+"""`dlx doctor bundle`: what is in it, and that no secret is."""
 
 import json
 import zipfile
@@ -27,7 +27,7 @@ def job(tmp_path, monkeypatch):
 
 
 def test_the_bundle_has_everything_but_secrets(dlx, job):
-    code, out, _ = dlx("support", "bundle", "job.zip")
+    code, out, _ = dlx("doctor", "bundle", "job.zip")
 
     assert (code, out) == (0, "job.zip\n")
     with zipfile.ZipFile(job / "job.zip") as archive:
@@ -50,7 +50,7 @@ def test_the_bundle_has_everything_but_secrets(dlx, job):
 def test_a_secret_in_a_short_log_is_masked(dlx, job):
     (job / "logs" / "dlx.log").write_text(f"refused: {SECRET}\n")
 
-    dlx("support", "bundle", "job.zip")
+    dlx("doctor", "bundle", "job.zip")
 
     with zipfile.ZipFile(job / "job.zip") as archive:
         log = archive.read("logs/dlx.log").decode()
@@ -62,7 +62,7 @@ def test_a_link_that_logs_in_to_the_console_is_masked(dlx, job):
     link = "http://127.0.0.1:9420/?token="
     (job / "logs" / "dlx.log").write_text(f'console: {link}Jz-0_k9\n{{"url": "{link}Jz-1"}}\n')
 
-    dlx("support", "bundle", "job.zip")
+    dlx("doctor", "bundle", "job.zip")
 
     with zipfile.ZipFile(job / "job.zip") as archive:
         log = archive.read("logs/dlx.log").decode()
@@ -81,7 +81,7 @@ def test_every_form_of_every_secret_is_masked(dlx, job, monkeypatch):
     forms = [SECRET, quoted, json.dumps(quoted), quote(quoted, safe=""), "of-the-environment"]
     (job / "logs" / "dlx.log").write_text("\n".join([*forms, "s3://joe:of-the-url@host/x"]))
 
-    dlx("support", "bundle", "job.zip")
+    dlx("doctor", "bundle", "job.zip")
 
     with zipfile.ZipFile(job / "job.zip") as archive:
         texts = "".join(archive.read(name).decode() for name in archive.namelist())
@@ -95,7 +95,7 @@ def test_a_long_log_does_not_begin_with_the_end_of_a_secret(dlx, job):
     rest = "the end\n" + "x" * (1_048_576 - 17) + "\n"
     (job / "logs" / "dlx.log").write_text(f"{SECRET}\n{rest}")
 
-    dlx("support", "bundle", "job.zip")
+    dlx("doctor", "bundle", "job.zip")
 
     with zipfile.ZipFile(job / "job.zip") as archive:
         assert archive.read("logs/dlx.log").decode() == rest
@@ -104,7 +104,7 @@ def test_a_long_log_does_not_begin_with_the_end_of_a_secret(dlx, job):
 def test_a_bundle_is_not_overwritten(dlx, job):
     (job / "job.zip").touch()
 
-    code, out, err = dlx("support", "bundle", "job.zip")
+    code, out, err = dlx("doctor", "bundle", "job.zip")
 
     assert (code, out) == (2, "")
     assert "job.zip exists" in err
@@ -116,7 +116,7 @@ def test_an_interrupted_bundle_leaves_nothing(dlx, job, monkeypatch):
 
     monkeypatch.setattr("streaming.cli.doctor.support._checks", interrupted)
 
-    code, _, _ = dlx("support", "bundle", "job.zip")
+    code, _, _ = dlx("doctor", "bundle", "job.zip")
 
     assert code != 0
     assert sorted(one.name for one in job.iterdir()) == ["dlx.toml", "logs"]

@@ -1,4 +1,4 @@
-"""`dlx topology replay`: the recorded log with another topology."""
+"""`dlx definitions replay`: the recorded log with another topology."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ def document(shop_root):
 
 def replayed(dlx, shop_root, file, *options):
     arguments = ("--definitions", file, "--tables", shop_root)
-    return dlx("topology", "replay", *arguments, "--processes", 1, *options)
+    return dlx("definitions", "replay", *arguments, "--processes", 1, *options)
 
 
 def test_the_same_topology_gives_the_same_fates(dlx, shop_root, document, write):
@@ -61,7 +61,7 @@ def test_another_topology_gives_other_fates(dlx, shop_root, document, write):
 def test_what_was_in_the_queues_is_there_at_the_beginning(dlx, shop_root, document, write):
     file = write(document)
     arguments = ("--definitions", file, "--tables", shop_root, "--processes", 1)
-    status, out, err = dlx("topology", "replay", "--since", "0", *arguments, "--all", "--json")
+    status, out, err = dlx("definitions", "replay", "--since", "0", *arguments, "--all", "--json")
 
     rows = [json.loads(line) for line in out.splitlines()]
     assert status == 0

@@ -14,14 +14,14 @@ WRONG = """
     publsh x                                           | dlx | 'publish'
     queue list                                         | dlx | 'queues'
     queues lst                                         | dlx queues | 'list'
-    messages publsh x                                  | dlx messages | 'publish'
+    clients channel list                               | dlx clients | 'channels'
     tables rebild                                      | dlx tables | 'rebuild'
     --verison                                          | dlx | '--version'
     queues show                                        | dlx queues show | QUEUE
     ack                                                | dlx ack | DELIVERY
-    bind orders                                        | dlx bind | DESTINATION
-    bind orders work k                                 | dlx bind | --routing-key
-    unbind orders nope k                               | dlx unbind | --routing-key
+    bindings declare orders                            | dlx bindings declare | DESTINATION
+    bindings declare orders work k                     | dlx bindings declare | --routing-key
+    bindings delete orders nope k                      | dlx bindings delete | --routing-key
     permissions set guest .*                           | dlx permissions set | WRITE
     queues list --vhots /                              | dlx queues list | '--vhost'
     run --accept-los                                   | dlx run | '--accept-loss'
@@ -38,9 +38,9 @@ WRONG = """
     exchanges show ordrs --tables TABLES               | 'ordrs' | 'orders'
     bindings show ordrs --tables TABLES                | 'ordrs' | 'orders'
     policies show nosuch --tables TABLES               | 'nosuch' | there are none
-    channels show clrk --tables TABLES                 | 'clrk' | 'clerk'
-    connections show ana --tables TABLES               | 'ana' | 'anna'
-    consumers show nobody --tables TABLES              | 'nobody' | there are none
+    clients channels show clrk --tables TABLES         | 'clrk' | 'clerk'
+    clients connections show ana --tables TABLES       | 'ana' | 'anna'
+    clients consumers show nobody --tables TABLES      | 'nobody' | there are none
     dead-letters list --queue biling --tables TABLES   | 'biling' | 'billing'
     dead-letters list --reason rejectd --tables TABLES | --reason | 'rejected'
     dead-letters list --since yesteday --tables TABLES | --since | yesterday
@@ -93,7 +93,7 @@ WRONG = """
     queues declare q -a 'x-message-ttl={5'             | --argument | JSON
     queues declare q -a n=1 -a n=2                     | --argument | twice
     exchanges declare x --type topik                   | --type | 'topic'
-    bind orders work --destination-type queu           | --destination-type | 'queue'
+    bindings declare orders work --destination-type queu | --destination-type | 'queue'
     policies set p '^q' '{"mesage-ttl": 5}'            | DEFINITION | 'message-ttl'
     policies set p '^q' 'message-ttl=5'                | DEFINITION | {"message-ttl": 60000}
     policies set p '^q' '{}' --apply-to queus          | --apply-to | 'queues'
@@ -126,7 +126,7 @@ WRONG = """
     tables rebuild --tables TORN                       | 00000000000000000001.json | restore
     queues list --config .                             | is a folder | dlx.toml
     queues list --config /dev/null                     | /dev/null | regular file
-    completion bsh                                     | bsh | 'bash'
+    config completion bsh                              | bsh | 'bash'
     demo --seconds soon                                | --seconds | a number
 """
 """Command | the place that the line names | the remedy that it names."""

@@ -140,5 +140,5 @@ def test_the_queries_name_the_table_and_the_programs(directory, tables):
     assert f"delta.`{directory}/tables/dead_letters`" in said
     assert f"DeltaTable('{directory}/tables/dead_letters')" in said
     assert all(sql.splitlines()[0] in said for sql in spark_sql(directory / "tables"))
-    assert f"{CHECKOUT}/dlx sql --config {directory}/dlx.toml" in said
+    assert f"{CHECKOUT}/dlx spark sql --config {directory}/dlx.toml" in said
     assert "dead-letters show 0/0/0 --tables" in said
