@@ -16,6 +16,14 @@ class Refusal(msgspec.Struct, frozen=True):
     code: int
     text: str
 
+    @property
+    def is_of_connection(self) -> bool:
+        """Whether AMQP closes the whole connection for it, not only the channel."""
+        return self.code in _CONNECTION_ERRORS
+
+
+_CONNECTION_ERRORS = frozenset({320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541})
+
 
 def access_refused(text: str) -> Refusal:
     """403: a reserved name, an internal exchange, or a missing permission."""
@@ -35,6 +43,11 @@ def resource_locked(text: str) -> Refusal:
 def precondition_failed(text: str) -> Refusal:
     """406: an invalid or inequivalent argument, or an object in use."""
     return Refusal(406, f"PRECONDITION_FAILED - {text}")
+
+
+def channel_error(text: str) -> Refusal:
+    """504: a channel is used as its state does not allow."""
+    return Refusal(504, f"CHANNEL_ERROR - {text}")
 
 
 def command_invalid(text: str) -> Refusal:

@@ -113,10 +113,15 @@ class Recover(Command, frozen=True, tag="recover"):
 
 
 class OpenChannel(Command, frozen=True, tag="open_channel"):
-    """Open a channel with a lease: it is closed unless a command of it arrives every `lease_ms`."""
+    """Open a channel with a lease: it is closed unless a command of it arrives every `lease_ms`.
+
+    `connection`: the name of the user's connection that it belongs to, which begins with its first
+    channel.
+    """
 
     channel: str
     lease_ms: int | None = None
+    connection: str | None = None
 
 
 class Renew(Command, frozen=True, tag="renew"):
@@ -129,6 +134,13 @@ class CloseChannel(Command, frozen=True, tag="close_channel"):
     """Close a channel: consumers end, unacked deliveries are requeued."""
 
     channel: str = "c0"
+
+
+class CloseConnection(Command, frozen=True, tag="close_connection"):
+    """Close a connection of the user: its channels are closed, its exclusive queues deleted."""
+
+    connection: str
+    channel: str = "admin"
 
 
 class Depth(Command, frozen=True, tag="depth"):
@@ -430,6 +442,7 @@ AnyCommand = (
     | OpenChannel
     | Renew
     | CloseChannel
+    | CloseConnection
     | Depth
     | Purge
     | DeleteQueue

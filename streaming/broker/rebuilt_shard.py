@@ -175,10 +175,7 @@ def _restore_channels(state: ShardState, known: KnownShard) -> None:
         queue.unacked_bytes += copy.message.size
         queue.unacked_on[channel.number] = queue.unacked_on.get(channel.number, 0) + 1
         queue.may_expire |= copy.deadline_ms != NEVER
-    owned: dict[int, list[int]] = {}
     for name in sorted(known.vhost.exclusive_queues):
         queue = state.queues.named(name)
         queue.owner = channels.open(*known.owners.get(name, Actor(None, ""))).number
-        owned.setdefault(queue.owner, []).append(queue.number)
-    channels.owned_queues = owned
-    channels.owners_changed = True
+        channels.owners.give(queue.owner, queue.number)

@@ -81,6 +81,7 @@ HANDLERS: Final[dict[type[Command], Handler]] = {
     commands.OpenChannel: channels.open_channel,
     commands.Renew: channels.renew,
     commands.CloseChannel: channels.close_channel,
+    commands.CloseConnection: channels.close_connection,
     commands.Depth: queues.depth,
     commands.Purge: queues.purge,
     commands.DeleteQueue: queues.delete_queue,
@@ -230,8 +231,9 @@ class Shard:
         if plan is None:
             plan = self._publishing.plan(publication, message)
         if flags or not plan.plain:
-            if self._publishing.publish(message, plan, flags) is not None:
-                lifecycle.close_after_error(self.state, actor)
+            refusal = self._publishing.publish(message, plan, flags)
+            if refusal is not None:
+                lifecycle.close_after_error(self.state, actor, refusal)
                 self._finish_step()
         else:
             envelope = plan.envelope
@@ -272,7 +274,7 @@ class Shard:
             refusal, result = result, {}
             row = self._record_refusal(_OPS[kind], refusal)
             if not isinstance(command, commands.Check):
-                lifecycle.close_after_error(self.state, actor)
+                lifecycle.close_after_error(self.state, actor, refusal)
         self._finish_step()
         part: Place | None = None
         if answering is not ALONE:

@@ -48,6 +48,7 @@ class OpenDeliveries:
 
     def __init__(self) -> None:
         self._open: dict[str, replies.Delivered] = {}
+        self._connections: dict[str, set[str]] = {}  # name -> channels that were opened in it
 
     def add(self, delivery: replies.Delivered) -> None:
         """Add a delivery; a repeated ref replaces the older one."""
@@ -61,6 +62,11 @@ class OpenDeliveries:
                 self._forget(lambda one: one.queue == queue)
             case commands.Recover(channel=channel) | commands.CloseChannel(channel=channel):
                 self.left(channel)
+            case commands.OpenChannel(channel=channel, connection=str(name)) if not refused:
+                self._connections.setdefault(name, set()).add(channel)
+            case commands.CloseConnection(connection=name):
+                for channel in self._connections.pop(name, ()):
+                    self.left(channel)
             case _ if refused and not isinstance(command, commands.Check):
                 self.left(getattr(command, "channel", None))
 

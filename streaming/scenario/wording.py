@@ -75,6 +75,8 @@ def step_words(step: Step, body: str) -> str:
             return f"recover: requeue everything unacked on channel {quoted(channel)}"
         case commands.CloseChannel(channel=channel):
             return f"close channel {quoted(channel)}"
+        case commands.CloseConnection(connection=connection):
+            return f"close connection {quoted(connection)}"
         case commands.Depth(queue=queue):
             return f"how many messages are ready in queue {quoted(queue)}?"
         case commands.Check(steps=steps):

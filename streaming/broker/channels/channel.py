@@ -252,6 +252,7 @@ class Channel:
         lease_ms: how long it lives without a command; None for ever.
         tags: delivery tag -> consumer and number of an unsettled delivery, once its client settles
             by tag. One that was settled by ref may still be in here.
+        connection: the number of the connection that it belongs to; below 0: none.
     """
 
     def __init__(self, store: StateStore, number: int, record: ChannelRecord) -> None:
@@ -278,14 +279,22 @@ class Channel:
         self.used_at_ms = record.used_at_ms
         self.lease_timer_ms = record.lease_timer_ms
         self.timeout_timer_ms = record.timeout_timer_ms
+        self.connection = record.connection
         self._crowded = MIN_CROWD
 
     @classmethod
-    def new(cls, store: StateStore, number: int, user: str | None, name: str) -> Channel:
+    def new(
+        cls, store: StateStore, number: int, user: str | None, name: str, connection: int = -1
+    ) -> Channel:
         """Create a channel."""
         gets = ConsumerRecord(0, "", 0, [])
-        record = ChannelRecord(user, name, 1, 1, [gets], [], None, 0, NEVER, NEVER)
+        record = ChannelRecord(user, name, 1, 1, [gets], [], None, 0, NEVER, NEVER, connection)
         return cls(store, number, record)
+
+    @property
+    def owner(self) -> int:
+        """The owner of its exclusive queues: its connection, or itself."""
+        return self.number if self.connection < 0 else self.connection
 
     @property
     def gets(self) -> Consumer:
@@ -444,4 +453,5 @@ class Channel:
             self.used_at_ms,
             self.lease_timer_ms,
             self.timeout_timer_ms,
+            self.connection,
         )

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from streaming.broker.channels.channel import Channel, Consumer
+from streaming.broker.channels.owners import Owners
 from streaming.broker.channels.publishers import NO_SOURCE, Publishers
 from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
@@ -19,13 +20,11 @@ from streaming.broker.state.record_groups import RecordGroups
 from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, DirectoryRecord
 
 _NAMES_KEY = "channels"
-_OWNERS_KEY = "owners"
 _GROUPS: Final = "c"
 """Prefix of the groups of records."""
 
 _directory_decoder = msgspec.msgpack.Decoder(DirectoryRecord)
 _record_decoder = msgspec.msgpack.Decoder(ChannelRecord)
-_owners_decoder = msgspec.msgpack.Decoder(dict[int, list[int]])
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -36,8 +35,7 @@ class ChannelRegistry:
         timers: group of records -> earliest timer in it; kept in the shard's header.
 
     Attributes:
-        owned_queues: channel -> numbers of its exclusive queues.
-        owners_changed: whether `save` has to write them.
+        owners: connections, and who owns which exclusive queue.
         publishers: the known publishers of quorum queues.
     """
 
@@ -50,9 +48,7 @@ class ChannelRegistry:
         self._names: dict[tuple[str | None, str], int] | None = None
         self._next_number = 1
         self._names_changed = False
-        data = context.store.read(_OWNERS_KEY) if context.vhost.exclusive_queues else None
-        self.owned_queues = {} if data is None else _owners_decoder.decode(unpack(data))
-        self.owners_changed = False
+        self.owners = Owners(context.store)
 
     def _numbers(self) -> dict[tuple[str | None, str], int]:
         """The numbers of the open channels, oldest first."""
@@ -65,19 +61,36 @@ class ChannelRegistry:
             self._names = {(user, name): number for user, name, number in directory.names}
         return self._names
 
-    def open(self, user: str | None, name: str) -> Channel:
-        """The channel of that identity; opened if it was not."""
+    def open(self, user: str | None, name: str, connection: str | None = None) -> Channel:
+        """The channel of that identity; opened if it was not.
+
+        Args:
+            connection: the name of the user's connection that a new channel belongs to.
+        """
         numbers = self._numbers()
         number = numbers.get((user, name))
         if number is not None:
             return self.by_number(number)
+        store = self._context.store
+        if connection is None:
+            number = self._new_number()
+            channel = Channel.new(store, number, user, name)
+        else:
+            known = self.owners.connection(user, connection)
+            if known is None:
+                known = self.owners.open(user, connection, self._new_number())
+            number = self._new_number()
+            channel = Channel.new(store, number, user, name, known.number)
+            self.owners.join(known, number)
+        numbers[(user, name)] = number
+        self._loaded[number] = channel
+        return channel
+
+    def _new_number(self) -> int:
         number = self._next_number
         self._next_number += 1
         self._names_changed = True
-        numbers[(user, name)] = number
-        channel = Channel.new(self._context.store, number, user, name)
-        self._loaded[number] = channel
-        return channel
+        return number
 
     def get(self, user: str | None, name: str) -> Channel | None:
         """The channel of that identity, if it is open."""
@@ -152,6 +165,8 @@ class ChannelRegistry:
         del self._numbers()[(channel.user, channel.name)]
         self._names_changed = True
         del self._loaded[channel.number]
+        if channel.connection >= 0:
+            self.owners.leave(channel.connection, channel.number)
         for number in channel.consumers:
             self._consumers.pop((channel.number, number), None)
         self.records.delete(channel.number)
@@ -225,9 +240,6 @@ class ChannelRegistry:
             names = [(user, name, number) for (user, name), number in self._numbers().items()]
             directory = DirectoryRecord(self._next_number, names)
             self._context.store.write(_NAMES_KEY, pack(_encoder.encode(directory)))
-        if self.owners_changed and self.owned_queues:
-            self._context.store.write(_OWNERS_KEY, pack(_encoder.encode(self.owned_queues)))
-        elif self.owners_changed:
-            self._context.store.delete(_OWNERS_KEY)
+        self.owners.save()
         self.publishers.save()
         self._loaded = {}

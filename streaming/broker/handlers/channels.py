@@ -1,6 +1,9 @@
 """Commands of channels: get, consume, cancel, open, renew and close."""
 
+from typing import Any
+
 from streaming.broker import commands
+from streaming.broker.channels.channel import Channel
 from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle
 from streaming.broker.handlers.access import Result, record_channel
@@ -8,7 +11,7 @@ from streaming.broker.handlers.queues import usable_queue
 from streaming.broker.lanes import HOME, prefetch_on
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
-from topology.refusals import Refusal
+from topology.refusals import Refusal, channel_error
 
 TAG_IN_USE = 530
 
@@ -83,11 +86,25 @@ def cancel(shard: ShardState, actor: Actor, command: commands.Cancel) -> Result:
 
 def open_channel(shard: ShardState, actor: Actor, command: commands.OpenChannel) -> Result:
     """Open a channel, or change the lease of an open one."""
-    channel = shard.channels.open(actor.user, command.channel)
+    channel = shard.channels.get(actor.user, command.channel)
+    name = command.connection
+    if channel is None:
+        channel = shard.channels.open(actor.user, command.channel, name)
+    elif name is not None and not _is_of(shard, channel, name):
+        return channel_error("second 'channel.open' seen")
     channel.lease_ms = command.lease_ms
     shard.channels.used(channel)
-    record_channel(shard, "channel_opened", "", {"lease_ms": command.lease_ms})
+    detail: dict[str, Any] = {"lease_ms": command.lease_ms}
+    if name is not None:
+        detail["connection"] = name
+    record_channel(shard, "channel_opened", "", detail)
     return {"number": channel.number}
+
+
+def _is_of(shard: ShardState, channel: Channel, connection: str) -> bool:
+    """Whether a channel belongs to the connection of that name."""
+    known = shard.channels.owners.connection(channel.user, connection)
+    return known is not None and known.number == channel.connection
 
 
 def renew(shard: ShardState, actor: Actor, command: commands.Renew) -> Result:
@@ -105,6 +122,14 @@ def close_channel(shard: ShardState, actor: Actor, command: commands.CloseChanne
         shard.channels.forget_publisher(actor.user, command.channel)
     else:
         lifecycle.close_channel(shard, channel, "close_channel")
+    return {}
+
+
+def close_connection(shard: ShardState, actor: Actor, command: commands.CloseConnection) -> Result:
+    """Close a connection; a missing one is not an error."""
+    connection = shard.channels.owners.connection(actor.user, command.connection)
+    if connection is not None:
+        lifecycle.close_connection(shard, connection, "close_connection")
     return {}
 
 

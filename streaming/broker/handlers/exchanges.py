@@ -141,9 +141,16 @@ def unbind(shard: ShardState, actor: Actor, command: commands.Unbind) -> Result:
         return refusal
     if _touches_default_exchange(binding):
         return default_exchange()
-    if shard.context.vhost.router.unbind(binding):
-        record_change(shard, "unbound", binding.destination, _binding_detail(binding))
-        lifecycle.auto_delete_sources(shard, [binding])
+    router = shard.context.vhost.router
+    if binding not in router.bindings:
+        return {}
+    if binding.destination_type == "queue":
+        queue = usable_queue(shard, actor, binding.destination, None)
+        if isinstance(queue, Refusal):
+            return queue
+    router.unbind(binding)
+    record_change(shard, "unbound", binding.destination, _binding_detail(binding))
+    lifecycle.auto_delete_sources(shard, [binding])
     return {}
 
 

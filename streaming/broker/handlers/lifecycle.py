@@ -1,6 +1,7 @@
 """How channels, consumers, queues and exchanges begin and end, by command or by time."""
 
 from streaming.broker.channels.channel import Channel, Consumer
+from streaming.broker.channels.owners import Connection
 from streaming.broker.clock import TimerKind
 from streaming.broker.events import Actor, Kind
 from streaming.broker.handlers.access import record_change, record_channel, record_declaration
@@ -12,6 +13,7 @@ from streaming.broker.shard_state import ShardState
 from streaming.broker.state.schema import DetachedRecord, LevelRecord
 from topology.declarations import Binding
 from topology.declarations import Queue as Declaration
+from topology.refusals import Refusal
 
 # -- channels
 
@@ -34,11 +36,17 @@ def renew_lease(shard: ShardState, actor: Actor) -> None:
         shard.channels.used(channel)
 
 
-def close_after_error(shard: ShardState, actor: Actor) -> None:
-    """Close the channel on which a channel error happened (R-ROUTE-10 and others)."""
+def close_after_error(shard: ShardState, actor: Actor, refusal: Refusal) -> None:
+    """Close the channel on which an error happened (R-ROUTE-10 and others).
+
+    An error of the connection closes that, if the channel belongs to one.
+    """
     channel = shard.channels.get(actor.user, actor.channel)
     if channel is None:
         shard.channels.forget_publisher(actor.user, actor.channel)
+    elif channel.connection >= 0 and refusal.is_of_connection:
+        connection = shard.channels.owners.by_number(channel.connection)
+        close_connection(shard, connection, "connection_error")
     else:
         close_channel(shard, channel, "channel_error")
 
@@ -49,10 +57,18 @@ def close_channel(shard: ShardState, channel: Channel, cause: str) -> None:
     record_channel(shard, "channel_closed", "", detail)
     for consumer in channel.active_consumers():
         cancel_consumer(shard, consumer)
-    for queue in _exclusive_queues(shard, channel):
-        delete_queue(shard, queue, "exclusive")
+    if channel.connection < 0:
+        _delete_exclusive_queues(shard, channel.number)
     requeue_all(shard, channel, explicitly=False)
     shard.channels.remove(channel)
+
+
+def close_connection(shard: ShardState, connection: Connection, cause: str) -> None:
+    """Close its channels, then delete its exclusive queues (R-CONN-1)."""
+    detail = {"name": connection.name, "user": connection.user, "cause": cause}
+    record_channel(shard, "connection_closed", "", detail)
+    _close_channels(shard, connection.channels, cause)
+    _delete_exclusive_queues(shard, connection.number)
 
 
 def recover(shard: ShardState) -> None:
@@ -71,50 +87,46 @@ def forget_lost_batch(shard: ShardState) -> None:
 
 
 def _close_all(shard: ShardState, cause: str) -> None:
-    """Close every channel.
+    """Close every channel and connection."""
+    _close_channels(shard, shard.channels.numbers(), cause)
+    for connection in shard.channels.owners.connections():
+        close_connection(shard, connection, cause)
+    shard.channels.publishers.forget_all()
+
+
+def _close_channels(shard: ShardState, numbers: list[int], cause: str) -> None:
+    """Close several channels.
 
     All consumers go first, so that none gets what the loss of another channel requeues.
     """
-    channels = [shard.channels.by_number(number) for number in shard.channels.numbers()]
+    channels = [shard.channels.by_number(number) for number in numbers]
     for channel in channels:
         for consumer in channel.active_consumers():
             cancel_consumer(shard, consumer)
     for channel in channels:
         close_channel(shard, channel, cause)
-    shard.channels.publishers.forget_all()
 
 
 def own_queue(shard: ShardState, actor: Actor, queue: Queue, lease_ms: int | None) -> None:
-    """Give an exclusive queue to the actor's channel.
+    """Give an exclusive queue to the connection of the actor's channel, else to the channel.
 
     If that opens the channel, an event says so: the queue is deleted when its lease expires.
     """
     is_open = shard.channels.get(actor.user, actor.channel) is not None
     channel = use_channel(shard, actor, lease_ms)
-    queue.owner = channel.number
-    numbers = shard.channels.owned_queues.setdefault(channel.number, [])
-    if queue.number not in numbers:
-        numbers.append(queue.number)
-    shard.channels.owners_changed = True
+    queue.owner = channel.owner
+    shard.channels.owners.give(queue.owner, queue.number)
     if not is_open:
         record_channel(shard, "channel_opened", "", {"lease_ms": lease_ms})
 
 
-def _disown(shard: ShardState, queue: Queue) -> None:
-    """Forget the owner of an exclusive queue that is being deleted."""
-    owned = shard.channels.owned_queues
-    numbers = [number for number in owned.pop(queue.owner, ()) if number != queue.number]
-    if numbers:
-        owned[queue.owner] = numbers
-    shard.channels.owners_changed = True
-
-
-def _exclusive_queues(shard: ShardState, channel: Channel) -> list[Queue]:
-    """The exclusive queues of a channel that is being closed, by name."""
+def _delete_exclusive_queues(shard: ShardState, owner: int) -> None:
+    """Delete the exclusive queues of a connection or channel that is being closed, by name."""
     if not shard.context.vhost.exclusive_queues:
-        return []
-    numbers = shard.channels.owned_queues.get(channel.number, ())
-    return sorted((shard.queues.in_use(number) for number in numbers), key=lambda queue: queue.name)
+        return
+    queues = map(shard.queues.in_use, shard.channels.owners.queues_of(owner))
+    for queue in sorted(queues, key=lambda queue: queue.name):
+        delete_queue(shard, queue, "exclusive")
 
 
 def channel_timer_due(shard: ShardState, kind: int, number: int, due_ms: int) -> None:
@@ -191,7 +203,7 @@ def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
     """
     ready, size = queue.ready, queue.ready_bytes
     if queue.owner >= 0:
-        _disown(shard, queue)
+        shard.channels.owners.take(queue.owner, queue.number)
     copies, detached = queue.empty()
     copies.extend(_take_unacked(shard, queue))
     copies.sort(key=queue.place)

@@ -18,6 +18,8 @@ from topology.validation.refuse import inequivalent_queue, refuse_queue
 def declare_queue(shard: ShardState, actor: Actor, command: commands.DeclareQueue) -> Result:
     """Declare a queue, or check that it exists (`passive`)."""
     declaration = command.queue
+    if declaration.exclusive:  # it ends before the broker does
+        declaration = msgspec.structs.replace(declaration, durable=False)
     unnamed = not declaration.name and not command.passive
     if unnamed:
         place = shard.context.place  # alike on all lanes
@@ -77,7 +79,7 @@ def usable_queue(
     queue = shard.queues.named(name)
     if queue.declaration.exclusive:
         channel = shard.channels.get(actor.user, actor.channel)
-        if channel is None or channel.number != queue.owner:
+        if channel is None or channel.owner != queue.owner:
             return exclusive_queue(name, vhost_name(shard))
     return queue
 

@@ -125,6 +125,7 @@ class ChannelRecord(msgspec.Struct, array_like=True):
     used_at_ms: int
     lease_timer_ms: int
     timeout_timer_ms: int
+    connection: int = -1
 
 
 class DirectoryRecord(msgspec.Struct, array_like=True):
@@ -132,6 +133,13 @@ class DirectoryRecord(msgspec.Struct, array_like=True):
 
     next_number: int
     names: list[tuple[str | None, str, int]]
+
+
+class OwnersRecord(msgspec.Struct, array_like=True):
+    """Connections, and the exclusive queues of these and of channels without a connection."""
+
+    connections: list[tuple[str | None, str, int, list[int]]]  # user, name, number, channels
+    queues: dict[int, list[int]]
 
 
 class Held(msgspec.Struct, array_like=True, gc=False, eq=False):

