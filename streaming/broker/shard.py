@@ -319,7 +319,7 @@ class Shard:
         )
         if refusal is not None:
             self._record_refusal("settle", refusal)
-            lifecycle.close_after_error(self.state, actor)
+            lifecycle.close_after_error(self.state, actor, refusal)
         self._finish_step()
         return refusal
 
