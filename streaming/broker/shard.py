@@ -25,8 +25,9 @@ Rule 4: a refused command changes nothing but the channel that RabbitMQ would cl
 
 from typing import Final, NamedTuple
 
+import msgspec
+
 from streaming.broker import commands
-from streaming.broker.causes import with_cause
 from streaming.broker.clock import TimerKind
 from streaming.broker.commands import Command, SettleOutcome
 from streaming.broker.config import ShardConfig
@@ -133,15 +134,6 @@ class Batch(NamedTuple):
     resident_bytes: int
     overview: BatchOverview
     redrives: list[LaneNote]
-
-
-class HeldDeath(NamedTuple):
-    """A death whose dead letter was not accepted by every target yet; see `state.schema.Held`."""
-
-    reason: str
-    died_at_s: int
-    accepted: tuple[str, ...]
-    cause: str | None
 
 
 class Shard:
@@ -331,14 +323,14 @@ class Shard:
         since_ms: int,
         *,
         requeue_count: int = 0,
-        held: HeldDeath | None = None,
+        held: Held | None = None,
     ) -> bool:
         """Put a message into a queue, past the exchanges, as if it had been there for a while.
 
         Args:
             since_ms: when its time to live began, epoch milliseconds.
             requeue_count: how often it was requeued.
-            held: it died, and the queue holds it.
+            held: it died, and the queue holds a copy of its own for it.
 
         Returns:
             Whether there is such a queue.
@@ -350,14 +342,12 @@ class Shard:
         events = self._context.events
         row = len(events)
         if held is not None:
-            reason, died_at_s, accepted, cause = held
-            envelope = envelope if cause is None else with_cause(envelope, cause)
             copy = queue.new_copy(message, envelope, NO_COPY, since_ms)
             queue.held += 1
             queue.held_bytes += message.size
-            queue.keep_held(Held(copy, reason, died_at_s, accepted, held=True, cause=cause))
+            queue.keep_held(msgspec.structs.replace(held, copy=copy))
             retry_ms = self.state.context.config.dead_letter_retry_ms
-            since_death_ms = max(0, self._clock.now_ms - died_at_s * 1000)
+            since_death_ms = max(0, self._clock.now_ms - held.died_at_s * 1000)
             queue.arm_retry(self._clock.now_ms + retry_ms - since_death_ms % retry_ms)
         elif queue.arrive(message, envelope, NO_COPY, since_ms) == REFUSED:
             events.add_refused(queue_name, message, envelope)

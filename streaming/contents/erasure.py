@@ -199,7 +199,7 @@ def _find(tables: Tables, where: str) -> int:
     run(
         "CREATE OR REPLACE TEMP TABLE resident AS SELECT DISTINCT message_id.topic_number AS "
         'topic_number, message_id."partition" AS "partition", message_id."offset" AS "offset" '
-        f"FROM ({prepare_contents(tables, held=True)})"
+        f"FROM ({prepare_contents(tables, whole=True)})"
     )
     tables.view("messages")
     tables.view("dead_letters")

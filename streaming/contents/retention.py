@@ -236,7 +236,7 @@ def _prepare_needs(tables: Tables, name: str, periods: Periods, now: datetime) -
         case "messages" | "dead_letters":
             run(
                 "CREATE OR REPLACE TEMP TABLE resident AS SELECT vhost, lane, parent_copy_id, "
-                f"message_id FROM ({prepare_contents(tables, held=True)})"
+                f"message_id FROM ({prepare_contents(tables, whole=True)})"
             )
             if name == "messages":
                 return (

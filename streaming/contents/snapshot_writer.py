@@ -22,10 +22,9 @@ from streaming.ledger.write.batch_row import batch_rows
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.table_writer import TableWriter
 from streaming.queries.as_of import last_batch
-from streaming.queries.current_contents import EVENTS, query_ids
+from streaming.queries.current_contents import EVENTS, prepare_contents, query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
-from streaming.queries.resident import resident_copies
 from streaming.queries.snapshots import (
     SNAPSHOT_CONTENTS,
     SNAPSHOTS,
@@ -142,7 +141,7 @@ def _read_contents(tables: Tables, batch_id: int) -> pa.Table:
         f'"{name}"' if name != "snapshot" else f"CAST({batch_id} AS BIGINT) AS snapshot"
         for name in _CONTENTS.schema.names
     )
-    query = resident_copies(tables)
+    query = prepare_contents(tables, whole=True)
     found = tables.connection.sql(
         f"SELECT {columns} FROM ({query}) ORDER BY vhost, lane, copy_id"
     ).to_arrow_table()

@@ -4,7 +4,8 @@
 
 A copy enters with its `enqueued` event and leaves with its first ending. In between, `delivered`
 and `requeued` move it from ready to unacked and back. Copies held by at-least-once dead-lettering
-are in no queue, so `held` counts as an ending, unless they are asked for too.
+are in no queue, so `held` counts as an ending, unless everything is asked for that the broker has
+to know (`whole`): then held copies are there too, and each row has the columns of a snapshot.
 
 | temporary table | a row is |
 |---|---|
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 
 from streaming.broker.events import ENDINGS, Kind
 from streaming.queries.duckdb_tables import Tables, text
-from streaming.queries.snapshots import snapshot_before, snapshot_contents
+from streaming.queries.snapshots import OF_BROKER, snapshot_before, snapshot_contents
 
 CONTENTS: Final = "queue_contents"
 EVENTS: Final = "events"
@@ -56,6 +57,15 @@ _KEY: Final = "vhost, lane, copy_id"
 _HELD: Final = Kind.HELD.name.lower()
 _ENDINGS: Final = sorted(kind.name.lower() for kind in ENDINGS)
 _LEAVING: Final = sorted([*_ENDINGS, _HELD])
+_LATEST: Final = {
+    "delivered_seq": ("delivered", "latest.seq"),
+    "delivered_at": ("delivered", 'latest."at"'),
+    "reason": (_HELD, "latest.reason"),
+    "held_at": (_HELD, 'latest."at"'),
+    "cause": (_HELD, "latest.cause"),
+}
+"""The columns of a copy that its latest event tells, and no other kind of event."""
+
 _MOVES: Final = sorted({*_LEAVING, "enqueued", "delivered", "requeued"})
 
 
@@ -114,26 +124,28 @@ def _last_batch(tables: Tables, query_id: str) -> int:
     return NEVER_APPLIED if last is None else int(last)
 
 
-def collect_moves(tables: Tables, behind: Sequence[Progress], *, held: bool = False) -> int | None:
+def collect_moves(tables: Tables, behind: Sequence[Progress], *, whole: bool = False) -> int | None:
     """Create the temporary tables of the events that are not applied yet, unless they are there.
 
     Args:
-        held: whether a held copy is still there.
+        whole: whether a held copy is still there.
 
     Returns:
         The least number of a copy in `changed`; None: it is empty.
     """
-    wanted = (tuple(behind), held, tables.cut, tables.vhosts)
+    wanted = (tuple(behind), whole, tables.cut, tables.vhosts)
     if tables.collected is not None and tables.collected[0] == wanted:
         return tables.collected[1]
     tables.collected = None
     least = min((one.as_of for one in behind), default=NEVER_APPLIED)
     files = tables.files(EVENTS, {"batch_id": least})
-    tables.view(EVENTS, files=files, columns=_COLUMNS, view=_MOVED)
+    columns = (*_COLUMNS, "envelope", "detail") if whole else _COLUMNS
+    tables.view(EVENTS, files=files, columns=columns, view=_MOVED)
     since = _since(behind)
     moves = ", ".join(text(kind) for kind in _MOVES)
-    leaving = ", ".join(text(kind) for kind in (_ENDINGS if held else _LEAVING))
-    moving = ", ".join(map(text, ("delivered", "requeued", *((_HELD,) if held else ()))))
+    leaving = ", ".join(text(kind) for kind in (_ENDINGS if whole else _LEAVING))
+    moving = ", ".join(map(text, ("delivered", "requeued", *((_HELD,) if whole else ()))))
+    cause = ", 'seq': seq, 'cause': detail ->> '$.cause'" if whole else ""
     run = tables.connection.execute
     run(  # narrow, and read once
         f"CREATE OR REPLACE TEMP TABLE moves AS SELECT {_KEY}, seq, kind FROM {_MOVED} "
@@ -165,7 +177,7 @@ def collect_moves(tables: Tables, behind: Sequence[Progress], *, held: bool = Fa
                count(*) FILTER (WHERE kind = 'requeued') AS returns,
                arg_max("position", seq) FILTER (WHERE kind = 'requeued') AS "position",
                arg_max({{'kind': kind, 'batch_id': batch_id, 'user': "user",
-                         'channel': channel, 'reason': reason, 'at': "at"}}, seq) AS latest
+                         'channel': channel, 'reason': reason, 'at': "at"{cause}}}, seq) AS latest
         FROM {_MOVED} ANTI JOIN gone USING ({_KEY})
         WHERE {since} AND kind IN ({moving}) AND seq BETWEEN {first} AND {last}
         GROUP BY {_KEY}
@@ -190,25 +202,27 @@ def _since(behind: Sequence[Progress]) -> str:
 
 
 def current_contents(
-    stored: str | None, least_changed: int | None, *, held: bool = False, among: str = ""
+    stored: str | None, least_changed: int | None, *, whole: bool = False, among: str = ""
 ) -> str:
     """A query for the current rows of `queue_contents`, after `collect_moves`.
 
     Args:
         stored: a view of all or some rows as of batch n; None: there are none.
         least_changed: what `collect_moves` returned.
-        held: whether the rows of held copies are wanted too; they have two more columns.
+        whole: whether everything is wanted that the broker has to know.
         among: a semi join that the rows must pass, which is cheaper here than around the query.
     """
-    more = (
-        """, CASE latest.kind WHEN 'held' THEN latest.reason ELSE known.reason END AS reason,
-            CASE latest.kind WHEN 'held' THEN latest."at" ELSE known.held_at END AS held_at"""
-        if held
-        else ""
-    )
-    nothing = (
-        ", CAST(NULL AS VARCHAR) AS reason, CAST(NULL AS TIMESTAMPTZ) AS held_at" if held else ""
-    )
+    more = nothing = ""
+    if whole:
+        more = "".join(
+            f""", CASE WHEN latest.kind = '{kind}' THEN {value}
+                WHEN latest.kind IS NULL THEN known.{column} END AS {column}"""
+            for column, (kind, value) in _LATEST.items()
+        )
+        nothing = "".join(
+            f", {column}" if column == "envelope" else f", CAST(NULL AS {kind}) AS {column}"
+            for column, kind in OF_BROKER.items()
+        )
     born = f"""
         SELECT query_id, batch_id, vhost, lane, copy_id, parent_copy_id, message_id, queue,
                'ready' AS state, "position", "at" AS enqueued_at, expires_at, exchange, routing_key,
@@ -240,12 +254,12 @@ def current_contents(
     """
 
 
-def prepare_contents(tables: Tables, *, held: bool = False, among: str = "") -> str:
+def prepare_contents(tables: Tables, *, whole: bool = False, among: str = "") -> str:
     """Prepare a query of what is in the queues at the last batch, or at the cut.
 
     Args:
-        held: whether copies held by at-least-once dead-lettering are wanted too; such rows have
-            the columns of `snapshot_contents`.
+        whole: whether everything is wanted that the broker has to know: also copies held by
+            at-least-once dead-lettering, with the columns of `snapshot_contents`.
         among: see `current_contents`.
 
     Returns:
@@ -256,12 +270,39 @@ def prepare_contents(tables: Tables, *, held: bool = False, among: str = "") -> 
     """
     behind = progress(tables)
     is_current = bool(behind) and all(one.as_of != NEVER_APPLIED for one in behind)
-    if tables.cut is None and not held and is_current:
+    if tables.cut is None and not whole and is_current:
         least_changed = collect_moves(tables, behind)
         return current_contents(tables.view(CONTENTS), least_changed, among=among)
     snapshot = snapshot_before(tables)
     as_of = NEVER_APPLIED if snapshot is None else snapshot.batch_id
     behind = [one._replace(as_of=as_of) for one in behind]
-    least_changed = collect_moves(tables, behind, held=held)
-    stored = None if snapshot is None else snapshot_contents(tables, snapshot, held=held)
-    return current_contents(stored, least_changed, held=held, among=among)
+    least_changed = collect_moves(tables, behind, whole=whole)
+    stored = None if snapshot is None else snapshot_contents(tables, snapshot, held=whole)
+    if not whole:
+        return current_contents(stored, least_changed, among=among)
+    _collect_accepted(tables, stored, as_of)
+    return f"""
+        SELECT copy.* REPLACE (CASE copy.state WHEN 'held' THEN
+            list_concat(copy.accepted, children.accepted) END AS accepted)
+        FROM ({current_contents(stored, least_changed, whole=True, among=among)}) AS copy
+        LEFT JOIN children USING ({_KEY})
+    """
+
+
+def _collect_accepted(tables: Tables, stored: str | None, as_of: int) -> None:
+    """Create the table of the targets that got the dead letters of held copies since a batch."""
+    before = (
+        f" UNION ALL SELECT (vhost, lane, copy_id) FROM {stored} WHERE state = '{_HELD}'"
+        if stored
+        else ""
+    )
+    tables.connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE children AS
+        SELECT vhost, lane, parent_copy_id AS copy_id, list(queue ORDER BY seq) AS accepted
+        FROM {_MOVED} WHERE kind = 'enqueued' AND parent_copy_id IS NOT NULL
+        AND batch_id > {as_of} AND (vhost, lane, parent_copy_id) IN (
+            SELECT (vhost, lane, copy_id) FROM changed WHERE latest.kind = '{_HELD}'{before})
+        GROUP BY ALL
+        """
+    )

@@ -34,6 +34,8 @@ _ABOUT: Final = (
 )
 """A condition for the rows that are about one message."""
 
+_OPENING: Final = "* EXCLUDE (envelope, delivered_seq, delivered_at, accepted, cause)"
+
 
 class Forgotten(msgspec.Struct, frozen=True):
     """What the tables no longer know of a message.
@@ -164,7 +166,7 @@ def _opening(tables: Tables, key: MessageId, first: int) -> list[Row]:
     if snapshot is None or first > snapshot.batch_id:
         return []
     view = snapshot_contents(tables, snapshot, held=True)
-    found = tables.rows(f"SELECT * FROM {view} WHERE {_ABOUT} ORDER BY copy_id", key)
+    found = tables.rows(f"SELECT {_OPENING} FROM {view} WHERE {_ABOUT} ORDER BY copy_id", key)
     for row in found:
         row["snapshot_at"] = None if snapshot.at is None else plain(snapshot.at)
         row["snapshot"] = snapshot.batch_id

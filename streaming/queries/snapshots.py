@@ -21,6 +21,16 @@ _OF_CONTENTS: Final = (
     *("state", "position", "enqueued_at", "expires_at", "exchange", "routing_key", "returns"),
     *("body_bytes", "user", "channel"),
 )
+OF_BROKER: Final = {
+    "envelope": "BLOB",
+    "delivered_seq": "BIGINT",
+    "delivered_at": "TIMESTAMPTZ",
+    "reason": "VARCHAR",
+    "held_at": "TIMESTAMPTZ",
+    "accepted": "VARCHAR[]",
+    "cause": "VARCHAR",
+}
+"""What the broker has to know of a copy besides the columns of `queue_contents`."""
 
 _CHANNEL_COLUMNS: Final = ("vhost", "lane", "seq", "at", "queue", "user", "channel", "detail")
 
@@ -142,7 +152,7 @@ def snapshot_contents(tables: Tables, snapshot: Snapshot, *, held: bool = False)
     """Create a view of the copies in a snapshot; returns its name.
 
     Args:
-        held: whether held copies are in it, with the columns `reason` and `held_at`.
+        held: whether held copies are in it, with the columns that only the broker needs.
     """
     name = "snapshot_copies"
     if not tables.has(SNAPSHOT_CONTENTS):
@@ -154,7 +164,7 @@ def snapshot_contents(tables: Tables, snapshot: Snapshot, *, held: bool = False)
     with tables.uncut():
         files = tables.files(SNAPSHOT_CONTENTS, {"snapshot": snapshot.batch_id}, inclusive=True)
         tables.view(SNAPSHOT_CONTENTS, files=files)
-    more = ("reason", "held_at") if held else ()
+    more = OF_BROKER if held else {}
     columns = ", ".join(f'"{column}"' for column in (*_OF_CONTENTS, *more))
     state = "true" if held else "state <> 'held'"
     tables.drop(name)

@@ -21,19 +21,14 @@ from streaming.ledger.write.data_file import DataFileName
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
 from streaming.pipeline.checkpoint.errors import MissingVhostError, NewerVersionError
 from streaming.pipeline.checkpoint.manifest import Known, Manifest, Rebuilt
-from streaming.pipeline.rebuild.known_shards import (
-    LostStateError,
-    Place,
-    ShardFigures,
-    known_shards,
-    vhost_of,
-)
 from streaming.pipeline.task import task_settings
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.queries.as_of import last_batch
 from streaming.queries.current_contents import query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
+from streaming.queries.state.copies import LostStateError, Place
+from streaming.queries.state.shards import ShardFigures, known_shards, vhost_of
 from streaming.queries.vhosts.declared import Declared, declared
 from streaming.storage.location import Location
 from topology.vhost import Vhost

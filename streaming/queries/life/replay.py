@@ -40,17 +40,17 @@ from streaming.broker.shard import Shard
 from streaming.broker.state.pages import decode_envelope
 from streaming.broker.state.store import MemoryStore
 from streaming.queries.cut import Cut
-from streaming.queries.duckdb_tables import Row, Tables
+from streaming.queries.duckdb_tables import Row, Tables, text
 from streaming.queries.life.passing_topology import (
     PassingTopology,
     lasting_policy,
     lasting_queue,
 )
-from streaming.queries.life.resident_copies import Resident, residents_of_lane
 from streaming.queries.life.settlements import Settlements, how_settled
+from streaming.queries.state.copies import Copies, KnownCopy, published_headers
 from topology.declarations import Definitions
 from topology.definitions.load import load_definitions
-from topology.values import Compat, table_from_json
+from topology.values import Compat
 
 BATCH_EVENTS: Final = 100_000
 """How many events are replayed before those of the core are counted and dropped."""
@@ -202,28 +202,22 @@ class Replay:
         elif kind == "held" or (kind in _SETTLED and copy_id not in self._held):
             self._settle(event)
 
-    def _fill_queues(self, resident: list[Resident]) -> None:
+    def _fill_queues(self, resident: list[KnownCopy]) -> None:
         """Put the copies at the beginning into their queues, and deliver those that were unacked.
 
         What they do at once, such as expire, counts as replayed; that they enter does not.
         """
         for one in resident:
-            message = one.message
-            self._headers[message.topic_number, message.partition, message.offset] = one.headers
-            envelope = one.envelope
-            if one.publication is not None:
-                publication = self._interned.setdefault(repr(one.publication), one.publication)
-                envelope = self._shard.state.publishing.plan(publication, message).envelope
-            assert envelope is not None, "it has a publication or an envelope"
-            place = (one.queue, message, envelope, one.since_ms)
-            if not self._shard.place(*place, requeue_count=one.returns, held=one.held):
+            known = one.copy
+            place = (one.queue, known.message, known.envelope, one.since_ms)
+            if not self._shard.place(*place, requeue_count=known.requeue_count, held=one.held):
                 self._replayed[one.queue, "lost", NO_QUEUE] += 1
             if one.held is not None:
-                self._held.add(one.copy_id)
+                self._held.add(known.copy_id)
         for one in resident:
-            if one.is_unacked:
-                key = (one.message.topic_number, one.message.partition, one.message.offset)
-                self._deliver(self._shard.now_ms, one.copy_id, one.queue, key)
+            if one.delivered is not None:
+                key = _key_of(one.copy.message)
+                self._deliver(self._shard.now_ms, one.copy.copy_id, one.queue, key)
         events = self._shard.events
         for row, kind in enumerate(events.kinds):
             copy = events.copies[row]
@@ -235,9 +229,13 @@ class Replay:
 
     # -- the tables
 
-    def _residents(self) -> list[Resident]:
+    def _residents(self) -> list[KnownCopy]:
         self._tables.cut = self._job.cut
-        found = list(residents_of_lane(self._tables, self._job.vhost, self._job.lane))
+        of_lane = f"vhost = {text(self._job.vhost)} AND lane = {self._job.lane}"
+        copies = Copies(self._tables, self._job.compat, where=of_lane, headers=True)
+        found = list(copies)
+        for one in found:
+            self._headers[_key_of(one.copy.message)] = copies.headers(one.copy.message)
         self._tables.cut = None
         return found
 
@@ -278,11 +276,7 @@ class Replay:
         )
         publications = {}
         for row in found:
-            headers = (
-                None
-                if row["headers"] is None
-                else table_from_json(msgspec.json.decode(row["headers"]))
-            )
+            headers = published_headers(row["headers"])
             properties = {"expiration": row["expiration"], "priority": row["priority"]}
             made = publication_of(
                 row["exchange"] or "", row["routing_key"] or "", properties, headers
@@ -329,8 +323,7 @@ class Replay:
         return Shard(self._config, self._store, published=self._published)
 
     def _published(self, message: Message) -> PublishedHeaders:
-        key = (message.topic_number, message.partition, message.offset)
-        return PublishedHeaders(self._headers.get(key))
+        return PublishedHeaders(self._headers.get(_key_of(message)))
 
     def _cut_batch(self) -> None:
         """End a batch of the core, and count its events."""
@@ -508,6 +501,10 @@ def _with_waiting(
 
 def _key(row: Row) -> MessageKey:
     return row["topic_number"], row["partition"], row["offset"]
+
+
+def _key_of(message: Message) -> MessageKey:
+    return message.topic_number, message.partition, message.offset
 
 
 def _message(row: Row) -> Message:

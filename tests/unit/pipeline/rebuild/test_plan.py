@@ -17,13 +17,13 @@ from streaming.pipeline.checkpoint.errors import (
     NewerVersionError,
 )
 from streaming.pipeline.checkpoint.manifest import Manifest, write_manifest
-from streaming.pipeline.rebuild.known_shards import LostStateError
 from streaming.pipeline.rebuild.rebuild import (
     IntactCheckpointError,
     Rebuild,
     remove_half_written,
 )
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.state.copies import LostStateError
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording, apart
 

@@ -25,15 +25,15 @@ from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.broker.redrives.versions import Versions
 from streaming.broker.state.store import MemoryStore
 from streaming.contents.snapshot_writer import SnapshotWriter
-from streaming.pipeline.rebuild.known_shards import ShardFigures, known_shards
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.redrives.outcomes import list_redrives
+from streaming.queries.state.shards import ShardFigures, known_shards
 from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import Broker, a_queue
-from tests.unit.pipeline.rebuild.test_known_shards import contents, recovered, seen
 from tests.unit.queries.random_play import CHANNELS, RandomPlay
 from tests.unit.queries.recording import Recording, apart
+from tests.unit.queries.test_known_shards import contents, recovered, seen
 
 LANES = 2
 

@@ -8,24 +8,14 @@ if it is there; otherwise safe bounds take its place.
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
-from streaming.broker.causes import with_cause
 from streaming.broker.commands import RedriveOptions
 from streaming.broker.events import Actor
-from streaming.broker.message import (
-    NEVER,
-    NO_COPY,
-    NO_FILE,
-    Copy,
-    Envelope,
-    Message,
-    publication_of,
-)
+from streaming.broker.message import NEVER, NO_FILE, Message
 from streaming.broker.outbound import next_start
-from streaming.broker.publishing import published_envelope
 from streaming.broker.rebuilt_shard import (
     KnownConsumer,
     KnownDelivery,
@@ -41,17 +31,13 @@ from streaming.broker.redrives.records import (
     OpenRecord,
 )
 from streaming.broker.redrives.version_keys import version_of
-from streaming.broker.state.pages import decode_envelope
-from streaming.broker.state.schema import Held
-from streaming.pipeline.rows.stored import published_table
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.resident import resident_copies
 from streaming.queries.snapshots import snapshot_before
+from streaming.queries.state.copies import RESIDENT, Copies, KnownCopy, LostStateError, Place
 from streaming.queries.vhosts.clients import clients_of_lanes, list_channels
 from streaming.queries.vhosts.declared import Declared, declared
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import read_queue
-from topology.errors import DlxError
 from topology.values import Compat
 from topology.vhost import Vhost
 
@@ -59,7 +45,7 @@ _EVENTS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
     *("position", "user", "channel", "detail"),
 )
-_POSITIONS: Final = """
+_POSITIONS: Final = f"""
     WITH born AS (
         SELECT vhost, lane, detail ->> '$.name' AS queue, max(seq) AS seq FROM later_event
         WHERE kind = 'topology' AND detail ->> '$.what' = 'queue_declared' GROUP BY ALL),
@@ -67,7 +53,7 @@ _POSITIONS: Final = """
         SELECT vhost, lane, queue, seq, "position" FROM later_event
         WHERE kind IN ('enqueued', 'requeued') AND queue IS NOT NULL
         UNION ALL
-        SELECT vhost, lane, queue, -1, "position" FROM resident)
+        SELECT vhost, lane, queue, -1, "position" FROM {RESIDENT})
     SELECT placed.vhost, placed.lane, placed.queue,
            max("position") FILTER ("position" >= 0) AS arrived,
            max("position") FILTER ("position" < 0) AS requeued
@@ -97,53 +83,6 @@ _VERSIONS: Final = """
     WHERE edited.kind = 'edited' ORDER BY edited.seq
 """
 
-_COPIES: Final = """
-    SELECT vhost, lane, queue, state, copy_id, parent_copy_id, message_id.topic_number,
-           message_id."partition", message_id."offset", body_bytes, "position",
-           epoch_us(expires_at), returns, "user", channel, reason, epoch_us(held_at), envelope,
-           delivered_seq, epoch_us(delivered_at), accepted, cause
-    FROM ({copies}) ORDER BY vhost, lane, queue, "position", copy_id
-"""
-
-Place = tuple[str, int]
-"""The vhost and lane of a shard."""
-
-
-class LostStateError(DlxError):
-    """The tables do not know enough to rebuild the state."""
-
-    help_code = "rebuild"
-
-
-class _Row(NamedTuple):
-    vhost: str
-    lane: int
-    queue: str
-    state: str
-    copy_id: int
-    parent_copy_id: int | None
-    topic_number: int
-    partition: int
-    offset: int
-    body_bytes: int
-    position: int
-    expires_us: int | None
-    returns: int
-    user: str | None
-    channel: str | None
-    reason: str | None
-    held_us: int | None
-    envelope: bytes | None
-    delivered_seq: int | None
-    delivered_us: int | None
-    accepted: list[str] | None
-    cause: str | None
-
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """The message."""
-        return (self.topic_number, self.partition, self.offset)
-
 
 class ShardFigures(msgspec.Struct, frozen=True):
     """What the last batch row says of a shard; None: it does not say."""
@@ -164,9 +103,7 @@ def known_shards(
         LostStateError: a copy cannot be restored as it was.
         QueryError: a table is missing or cannot be read.
     """
-    copies = resident_copies(tables)
-    rows = map(_Row._make, tables.values(_COPIES.format(copies=copies)))
-    envelopes = _Envelopes(tables, compat)
+    copies = Copies(tables, compat)
     snapshot = snapshot_before(tables)
     since = -1 if snapshot is None else snapshot.batch_id
     files = tables.files("events", {"batch_id": since})
@@ -198,7 +135,7 @@ def known_shards(
             next_outbound=next_start(sent),  # a lost batch may have sent the next numbers
             vhost=vhost_of(topologies.get(place[0], Declared()), compat),
         )
-    _add_copies(tables, found, rows, envelopes)
+    _add_copies(tables, found, copies)
     _add_queues(tables, found)
     _add_clients(tables, found, figures.keys() or found.keys())
     _add_redrives(tables, found)
@@ -216,97 +153,39 @@ def vhost_of(topology: Declared, compat: Compat) -> Vhost:
 # -- copies
 
 
-class _Envelopes:
-    """The envelopes of copies: of the published messages, or as the events hold them."""
-
-    def __init__(self, tables: Tables, compat: Compat) -> None:
-        self._compat = compat
-        self._known: dict[tuple[Any, ...], Envelope] = {}
-        columns = ["topic_number", "partition", "offset", "exchange", "routing_key", "properties"]
-        tables.view("messages", columns=[*columns, "headers"])
-        tables.connection.execute(
-            'CREATE OR REPLACE TEMP TABLE published AS SELECT topic_number, "partition", '
-            '"offset", exchange, routing_key, properties.expiration AS expiration, '
-            "properties.priority AS priority, headers FROM messages WHERE (topic_number, "
-            '"partition", "offset") IN (SELECT (message_id.topic_number, message_id."partition", '
-            'message_id."offset") FROM resident WHERE parent_copy_id IS NULL)'
-        )
-        found = tables.values(
-            'SELECT topic_number, "partition", "offset", exchange, routing_key, expiration, '
-            "priority, headers FROM published"
-        )
-        self._published = {tuple(row[:3]): tuple(row[3:]) for row in found}
-
-    def of(self, row: _Row) -> Envelope:
-        """The envelope of a copy."""
-        if row.parent_copy_id is not None:
-            assert row.envelope is not None, f"copy {row.copy_id} of a death has no envelope"
-            return decode_envelope(row.envelope)
-        sent = self._published.get(row.key)
-        if sent is None:
-            raise LostStateError(
-                f"message {'/'.join(map(str, row.key))}, which is in queue {row.queue!r} of vhost "
-                f"{row.vhost!r}, is missing from the table messages: restore it from a backup"
-            )
-        envelope = self._known.get(sent)
-        if envelope is None:
-            exchange, routing_key, expiration, priority, headers = sent
-            properties = {"expiration": expiration, "priority": priority}
-            publication = publication_of(
-                exchange, routing_key, properties, published_table(headers)
-            )
-            envelope = self._known[sent] = published_envelope(publication, self._compat)
-        return envelope
-
-
 def _add_copies(
-    tables: Tables, found: dict[Place, KnownShard], rows: Iterable[_Row], envelopes: _Envelopes
+    tables: Tables, found: dict[Place, KnownShard], copies: Iterable[KnownCopy]
 ) -> None:
     deliveries: dict[Place, list[tuple[int, KnownDelivery]]] = {}
-    for row in rows:
-        place = (row.vhost, row.lane)
-        shard = found[place]
-        if row.queue not in shard.vhost.queues:
-            _add_leaving_queue(tables, shard, row)
-        copy = Copy(
-            row.copy_id,
-            Message(*row.key, NO_FILE, 0, row.body_bytes),
-            envelopes.of(row),
-            row.position,
-            NEVER if row.expires_us is None else row.expires_us // 1000,
-            NO_COPY if row.parent_copy_id is None else row.parent_copy_id,
-            row.returns,
-        )
-        if row.state == "ready":
-            shard.ready.append((row.queue, copy))
-        elif row.state == "held":
-            held_s = (row.held_us or 0) // 1_000_000
-            accepted = tuple(row.accepted or ())
-            if row.cause is not None:
-                copy.envelope = with_cause(copy.envelope, row.cause)
-            held = Held(copy, row.reason or "", held_s, accepted, held=True, cause=row.cause)
-            shard.held.append((row.queue, held))
+    for known in copies:
+        shard = found[known.place]
+        if known.queue not in shard.vhost.queues:
+            _add_leaving_queue(tables, shard, known)
+        if known.delivered is not None:
+            actor, at_ms, seq = known.delivered
+            delivery = KnownDelivery(known.queue, known.copy, actor, at_ms)
+            deliveries.setdefault(known.place, []).append((seq, delivery))
+        elif known.held is not None:
+            shard.held.append((known.queue, known.held))
         else:
-            actor = Actor(row.user, row.channel or "")
-            delivery = KnownDelivery(row.queue, copy, actor, (row.delivered_us or 0) // 1000)
-            order = row.delivered_seq or copy.copy_id
-            deliveries.setdefault(place, []).append((order, delivery))
+            shard.ready.append((known.queue, known.copy))
     for place, ordered in deliveries.items():
         ordered.sort(key=lambda entry: entry[0])
-        found[place].unacked.extend(delivery for _order, delivery in ordered)
+        found[place].unacked.extend(delivery for _seq, delivery in ordered)
 
 
-def _add_leaving_queue(tables: Tables, shard: KnownShard, row: _Row) -> None:
+def _add_leaving_queue(tables: Tables, shard: KnownShard, known: KnownCopy) -> None:
     """Declare a queue again that was deleted, but has copies: the first batch deletes it at once.
 
     It had more messages than one step removes, or the home lane deleted it before this lane did.
     An exclusive queue without an owner goes with the channels, as those of lost clients do.
     """
     tables.view("events", columns=_EVENTS, view="topology")  # retention keeps these events
-    found = tables.values(_DECLARATION, [row.vhost, row.queue])
+    vhost, lane = known.place
+    found = tables.values(_DECLARATION, [vhost, known.queue])
     if not found or found[0][0] is None:
         raise LostStateError(
-            f"queue {row.queue!r} of vhost {row.vhost!r} was deleted, but lane {row.lane} still "
+            f"queue {known.queue!r} of vhost {vhost!r} was deleted, but lane {lane} still "
             "has messages in it, and the tables do not say how it was declared: restore the "
             "checkpoint from a backup"
         )

@@ -13,8 +13,8 @@ from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.contents.snapshot_writer import SnapshotWriter
-from streaming.pipeline.rebuild.known_shards import ShardFigures, known_shards
 from streaming.queries.duckdb_tables import Tables
+from streaming.queries.state.shards import ShardFigures, known_shards
 from tests.builders import Broker
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import Recording
