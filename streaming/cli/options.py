@@ -43,7 +43,7 @@ VHOST_VARIABLE: Final = "DLX_VHOST"
 MAX_SECONDS: Final = 7 * 86_400.0
 
 SQL_BYTES: Final = 1 << 32
-"""How much more memory a command may take to compute the SQL of --where and --cause-sql."""
+"""How much more memory a command may take to compute SQL of its user."""
 
 DEFAULT_USER: Final = "guest"
 DEFAULT_VHOST: Final = "/"

@@ -106,6 +106,7 @@ class Erased(msgspec.Struct, frozen=True):
         keys: the messages; not those in queues.
         copies: vhost, lane and id of every copy that they had.
         records: by topic and partition.
+        tables_id: as plans of redrives name these tables.
     """
 
     messages: int
@@ -114,6 +115,7 @@ class Erased(msgspec.Struct, frozen=True):
     keys: frozenset[Key] = frozenset()
     copies: frozenset[tuple[str, int, int]] = frozenset()
     records: tuple[KafkaRecords, ...] = ()
+    tables_id: str = ""
 
 
 def erase(
@@ -171,6 +173,7 @@ def erase(
             frozenset(left),
             frozenset(tables.values(_COPIES)),
             tuple(KafkaRecords(*row) for row in tables.values(_RECORDS)),
+            tables.table(EVENTS).metadata().id,
         )
     if not dry and (done.messages or done.dead_letters):
         row = {

@@ -33,6 +33,7 @@ class SealedPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         made_at: when it was made, ISO 8601.
         predicate: the filter that chose the letters, for people.
+        tables_id: the id that Delta gave to the table `events`; no other job's has it.
         versions: the version of each table that was asked.
         letters: in the order in which they move.
         edited: hash -> the content of each version that a letter is edited to.
@@ -42,6 +43,7 @@ class SealedPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     vhost: str
     made_at: str
     predicate: dict[str, Any]
+    tables_id: str
     versions: dict[str, int]
     options: RedriveOptions
     letters: tuple[Letter, ...]

@@ -94,6 +94,8 @@ def ask(tables: Tables, sql: str) -> Iterator[Answer]:
             cursor = tables.connection.execute(statement)
             described = cursor.description
             values = cursor.fetchall() if described else []
+        except duckdb.OutOfMemoryException:  # the tables say so when they close
+            raise
         except duckdb.Error as error:
             raise tables.damage(error) or QueryError(_said(tables, sql, error)) from None
         if statement.type.name == "SET" or not described:

@@ -25,7 +25,7 @@ UNKNOWN: Final = (
 def plans_of(erased: "Erased") -> list[Path]:
     """This user's plans with a letter that was erased, and those that cannot be read.
 
-    With the edits that the console keeps beside a plan: they hold bodies too.
+    Plans of other tables have the numbers of other letters. With the edits that the console keeps beside a plan: they hold bodies too.
     """
     from streaming.protocol.sealed_plan import InvalidPlanError, read_plan
 
@@ -37,6 +37,8 @@ def plans_of(erased: "Erased") -> list[Path]:
             plan = read_plan(file.read_bytes(), str(file))
         except (InvalidPlanError, OSError):
             found.append(file)
+            continue
+        if plan.tables_id != erased.tables_id:
             continue
         copies = {(plan.vhost, letter.lane, letter.copy_id) for letter in plan.letters}
         stored = {letter.stored.message for letter in plan.letters if letter.stored is not None}
@@ -54,7 +56,7 @@ def say_and_remove(erased: "Erased", config: Path | None, *, yes: bool) -> Itera
         yes: remove plans and kept checkpoints; without it, only name them.
     """
     for file in plans_of(erased):
-        why = "it has these letters, or the same numbers of another job, or cannot be read"
+        why = "it has these letters, or cannot be read"
         yield _removed(file, f"the plan {file}", why, yes=yes)
     if config is None:
         yield "name the job with --config FILE to find the checkpoints that rebuilds have kept"

@@ -11,7 +11,13 @@ import typer
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import WIDE_ONLY, Column, Listing, print_listing
 from streaming.cli.listing.view import View, printed
-from streaming.cli.options import ConfigFile, TablesLocation, locate, open_at
+from streaming.cli.options import (
+    ConfigFile,
+    TablesLocation,
+    bounded_memory,
+    locate,
+    open_at,
+)
 from streaming.cli.output import printable_lines
 from streaming.cli.tables.history import AsOf, cut_at
 from streaming.user_folders import user_state_folder
@@ -55,7 +61,8 @@ def query(
     Each table is a view of its name: messages, events, dead_letters, queue_contents, quarantine.
     The view queued_messages adds headers and bodies to queue_contents, and foreign_dead_letters has
     what other systems' dead letters say. A query sees what is
-    committed when it starts. The tables are only read, and the job need not run.
+    committed when it starts. The tables are only read, and the job need not run. A statement may
+    take 4 GiB of memory.
 
     Exit status: 2 if a statement has a mistake.
     """
@@ -73,7 +80,7 @@ def _answer(location: "Location", sql: str, view: View, as_of: str | None) -> No
     """Print the answers of statements, on what is committed now or was at an instant."""
     from streaming.queries.sql import ask, create_all_views
 
-    with open_at(location) as opened:
+    with bounded_memory(), open_at(location) as opened:
         cut_at(opened, as_of)
         create_all_views(opened, sql)
         for number, answer in enumerate(ask(opened, sql)):

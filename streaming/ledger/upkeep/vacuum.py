@@ -9,7 +9,8 @@ A file is removed once it has not been part of its table for a whole grace perio
     it is unfinished       nobody has written to it for a day
 
 In `messages`, a file that may hold a message still in a queue is removed only after that very
-message was found in a current file of the table.
+message was found in a current file of the table. And nothing is removed there for a week while a
+batch that has looked letters up in an earlier version may run again.
 """
 
 import functools
@@ -24,8 +25,10 @@ from deltalake import DeltaTable
 
 from streaming.ledger.read.message_search import KEY, MessageSearch, keys_of
 from streaming.ledger.read.table_files import ActiveFiles, Ints, RowGroups
+from streaming.ledger.schema.schemas import LEDGER
+from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import COMPACTED_PREFIX
-from streaming.ledger.write.data_file import DataFileName
+from streaming.ledger.write.data_file import LOOKUP_STAGE, DataFileName
 from streaming.storage.local import HIDDEN_END
 from streaming.storage.location import Location
 from streaming.storage.port import Storage, StoredFile
@@ -78,6 +81,8 @@ class Vacuum:
         """
         active = ActiveFiles(table)
         due = list(self._due(table, set(active.paths), now_ms))
+        if self._protect_messages and due and _may_look_up_again(self._place.parent, now_ms):
+            return Vacuumed((), ())
         kept: set[str] = set()
         if self._protect_messages and due:
             with closing(RowGroups(self._storage, KEY, _CACHE_BYTES)) as groups:
@@ -117,6 +122,28 @@ class Vacuum:
                 names = list(wanted)
                 yield from (names[owner] for owner in np.unique(owners[missing]))
                 wanted = {}
+
+
+def _may_look_up_again(root: Location, now_ms: int) -> bool:
+    """Whether a batch that the tables do not have has looked letters up in `messages`.
+
+    After a while it no longer counts: a batch of a lost checkpoint never ends.
+    """
+    place = root / LEDGER[-1]
+    last_batch: Callable[[str], int | None] | None = None
+    for file in place.storage().files():
+        name = DataFileName.parse(file.name)
+        if (
+            name is None
+            or name.stage != LOOKUP_STAGE
+            or now_ms - file.modified_ms >= _FOREIGN_GRACE_MS
+        ):
+            continue
+        last_batch = last_batch or load_table(place).transaction_version
+        last = last_batch(name.query_id)
+        if last is None or name.batch_id > last:
+            return True
+    return False
 
 
 def _is_over(last_batch: Callable[[str], int | None], file: StoredFile, now_ms: int) -> bool:

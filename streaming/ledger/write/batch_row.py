@@ -59,10 +59,12 @@ def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
     """Publish a batch's row; it counts once the batch's events are committed.
 
     Replay: the row of the first attempt stays, even if this attempt measured other values (for
-    example of the gate).
+    example of the gate). Its totals must be the same: the tables may have the rows of the first
+    attempt, and the state will be that of this one.
 
     Raises:
-        DataFileConflictError: the existing file is not a row of this batch at this instant.
+        DataFileConflictError: the existing file is not a row of this batch at this instant, or this
+            attempt has other rows.
     """
     name = DataFileName(row.query_id, row.batch_id, BATCH_STAGE, DRIVER)
     path = str(name)
@@ -72,9 +74,28 @@ def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
         first = _read_file(storage, path)
         if first is None or first.now_ms != row.now_ms:
             raise
+        _refuse_other_rows(path, first, row)
         written = write_data_file(storage, _EVENTS, name, _table(first))
     assert written is not None, "the table has one row"
     return written
+
+
+def _refuse_other_rows(path: str, first: BatchRow, again: BatchRow) -> None:
+    """Refuse a batch that has other rows when it runs again, as another version of dlx may."""
+    for name in (ROWS, LAST_SEQ):
+        before, now = (msgspec.to_builtins(row.detail.get(name)) for row in (first, again))
+        if name == ROWS:  # a range that Kafka has lost is quarantined once
+            before, now = (
+                {table: count for table, count in (counts or {}).items() if table != "quarantine"}
+                for counts in (before, now)
+            )
+        if before != now:
+            raise DataFileConflictError(
+                f"{path}: batch {first.batch_id} was begun with {name} {before}, by core version "
+                f"{first.detail.get('core_version')}, and has {now} when it runs again, by "
+                f"{again.detail.get('core_version')}. Let the version that began it finish it. If "
+                "the tables have it, `dlx checkpoint rebuild --replace` also continues from them"
+            )
 
 
 def _table(row: BatchRow) -> pa.Table:

@@ -32,6 +32,9 @@ _NAME: Final = re.compile(
 DRIVER: Final = "driver"
 """The source of files that the driver writes."""
 
+LOOKUP_STAGE: Final = "letters"
+"""The stage of files that name the version of `messages` in which a batch looks letters up."""
+
 _MAX_COLUMN_BYTES: Final = 2**31 - 1
 # Another driver may have committed the batch, compacted its files and vacuumed them meanwhile.
 _TRIES: Final = 3

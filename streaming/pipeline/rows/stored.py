@@ -17,7 +17,7 @@ import pyarrow as pa
 from streaming.broker.message import NO_FILE, Message, PublishedHeaders
 from streaming.ledger.errors import BodyMissingError
 from streaming.ledger.read.body_reader import BodyReader
-from streaming.ledger.write.data_file import DataFileName
+from streaming.ledger.write.data_file import LOOKUP_STAGE, DataFileName
 from streaming.pipeline.rows.looked_up import LookedUp, looked_up
 from streaming.pipeline.rows.messages import BodyFile, body_file, body_places
 from streaming.protocol.record_headers import kafka_headers_table
@@ -167,7 +167,7 @@ def published_rows(
     root: Location, query_id: str, batch_id: int, source: str
 ) -> Iterator[PublishedRows]:
     """Lend a port for the headers of messages to one batch of a shard, its `source`."""
-    look = partial(looked_up, root, DataFileName(query_id, batch_id, "letters", source))
+    look = partial(looked_up, root, DataFileName(query_id, batch_id, LOOKUP_STAGE, source))
     with stored_rows(root, _HEADERS) as reader, closing(BodyReader(root, _LETTER)) as letters:
         yield PublishedRows(reader, letters, query_id, look)
 

@@ -57,6 +57,16 @@ def test_plans_of_the_letters_and_kept_checkpoints_are_removed_and_others_stay(d
     assert json.loads((plans_folder() / "1.json").read_text())["letters"]
 
 
+def test_a_plan_of_another_job_stays_although_its_letters_have_the_same_numbers(dlx, job):
+    other = Shop(job / "other", letters=3)
+    (plans_folder() / "0.json").write_bytes(other.plan().sealed.to_json())
+
+    status, out, _err = dlx(*OF_M0, "--yes")
+
+    assert (status, str(plans_folder() / "0.json") in out) == (0, False)
+    assert "0.json" in left(job)
+
+
 def test_tables_without_their_configuration_say_that_it_is_needed(dlx, job):
     (job / "dlx.toml").unlink()
 

@@ -1,4 +1,4 @@
-"""The SQL of --where and --cause-sql has a bound of memory, and says so."""
+"""A user's SQL has a bound of memory, and says so."""
 
 import resource
 
@@ -13,6 +13,9 @@ LONG = "repeat({}, 3000000000) = 'b'"
 @pytest.mark.parametrize(
     "command",
     [
+        ("query", f"SELECT {LONG.format('left(queue, 1)')} FROM dead_letters"),
+        ("query", "SELECT list(repeat('a', 1000) || i) FROM range(20_000_000) AS r(i)"),
+        ("query", "SELECT repeat('a', 1_000_000) || i FROM range(20_000) AS r(i)"),
         ("dead-letters", "list", "--where", LONG.format("'a'")),
         ("dead-letters", "list", "--where", LONG.format("left(queue, 1)")),
         ("dead-letters", "summary", "--where", LONG.format("left(queue, 1)")),

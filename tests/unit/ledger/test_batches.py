@@ -80,6 +80,28 @@ def test_a_replay_keeps_the_row_of_the_first_attempt(root, writer):
     assert last_batch_row(writer.table(), writer.storage, QUERY) == a_batch_row(0, gate="closed")
 
 
+@pytest.mark.parametrize(
+    ("totals", "again"),
+    [
+        ({"rows": {"events": 7}}, {"rows": {"events": 8}}),
+        ({"last_seq": [["/", 0, 7]]}, {"last_seq": [["/", 0, 8]]}),
+        ({"rows": {"events": 7, "messages": 1}}, {"rows": {"events": 7}}),
+    ],
+)
+def test_a_batch_that_has_other_rows_when_it_runs_again_is_refused(writer, totals, again):
+    write_batch_row(writer.storage, a_batch_row(1, core_version=10, **totals))
+
+    with pytest.raises(DataFileConflictError, match="by core version 10.* again, by 11"):
+        write_batch_row(writer.storage, a_batch_row(1, core_version=11, **again))
+
+
+def test_records_that_kafka_lost_are_quarantined_once_although_the_batch_runs_again(writer):
+    first = a_batch_row(1, rows={"events": 7, "quarantine": 2})
+    written = write_batch_row(writer.storage, first)
+
+    assert write_batch_row(writer.storage, a_batch_row(1, rows={"events": 7})) == written
+
+
 def test_a_row_of_the_same_batch_at_another_instant_is_refused(writer):
     write_batch_row(writer.storage, a_batch_row(0, now_ms=1))
 

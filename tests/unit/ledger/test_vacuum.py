@@ -10,6 +10,7 @@ from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.ledger.upkeep.vacuum import Vacuum, Vacuumed
+from streaming.ledger.write.data_file import LOOKUP_STAGE, DataFileName
 from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import (
     QUERY,
@@ -96,6 +97,36 @@ def test_uncommitted_files_are_removed_once_their_batch_is_committed(root):
     swept = [sweep(vacuum, root, "events", NOW_MS + after) for after in (0, HOUR_MS)]
 
     assert swept == [Vacuumed((), ()), Vacuumed((left_over.path,), ())]
+
+
+def test_files_of_messages_stay_while_a_batch_that_looked_letters_up_there_may_run_again(root):
+    paths = [commit(root, "messages", messages([n], batch_id=n)) for n in range(2)]
+    commit(root, "events", events([1], batch_id=1))
+    join_all(root, "messages")
+    for batch_id in (1, 2):
+        name = DataFileName(QUERY, batch_id, LOOKUP_STAGE, "s1")
+        looked_up = a_file(root, str(name), age_ms=0)
+    vacuum = a_vacuum(root, "messages", grace_ms=0)
+    resident = {(0, 0): 99}
+
+    before = sweep(vacuum, root, "messages", NOW_MS + 7 * DAY_MS - 1, resident)
+    commit(root, "events", events([2], batch_id=2))
+    after = sweep(vacuum, root, "messages", NOW_MS + 7 * DAY_MS - 1, resident)
+
+    assert local(root, "events").size(looked_up) is not None
+    assert before == Vacuumed((), ())
+    assert after == Vacuumed(tuple(sorted(paths)), ())
+
+
+def test_a_batch_of_a_lost_checkpoint_keeps_files_of_messages_for_a_week_only(root):
+    path = commit(root, "messages", messages([0]))
+    commit(root, "messages", messages([1], batch_id=1))
+    join_all(root, "messages")
+    commit(root, "events", events([1]))
+    a_file(root, str(DataFileName("lost-query", 2, LOOKUP_STAGE, "s1")), age_ms=0)
+    vacuum = a_vacuum(root, "messages", grace_ms=0)
+
+    assert path in sweep(vacuum, root, "messages", NOW_MS + 7 * DAY_MS, {(0, 0): 99}).removed
 
 
 def test_the_grace_period_restarts_for_a_file_that_was_part_of_the_table(root):
