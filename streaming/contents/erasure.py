@@ -173,7 +173,7 @@ def erase(
             frozenset(left),
             frozenset(tables.values(_COPIES)),
             tuple(KafkaRecords(*row) for row in tables.values(_RECORDS)),
-            tables.table(EVENTS).metadata().id,
+            str(tables.table(EVENTS).metadata().id),
         )
     if not dry and (done.messages or done.dead_letters):
         row = {

@@ -162,7 +162,7 @@ def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
         vhost=name,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         predicate=_predicate(wish),
-        tables_id=tables.table("events").metadata().id,
+        tables_id=str(tables.table("events").metadata().id),
         versions={each: tables.table(each).version() for each in ("events", "dead_letters")},
         options=wish.options,
         letters=tuple(letters),
