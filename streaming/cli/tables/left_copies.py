@@ -25,7 +25,8 @@ UNKNOWN: Final = (
 def plans_of(erased: "Erased") -> list[Path]:
     """This user's plans with a letter that was erased, and those that cannot be read.
 
-    Plans of other tables have the numbers of other letters. With the edits that the console keeps beside a plan: they hold bodies too.
+    Plans of other tables have the numbers of other letters. With the edits that the console keeps
+    beside a plan: they hold bodies too.
     """
     from streaming.protocol.sealed_plan import InvalidPlanError, read_plan
 

@@ -91,7 +91,7 @@ def test_a_replay_keeps_the_row_of_the_first_attempt(root, writer):
 def test_a_batch_that_has_other_rows_when_it_runs_again_is_refused(writer, totals, again):
     write_batch_row(writer.storage, a_batch_row(1, core_version=1, **totals))
 
-    with pytest.raises(DataFileConflictError, match="by core version 1, .* again, by 2"):
+    with pytest.raises(DataFileConflictError, match=r"by core version 1, .* again, by 2"):
         write_batch_row(writer.storage, a_batch_row(1, core_version=2, **again))
 
 
