@@ -1,0 +1,393 @@
+"""One channel of a connection, as a state machine without a socket.
+
+    methods, content --> Channel --> requests to the vhost
+                            |  ^
+                  frames <--+  +--- what the broker says (`hear`)
+
+    declaring.py   exchanges, queues and bindings
+    consuming.py   qos, consumers, gets and deliveries
+    this file      publishes, settlements, transactions, and the channel itself
+
+A channel that broke a rule is closing: it has told its client, and ignores everything until the
+client agrees.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from streaming.amqp import consuming, declaring
+from streaming.amqp import methods as m
+from streaming.amqp.consuming import Consuming
+from streaming.amqp.content import Content, ContentAssembler, PublishMethod
+from streaming.amqp.declaring import Declaring
+from streaming.amqp.errors import (
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
+    NO_ROUTE,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    AmqpError,
+    error,
+)
+from streaming.amqp.outgoing import Outgoing, Peer
+from streaming.amqp.properties import see, with_reply_to
+from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
+from streaming.amqp.requests import Answered, RefusedError, Requests, nothing
+from streaming.amqp.stored import Stored
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker import commands
+from streaming.broker.commands import SettleOutcome
+from streaming.broker.events import Actor
+from streaming.broker.message import BROKER_HEADERS, CONFIRM, MANDATORY, publication_of
+from streaming.broker.outbound import (
+    AnswerOut,
+    CancelOut,
+    ConfirmOut,
+    DeliveryOut,
+    Outbound,
+    PublishErrorOut,
+    ReturnOut,
+)
+
+MAX_MESSAGE_SIZE: Final = 16 * 1024 * 1024
+"""The largest body that is accepted, in bytes: RabbitMQ 4.0's default."""
+
+_PUBLISH_METHOD: Final = (60, 40)
+
+
+class Channel:
+    """A channel of one connection.
+
+    Args:
+        name: how the broker knows it, unique in the vhost; as RabbitMQ writes it.
+        connection: the name of its connection.
+
+    Attributes:
+        closing: it was closed by the server, and the client has not agreed yet.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        connection: str,
+        peer: Peer,
+        vhost: OpenVhost,
+        replies: ReplyConsumers,
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.closing = False
+        self._peer = peer
+        self._vhost = vhost
+        self._replies = replies
+        self._content = ContentAssembler()
+        self._requests = Requests(vhost, Actor(peer.user, name))
+        self._outgoing = Outgoing(number, peer, vhost.config.compat)
+        self._declaring = Declaring(name, self._requests, self._outgoing, replies)
+        self._consuming = Consuming(
+            name, self._requests, self._outgoing, replies, self._declaring.queue_named
+        )
+        self._transaction: list[Callable[[], None]] | None = None
+        vhost.listen(name, self)
+        opening = commands.OpenChannel(channel=name, connection=connection)
+        self._requests.ask(m.ChannelOpen.ids, opening, self._answer(m.ChannelOpenOk()))
+
+    # -- frames from the client
+
+    def method(self, method: m.Method) -> None:
+        """Take a method, other than publish and ack.
+
+        Raises:
+            AmqpError: it is refused; of the channel or of the connection.
+        """
+        self._expect_method()
+        kind = type(method)
+        declare = declaring.HANDLERS.get(kind)
+        consume = consuming.HANDLERS.get(kind)
+        handle = self.HANDLERS.get(kind)
+        if declare is not None:
+            declare(self._declaring, method)
+        elif consume is not None:
+            consume(self._consuming, method)
+        elif handle is not None:
+            handle(self, method)
+        else:
+            raise error(COMMAND_INVALID, f"a client may not send {kind.__name__}")
+
+    def publish_method(self, method: PublishMethod) -> None:
+        """Take a publish; its content follows."""
+        self._expect_method()
+        self._content.begin(method)
+
+    def content_header(self, payload: bytes) -> None:
+        """Take a content header."""
+        size, content = self._content.header(payload)
+        if size > MAX_MESSAGE_SIZE:
+            text = f"message size {size} is larger than configured max size {MAX_MESSAGE_SIZE}"
+            raise error(PRECONDITION_FAILED, text)
+        if content is not None:
+            self._publish(content)
+
+    def content_body(self, payload: bytes) -> None:
+        """Take a part of a body."""
+        content = self._content.body(payload)
+        if content is not None:
+            self._publish(content)
+
+    def ack(self, tag: int, *, multiple: bool) -> None:
+        """Acknowledge deliveries.
+
+        Raises:
+            AmqpError: 406, no such delivery is unacknowledged.
+        """
+        self._expect_method()
+        if self._transaction is None and not multiple:
+            self._requests.ack(self._consuming.known(tag))
+        else:
+            self._settle(m.BasicAck.ids, tag, "ack", multiple=multiple)
+
+    def turn_ended(self) -> None:
+        """Pass on what waited for the end of the turn."""
+        if not self.closing:
+            self._requests.flush_acks()
+
+    def send_confirms(self) -> None:
+        """Send the confirms that wait."""
+        self._outgoing.send_confirms()
+
+    def _expect_method(self) -> None:
+        if self._content.method is not None:
+            raise self._content.expectation
+
+    # -- publishing
+
+    def _publish(self, content: Content) -> None:
+        """Take a complete message.
+
+        Raises:
+            AmqpError: it is refused.
+        """
+        method = content.method
+        if method.immediate:
+            raise error(NOT_IMPLEMENTED, "immediate=true")
+        number = self._outgoing.confirms.next_number()
+        if self._transaction is None:
+            self._publish_now(content, number)
+            return
+        step = commands.CheckedPublish(
+            exchange=method.exchange, expiration=see(content.properties).expiration
+        )
+        check = commands.Check(steps=(step,), channel=self.name)
+        self._requests.ask(_PUBLISH_METHOD, check, nothing)
+        self._transaction.append(lambda: self._publish_now(content, number))
+
+    def _publish_now(self, content: Content, number: int) -> None:
+        method, properties, body = content
+        seen = see(properties)
+        if seen.user_id is not None and seen.user_id != self._peer.user:
+            raise error(
+                PRECONDITION_FAILED,
+                f"user_id property set to '{seen.user_id}' but authenticated user was "
+                f"'{self._peer.user}'",
+            )
+        if seen.reply_to == REPLY_TO_QUEUE:
+            address = self._replies.address_of(self.name)
+            if address is None:
+                raise error(PRECONDITION_FAILED, "fast reply consumer does not exist")
+            properties = with_reply_to(properties, address)
+        if not method.exchange and method.routing_key.startswith(REPLY_TO_QUEUE):
+            self._reply(method, properties, body, number)
+            return
+        headers = seen.headers
+        if headers is not None and any(name in headers for name in BROKER_HEADERS):
+            publication = publication_of(
+                method.exchange,
+                method.routing_key,
+                {"expiration": seen.expiration, "priority": seen.priority},
+                headers,
+            )
+        else:
+            publication = self._vhost.publication(
+                method.exchange, method.routing_key, seen.expiration, seen.priority
+            )
+        flags = (MANDATORY if method.mandatory else 0) | (CONFIRM if number else 0)
+        stored = Stored(properties, body, headers)
+        offset = self._requests.publish(publication, stored, flags)
+        if number:
+            self._outgoing.confirms.expect(offset, number)
+
+    def _reply(self, method: PublishMethod, properties: bytes, body: bytes, number: int) -> None:
+        """Hand a direct reply to its consumer."""
+        delivered = self._replies.deliver(method.routing_key, properties, body)
+        if not delivered and method.mandatory:
+            returned = m.BasicReturn(NO_ROUTE, "NO_ROUTE", method.exchange, method.routing_key)
+            self._outgoing.content(returned, properties, body)
+        if number:
+            self._outgoing.confirms.accept(number)
+            self._peer.has_news()
+
+    # -- settling
+
+    def _reject(self, method: m.BasicReject) -> None:
+        outcome: SettleOutcome = "requeue" if method.requeue else "reject"
+        self._settle(method.ids, method.delivery_tag, outcome, multiple=False)
+
+    def _nack(self, method: m.BasicNack) -> None:
+        outcome: SettleOutcome = "requeue" if method.requeue else "reject"
+        self._settle(method.ids, method.delivery_tag, outcome, multiple=method.multiple)
+
+    def _settle(
+        self, method: tuple[int, int], tag: int, outcome: SettleOutcome, *, multiple: bool
+    ) -> None:
+        known = self._consuming.known(tag)
+
+        def settle() -> None:
+            self._requests.settle(known, method, multiple=multiple, outcome=outcome)
+
+        if self._transaction is None:
+            settle()
+        else:
+            self._transaction.append(settle)
+
+    def _recover(self, method: m.BasicRecover | m.BasicRecoverAsync) -> None:
+        if not method.requeue:
+            raise error(NOT_IMPLEMENTED, "requeue=false")
+        asks = isinstance(method, m.BasicRecover)
+        done = self._answer(m.BasicRecoverOk()) if asks else nothing
+        self._requests.ask(method.ids, commands.Recover(channel=self.name), done)
+
+    # -- transactions
+
+    def _tx_select(self, _method: m.TxSelect) -> None:
+        if self._outgoing.confirms.selected:
+            raise error(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
+        if self._transaction is None:
+            self._transaction = []
+        self._outgoing.method(m.TxSelectOk())
+
+    def _tx_commit(self, _method: m.TxCommit) -> None:
+        steps = self._in_transaction()
+        self._transaction = None
+        for step in steps:
+            step()
+        self._transaction = []
+        self._vhost.flush()
+        self._outgoing.method(m.TxCommitOk())
+
+    def _tx_rollback(self, _method: m.TxRollback) -> None:
+        self._in_transaction()
+        self._transaction = []
+        self._outgoing.method(m.TxRollbackOk())
+
+    def _in_transaction(self) -> list[Callable[[], None]]:
+        if self._transaction is None:
+            raise error(PRECONDITION_FAILED, "channel is not transactional")
+        return self._transaction
+
+    # -- the channel itself
+
+    def _open_again(self, _method: m.ChannelOpen) -> None:
+        raise error(CHANNEL_ERROR, "second 'channel.open' seen")
+
+    def _flow(self, method: m.ChannelFlow) -> None:
+        if not method.active:
+            raise error(NOT_IMPLEMENTED, "active=false")
+        self._outgoing.method(m.ChannelFlowOk(active=True))
+
+    def _access(self, _method: m.AccessRequest) -> None:
+        self._outgoing.method(m.AccessRequestOk())
+
+    def _confirm_select(self, method: m.ConfirmSelect) -> None:
+        if self._transaction is not None:
+            raise error(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
+        self._outgoing.confirms.selected = True
+        if not method.nowait:
+            self._outgoing.method(m.ConfirmSelectOk())
+
+    def _close(self, _method: m.ChannelClose) -> None:
+        self._requests.flush_acks()
+        self.leave()
+        self._outgoing.method(m.ChannelCloseOk())
+        self._peer.channel_closed(self.number)
+
+    def leave(self) -> None:
+        """Close the channel in the broker: consumers end, unacknowledged messages return."""
+        self._vhost.command(self._requests.actor, commands.CloseChannel(channel=self.name))
+        self.forget()
+        self._vhost.flush()
+
+    def forget(self) -> None:
+        """Hear nothing from the broker any more."""
+        self._vhost.forget(self.name)
+        self._replies.remove(self.name)
+        self._requests.forget()
+
+    def fail(self, failure: AmqpError, method: tuple[int, int]) -> None:
+        """Close the channel because of an error of its client, and tell it so."""
+        self._content.abandon()
+        self.leave()
+        self.closing = True
+        if isinstance(failure, RefusedError):
+            method = failure.method
+        self._outgoing.method(m.ChannelClose(failure.code, failure.text[:255], *method))
+
+    # -- what the broker says
+
+    def hear(self, out: Outbound, stored: Stored | None) -> None:
+        """See `Listener`."""
+        kind = type(out)
+        if kind is DeliveryOut:
+            self._consuming.heard(out, stored)  # type: ignore[arg-type] # a delivery has a message
+        elif kind is ConfirmOut:
+            self._outgoing.confirms.heard(out)  # type: ignore[arg-type] # the same
+            self._peer.has_news()
+        else:
+            self._hear_rest(out, stored)
+
+    def _hear_rest(self, out: Outbound, stored: Stored | None) -> None:
+        match out:
+            case AnswerOut():
+                try:
+                    self._requests.answered(out)
+                except RefusedError as refusal:
+                    self._refused(refusal, refusal.method)
+            case ReturnOut():
+                assert stored is not None, "a returned message is a message"
+                self._outgoing.returned(out, stored)
+            case CancelOut():
+                self._consuming.ended(out.consumer)
+                if self._peer.hears_cancels:
+                    self._outgoing.method(m.BasicCancel(out.consumer, nowait=True))
+            case PublishErrorOut():
+                self._refused(AmqpError(out.refusal.code, out.refusal.text), _PUBLISH_METHOD)
+
+    def _refused(self, failure: AmqpError, method: tuple[int, int]) -> None:
+        """End the channel, or the connection, because the broker refused something."""
+        if failure.ends_connection:
+            self._peer.end(failure, method)
+        else:
+            self.fail(failure, method)
+
+    def _answer(self, method: m.Method) -> Answered:
+        return lambda _result: self._outgoing.method(method)
+
+    def _ignore(self, _method: m.Method) -> None:
+        """Take an answer that tells nothing."""
+
+    HANDLERS: ClassVar[dict[type[m.Method], Callable[["Channel", Any], None]]] = {
+        m.ChannelOpen: _open_again,
+        m.ChannelFlow: _flow,
+        m.ChannelFlowOk: _ignore,
+        m.ChannelClose: _close,
+        m.AccessRequest: _access,
+        m.BasicCancelOk: _ignore,
+        m.BasicReject: _reject,
+        m.BasicNack: _nack,
+        m.BasicRecover: _recover,
+        m.BasicRecoverAsync: _recover,
+        m.ConfirmSelect: _confirm_select,
+        m.TxSelect: _tx_select,
+        m.TxCommit: _tx_commit,
+        m.TxRollback: _tx_rollback,
+    }

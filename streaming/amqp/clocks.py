@@ -1,0 +1,76 @@
+"""The time of a server: that of the machine, or one that a test moves by hand."""
+
+import re
+import time
+from typing import Final, Protocol
+
+START_MS: Final = 1_750_000_000_000
+"""Where a clock that is moved by hand begins, epoch milliseconds."""
+
+_UNITS_MS: Final = {
+    "ms": 1,
+    "millisecond": 1,
+    "s": 1000,
+    "second": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "minute": 60_000,
+    "h": 3_600_000,
+    "hour": 3_600_000,
+    "d": 86_400_000,
+    "day": 86_400_000,
+}
+_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
+
+
+class Clock(Protocol):
+    """The time of a server, epoch milliseconds."""
+
+    def now_ms(self) -> int:
+        """The time now; it may not go back."""
+
+
+class WallClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        """See `Clock`."""
+        return time.time_ns() // 1_000_000
+
+
+class ManualClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        """See `Clock`."""
+        return self._now_ms
+
+    def move_to(self, now_ms: int) -> None:
+        """Move to an instant; it may not be earlier than now."""
+        assert now_ms >= self._now_ms, "a clock does not go back"
+        self._now_ms = now_ms
+
+
+def milliseconds(duration: str | float) -> int:
+    """A duration in milliseconds: a number of seconds, or text such as `30 minutes` or `1.5h`.
+
+    Raises:
+        ValueError: it cannot be read, or is negative; the message says what is accepted.
+    """
+    if isinstance(duration, int | float):
+        if duration < 0:
+            raise ValueError(f"a clock does not go back: {duration}")
+        return round(duration * 1000)
+    found = _DURATION.fullmatch(duration.lower())
+    unit = None
+    if found is not None:
+        unit = _UNITS_MS.get(found[2]) or _UNITS_MS.get(found[2].removesuffix("s"))
+    if found is None or unit is None:
+        raise ValueError(
+            f"{duration!r} is not a duration: write a number of seconds, or text such as "
+            "'30 minutes', '1.5h' or '250 ms'"
+        )
+    return round(float(found[1]) * unit)

@@ -1,0 +1,438 @@
+"""One connection as a state machine without a socket: bytes in (`receive`), bytes out (`output`).
+
+    header -> start -> start-ok -> tune -> tune-ok -> open -> OPEN -> close -> CLOSED
+                          |                                     |
+                       (secure)                       channels, heartbeats
+
+What is wrong with a connection ends it with RabbitMQ's code and text. After `connection.close` was
+sent, everything but its answer is ignored. The driver (`server.py`) moves the bytes, calls `check`
+when `next_check_s` is reached, and closes the socket when the state is CLOSED.
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, Final, Protocol
+
+from streaming.amqp import methods as m
+from streaming.amqp.channel import Channel
+from streaming.amqp.content import ACK, PUBLISH, PublishMethods
+from streaming.amqp.errors import (
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
+    CONNECTION_FORCED,
+    NOT_ALLOWED,
+    UNEXPECTED_FRAME,
+    AmqpError,
+    error,
+)
+from streaming.amqp.frames import (
+    BODY,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_FRAME,
+    METHOD,
+    MIN_FRAME_SIZE,
+    PROTOCOL_HEADER,
+    Frame,
+    FrameReader,
+    frame,
+)
+from streaming.amqp.login import Client, User, mechanisms
+from streaming.amqp.reply_to import ReplyConsumers
+from streaming.amqp.requests import RefusedError
+from streaming.amqp.vhosts import OpenVhost
+
+CHANNEL_MAX: Final = 2047
+FRAME_MAX: Final = 131_072
+HEARTBEAT_S: Final = 60
+HANDSHAKE_TIMEOUT_S: Final = 10
+CLOSE_TIMEOUT_S: Final = 10
+
+_HEADER_SIZE: Final = len(PROTOCOL_HEADER)
+
+
+class State(Enum):
+    """How far a connection has come."""
+
+    HEADER = auto()
+    START = auto()
+    SECURE = auto()
+    TUNE = auto()
+    OPENING = auto()
+    OPEN = auto()
+    CLOSING = auto()
+    CLOSED = auto()
+
+
+class Host(Protocol):
+    """The server of a connection."""
+
+    server_properties: dict[str, Any]
+    with_certificates: bool
+
+    def login(self, mechanism: str, response: bytes, client: Client) -> User:
+        """Let a client in; AmqpError 403 if it is refused."""
+
+    def open_vhost(self, name: str, user: User) -> tuple[OpenVhost, ReplyConsumers]:
+        """The vhost that a user opens; AmqpError 530 if it may not."""
+
+    def opened(self, connection: "Connection") -> None:
+        """Note that a connection is open."""
+
+    def has_news(self, connection: "Connection") -> None:
+        """Note that a connection has something to send."""
+
+
+class Connection:
+    """The server's side of one connection.
+
+    Args:
+        name: as RabbitMQ names it: `127.0.0.1:50000 -> 127.0.0.1:5672`.
+        now_s: a clock that never goes back, in seconds.
+
+    Attributes:
+        output: what is to be sent; the driver takes it.
+        frame_max: the largest frame that both sides take, in bytes.
+        client_properties: what the client says of itself.
+        publishes: whether it has published anything: such connections may be blocked.
+        next_check_s: when `check` is due.
+    """
+
+    def __init__(self, name: str, host: Host, client: Client, now_s: Callable[[], float]) -> None:
+        self.name = name
+        self.state = State.HEADER
+        self.output: list[bytes] = []
+        self.frame_max = FRAME_MAX
+        self.channel_max = CHANNEL_MAX
+        self.heartbeat_s = 0
+        self.hears_cancels = False
+        self.user = ""
+        self.client_properties: dict[str, Any] = {}
+        self.publishes = False
+        self.vhost: OpenVhost | None = None
+        self.channels: dict[int, Channel] = {}
+        self.connected_at_s = now_s()
+        self.next_check_s = self.connected_at_s + HANDSHAKE_TIMEOUT_S
+        self._host = host
+        self._client = client
+        self._now_s = now_s
+        self._reader = FrameReader(FRAME_MAX)
+        self._publishes = PublishMethods()
+        self._replies: ReplyConsumers | None = None
+        self._capabilities: dict[str, Any] = {}
+        self._mechanism = ""
+        self._user = User("")
+        self._before = b""  # bytes of the protocol header
+        self._received_at_s = self._sent_at_s = self.connected_at_s
+        self._sends_blocked = False
+        self._has_news = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether there is nothing left to say: the driver closes the socket."""
+        return self.state is State.CLOSED
+
+    # -- bytes
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the client, cut anywhere."""
+        self._received_at_s = self._now_s()
+        if self.state is State.HEADER:
+            data = self._take_header(data)
+        if self.is_closed or not data:
+            return
+        reader = self._reader
+        frames = reader.feed(data)
+        try:
+            for each in frames:
+                self._frame(each)
+            if reader.broken is not None:
+                raise reader.broken
+        except AmqpError as failure:
+            self.end(failure)
+        self._finish()
+
+    def _finish(self) -> None:
+        """Pass on what the frames have asked for, and what came of it."""
+        for channel in list(self.channels.values()):
+            try:
+                channel.turn_ended()
+            except RefusedError as refusal:
+                channel.fail(refusal, refusal.method)
+        if self.vhost is not None:
+            self.vhost.flush()
+
+    def send(self, data: bytes) -> None:
+        """See `Peer`."""
+        self.output.append(data)
+        if not self._has_news:
+            self.has_news()
+
+    def has_news(self) -> None:
+        """See `Peer`."""
+        if not self._has_news:
+            self._has_news = True
+            self._host.has_news(self)
+
+    def take_output(self) -> bytes:
+        """Remove and return what is to be sent."""
+        self._has_news = False
+        for channel in self.channels.values():
+            channel.send_confirms()
+        data = b"".join(self.output)
+        self.output.clear()
+        if data:
+            self._sent_at_s = self._now_s()
+        return data
+
+    # -- frames
+
+    def _take_header(self, data: bytes) -> bytes:
+        """Take the protocol header; return what follows it."""
+        self._before += data
+        head = self._before[:_HEADER_SIZE]
+        if not PROTOCOL_HEADER.startswith(head):
+            self.send(PROTOCOL_HEADER)
+            self.state = State.CLOSED
+            return b""
+        if len(head) < _HEADER_SIZE:
+            return b""
+        rest, self._before = self._before[_HEADER_SIZE:], b""
+        self.state = State.START
+        self._send(
+            m.ConnectionStart(
+                server_properties=self._host.server_properties,
+                mechanisms=mechanisms(with_certificates=self._host.with_certificates),
+            )
+        )
+        return rest
+
+    def _frame(self, each: Frame) -> None:
+        kind, number, payload = each
+        if self.state is State.CLOSED:
+            return
+        if self.state is State.CLOSING:
+            if kind == METHOD and number == 0:
+                self._closing_method(payload)
+            return
+        if kind == HEARTBEAT:
+            if number:
+                raise error(UNEXPECTED_FRAME, "a heartbeat belongs to channel 0")
+            return
+        if number == 0:
+            if kind != METHOD:
+                raise error(UNEXPECTED_FRAME, "expected method frame on channel 0")
+            self._connection_method(m.read_method(payload))
+            return
+        if self.state is not State.OPEN:
+            raise error(CHANNEL_ERROR, f"channel {number} before the connection is open")
+        channel = self.channels.get(number)
+        if channel is None:
+            self._first_frame(kind, number, payload)
+        elif channel.closing:
+            self._closing_channel(channel, kind, payload)
+        else:
+            self._channel_frame(channel, kind, payload)
+
+    def _channel_frame(self, channel: Channel, kind: int, payload: bytes) -> None:
+        method = (60, 40)
+        try:
+            if kind == BODY:
+                channel.content_body(payload)
+            elif kind == HEADER:
+                channel.content_header(payload)
+            elif payload[:4] == PUBLISH:
+                self.publishes = True
+                channel.publish_method(self._publishes.read(payload))
+            elif payload[:4] == ACK and len(payload) == 13:  # noqa: PLR2004 - ids, tag, bits
+                method = (60, 80)
+                channel.ack(int.from_bytes(payload[4:12]), multiple=bool(payload[12] & 1))
+            else:
+                found = m.read_method(payload)
+                method = found.ids
+                channel.method(found)
+        except AmqpError as failure:
+            if isinstance(failure, RefusedError):
+                method = failure.method
+            if failure.ends_connection:
+                self.end(failure, method)
+            else:
+                channel.fail(failure, method)
+
+    def _first_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """Open a channel; nothing else may come first."""
+        method = m.read_method(payload) if kind == METHOD else None
+        if isinstance(method, m.ChannelCloseOk):
+            return
+        if not isinstance(method, m.ChannelOpen):
+            raise error(CHANNEL_ERROR, "expected 'channel.open'")
+        if len(self.channels) >= self.channel_max:
+            raise error(
+                NOT_ALLOWED,
+                f"number of channels opened ({len(self.channels)}) has reached the negotiated "
+                f"channel_max ({self.channel_max})",
+            )
+        assert self.vhost is not None, "an open connection has a vhost"
+        assert self._replies is not None, "the same"
+        self.channels[number] = Channel(
+            number, f"{self.name} ({number})", self.name, self, self.vhost, self._replies
+        )
+
+    def _closing_channel(self, channel: Channel, kind: int, payload: bytes) -> None:
+        """Ignore everything on a channel that is closing, until the client agrees."""
+        if kind != METHOD:
+            return
+        ids = payload[:4]
+        if ids == b"\x00\x14\x00\x29":
+            del self.channels[channel.number]
+        elif ids == b"\x00\x14\x00\x28":
+            self.send(frame(METHOD, channel.number, m.write_method(m.ChannelCloseOk())))
+
+    # -- the connection itself
+
+    def _connection_method(self, method: m.Method) -> None:
+        match method, self.state:
+            case m.ConnectionStartOk(), State.START:
+                self.client_properties = method.client_properties
+                capabilities = method.client_properties.get("capabilities")
+                self._capabilities = capabilities if isinstance(capabilities, dict) else {}
+                self._mechanism = method.mechanism
+                self._log_in(method.response)
+            case m.ConnectionTuneOk(), State.TUNE:
+                self._tuned(method)
+            case m.ConnectionOpen(), State.OPENING:
+                self._open(method.virtual_host)
+            case m.ConnectionClose(), _:
+                self._send(m.ConnectionCloseOk())
+                self.lost()
+            case m.ConnectionUpdateSecret(), State.OPEN:
+                self._send(m.ConnectionUpdateSecretOk())
+            case _:
+                name = type(method).__name__
+                raise error(COMMAND_INVALID, f"{name} is not expected now")
+
+    def _log_in(self, response: bytes) -> None:
+        offered = mechanisms(with_certificates=self._host.with_certificates).decode().split()
+        if self._mechanism not in offered:
+            raise error(NOT_ALLOWED, f"unknown authentication mechanism '{self._mechanism}'")
+        try:
+            self._user = self._host.login(self._mechanism, response, self._client)
+        except AmqpError as refusal:
+            if self._capabilities.get("authentication_failure_close") is True:
+                self._send(m.ConnectionClose(refusal.code, refusal.text))
+            self.state = State.CLOSED
+            return
+        self.user = self._user.name
+        self.hears_cancels = self._capabilities.get("consumer_cancel_notify") is True
+        self._sends_blocked = self._capabilities.get("connection.blocked") is True
+        self.state = State.TUNE
+        self._send(m.ConnectionTune(CHANNEL_MAX, FRAME_MAX, HEARTBEAT_S))
+
+    def _tuned(self, method: m.ConnectionTuneOk) -> None:
+        for what, asked, limit in (
+            ("frame_max", method.frame_max, FRAME_MAX),
+            ("channel_max", method.channel_max, CHANNEL_MAX),
+        ):
+            if asked > limit:
+                raise error(
+                    NOT_ALLOWED,
+                    f"negotiated {what} = {asked} is higher than the maximum allowed value "
+                    f"({limit})",
+                )
+        if 0 < method.frame_max < MIN_FRAME_SIZE:
+            raise error(
+                NOT_ALLOWED,
+                f"negotiated frame_max = {method.frame_max} is lower than the minimum allowed "
+                f"value ({MIN_FRAME_SIZE})",
+            )
+        self.frame_max = method.frame_max or FRAME_MAX
+        self.channel_max = method.channel_max or CHANNEL_MAX
+        self.heartbeat_s = method.heartbeat
+        self._reader.max_size = self.frame_max
+        self.state = State.OPENING
+
+    def _open(self, vhost_name: str) -> None:
+        self.vhost, self._replies = self._host.open_vhost(vhost_name, self._user)
+        self.state = State.OPEN
+        self._send(m.ConnectionOpenOk())
+        self._host.opened(self)
+        self._plan_check()
+
+    def _closing_method(self, payload: bytes) -> None:
+        ids = payload[:4]
+        if ids == b"\x00\x0a\x00\x33":
+            self.state = State.CLOSED
+        elif ids == b"\x00\x0a\x00\x32":
+            self._send(m.ConnectionCloseOk())
+            self.state = State.CLOSED
+
+    def end(self, failure: AmqpError, method: tuple[int, int] = (0, 0)) -> None:
+        """End the connection because of an error, and tell the client why."""
+        if self.state in {State.CLOSING, State.CLOSED}:
+            return
+        is_open = self.state is State.OPEN
+        self._leave()
+        self._send(m.ConnectionClose(failure.code, failure.text[:255], *method))
+        self.state = State.CLOSING if is_open else State.CLOSED
+        self.next_check_s = self._now_s() + CLOSE_TIMEOUT_S
+
+    def shut_down(self, reason: str) -> None:
+        """End the connection because the server ends."""
+        if self.state is State.OPEN:
+            self.end(error(CONNECTION_FORCED, reason))
+        elif self.state is not State.CLOSING:
+            self.state = State.CLOSED
+
+    def lost(self) -> None:
+        """Note that the connection is gone."""
+        self._leave()
+        self.state = State.CLOSED
+
+    def _leave(self) -> None:
+        for channel in list(self.channels.values()):
+            if not channel.closing:
+                channel.leave()
+        self.channels.clear()
+
+    def channel_closed(self, number: int) -> None:
+        """See `Peer`."""
+        self.channels.pop(number, None)
+
+    def hold(self, *, held: bool) -> None:
+        """Hand out nothing while the client does not read what it was sent."""
+        self.is_held = held
+
+    def block(self, reason: str | None) -> None:
+        """Tell a client that listens for it that publishers are blocked; None: no more."""
+        if self._sends_blocked and self.state is State.OPEN:
+            self._send(m.ConnectionUnblocked() if reason is None else m.ConnectionBlocked(reason))
+
+    # -- time
+
+    def check(self) -> None:
+        """Send a heartbeat, or give up a client that is silent; see `next_check_s`."""
+        now_s = self._now_s()
+        if self.state in {State.CLOSING, State.CLOSED}:
+            self.state = State.CLOSED
+            return
+        if self.state is not State.OPEN:
+            if now_s >= self.connected_at_s + HANDSHAKE_TIMEOUT_S:
+                self.lost()
+            return
+        if self.heartbeat_s:
+            if now_s - self._received_at_s >= 2 * self.heartbeat_s:
+                self.lost()
+                return
+            if now_s - self._sent_at_s >= self.heartbeat_s / 2:
+                self.send(HEARTBEAT_FRAME)
+        self._plan_check()
+
+    def _plan_check(self) -> None:
+        if not self.heartbeat_s:
+            self.next_check_s = float("inf")
+            return
+        silent_s = self._received_at_s + 2 * self.heartbeat_s
+        self.next_check_s = min(silent_s, self._now_s() + self.heartbeat_s / 2)
+
+    def _send(self, method: m.Method) -> None:
+        self.send(frame(METHOD, 0, m.write_method(method)))

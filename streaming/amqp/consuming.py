@@ -1,0 +1,208 @@
+"""The methods of a channel that take messages: qos, consume, cancel and get; and what is delivered.
+
+Delivery tags count all deliveries of the channel from 1. The broker numbers its own; a direct reply
+(`reply_to.py`) has a number too, although the broker does not know of it, so tags are translated
+once a channel has had one.
+"""
+
+import base64
+import os
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any, Final
+
+from streaming.amqp import methods as m
+from streaming.amqp.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION_FAILED, error
+from streaming.amqp.outgoing import Outgoing
+from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
+from streaming.amqp.requests import Requests
+from streaming.amqp.stored import Stored
+from streaming.broker import commands
+from streaming.broker.outbound import DeliveryOut
+
+NO_TAG: Final = (1 << 63) - 1
+"""No delivery has this tag."""
+
+_GENERATED_TAG: Final = "amq.ctag-"
+
+
+class Consuming:
+    """Takes messages for one channel."""
+
+    def __init__(
+        self,
+        channel_name: str,
+        requests: Requests,
+        outgoing: Outgoing,
+        replies: ReplyConsumers,
+        queue_named: Callable[[str], str],
+    ) -> None:
+        self._channel = channel_name
+        self._requests = requests
+        self._outgoing = outgoing
+        self._replies = replies
+        self._queue_named = queue_named
+        self._consumers: set[str] = set()
+        self._prefetch = 0
+        self._got: tuple[DeliveryOut, Stored] | None = None
+        self._early: dict[str, list[tuple[DeliveryOut, Stored]]] = {}  # of starting consumers
+        self._own_tags = OwnTags()
+
+    # -- methods
+
+    def qos(self, method: m.BasicQos) -> None:
+        """Limit what is unacknowledged of consumers that start later."""
+        if method.prefetch_size:
+            raise error(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
+        self._prefetch = method.prefetch_count
+        self._outgoing.method(m.BasicQosOk())
+
+    def consume(self, method: m.BasicConsume) -> None:
+        """Start a consumer; the server names one without a tag."""
+        name = self._queue_named(method.queue)
+        tag = method.consumer_tag or _GENERATED_TAG + random_name()
+        if tag in self._consumers:
+            raise error(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
+        if name == REPLY_TO_QUEUE:
+            self._consume_replies(tag, method)
+            return
+        command = commands.Consume(
+            queue=name,
+            label=tag,
+            prefetch=self._prefetch,
+            auto_ack=method.no_ack,
+            channel=self._channel,
+            arguments=method.arguments,
+        )
+
+        def started(_result: dict[str, Any]) -> None:
+            self._consumers.add(tag)
+            if not method.nowait:
+                self._outgoing.method(m.BasicConsumeOk(tag))
+            for out, stored in self._early.pop(tag):
+                self.heard(out, stored)
+
+        self._early[tag] = []
+        self._requests.ask(method.ids, command, started)
+
+    def _consume_replies(self, tag: str, method: m.BasicConsume) -> None:
+        if not method.no_ack:
+            raise error(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
+        if self._replies.address_of(self._channel) is not None:
+            raise error(PRECONDITION_FAILED, "reply consumer already set")
+        self._replies.add(self._channel, random_name(), tag, self)
+        self._consumers.add(tag)
+        if not method.nowait:
+            self._outgoing.method(m.BasicConsumeOk(tag))
+
+    def cancel(self, method: m.BasicCancel) -> None:
+        """End a consumer; one that is not there is as good as ended."""
+        tag = method.consumer_tag
+
+        def ended(_result: dict[str, Any]) -> None:
+            self.ended(tag)
+            if not method.nowait:
+                self._outgoing.method(m.BasicCancelOk(tag))
+
+        if tag not in self._consumers or self._replies.cancel(self._channel, tag):
+            ended({})
+        else:
+            command = commands.Cancel(label=tag, channel=self._channel)
+            self._requests.ask(method.ids, command, ended)
+
+    def get(self, method: m.BasicGet) -> None:
+        """Get one message."""
+        name = self._queue_named(method.queue)
+        command = commands.Get(queue=name, auto_ack=method.no_ack, channel=self._channel)
+
+        def answered(_result: dict[str, Any]) -> None:
+            found, self._got = self._got, None
+            if found is None:
+                self._outgoing.method(m.BasicGetEmpty())
+                return
+            out, stored = found
+            ready = self._requests.vhost.ready_in(name)
+            self._outgoing.got(out, stored, self._own_tags.shown(out.tag), ready)
+
+        self._requests.ask(method.ids, command, answered)
+
+    # -- what comes
+
+    def heard(self, out: DeliveryOut, stored: Stored) -> None:
+        """Pass a delivery on; keep it while its get or its consumer has no answer yet."""
+        if out.got:
+            self._got = out, stored
+        elif out.label in self._early:
+            self._early[out.label].append((out, stored))
+        else:
+            self._outgoing.deliver(out, stored, self._own_tags.shown(out.tag))
+
+    def reply(self, consumer_tag: str, address: str, properties: bytes, body: bytes) -> None:
+        """See `Receiver`."""
+        tag = self._own_tags.next()
+        self._outgoing.deliver_reply(consumer_tag, tag, address, properties, body)
+
+    def ended(self, consumer_tag: str) -> None:
+        """Note that the broker ended a consumer."""
+        self._consumers.discard(consumer_tag)
+        self._outgoing.forget_consumer(consumer_tag)
+
+    def known(self, tag: int) -> int:
+        """The broker's tag of a delivery; one that it cannot know if it never had it."""
+        return self._own_tags.known(tag)
+
+
+class OwnTags:
+    """The delivery tags of a channel that has direct replies among its deliveries.
+
+    A tag that the client sees is the broker's, plus the number of direct replies before it. It is
+    kept for each stretch of the broker's deliveries between two replies.
+    """
+
+    def __init__(self) -> None:
+        self._newest = 0  # of the tags shown
+        self._replies = 0
+        self._stretches: list[tuple[int, int]] = []  # the first tag shown, and the replies before
+        self._ends: list[int] = []  # the last tag shown, for each stretch but the newest
+
+    def shown(self, tag: int) -> int:
+        """The tag of a delivery of the broker as its client sees it."""
+        replies = self._replies
+        newest = tag + replies
+        if replies and (not self._stretches or self._stretches[-1][1] != replies):
+            self._ends.append(newest - 1 - replies + self._before())
+            self._stretches.append((newest, replies))
+        self._newest = newest
+        return newest
+
+    def _before(self) -> int:
+        return self._stretches[-1][1] if self._stretches else 0
+
+    def next(self) -> int:
+        """The tag of a direct reply."""
+        self._newest += 1
+        self._replies += 1
+        return self._newest
+
+    def known(self, tag: int) -> int:
+        """The broker's tag for one that the client names; `NO_TAG` for that of a reply."""
+        if not self._replies:
+            return tag
+        index = bisect_right(self._stretches, (tag, self._replies))
+        end = self._ends[index] if index < len(self._ends) else self._newest
+        replies = self._stretches[index - 1][1] if index else 0
+        return tag - replies if tag <= end else NO_TAG
+
+
+def random_name() -> str:
+    """A name that nobody can guess, as RabbitMQ generates them."""
+    return base64.urlsafe_b64encode(os.urandom(16)).decode("ascii").rstrip("=")
+
+
+HANDLERS: Final[dict[type[m.Method], Callable[[Consuming, Any], None]]] = {
+    m.BasicQos: Consuming.qos,
+    m.BasicConsume: Consuming.consume,
+    m.BasicCancel: Consuming.cancel,
+    m.BasicGet: Consuming.get,
+}
+"""The method of each."""

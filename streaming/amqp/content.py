@@ -1,0 +1,228 @@
+"""What a busy connection consists of, read and written by hand: publish, deliver, confirm, ack.
+
+A message is three kinds of frames: a method, a header with its size and properties, and its body,
+cut to the frame size.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from streaming.amqp.errors import UNEXPECTED_FRAME, AmqpError, error, syntax_error
+from streaming.amqp.frames import BODY, FRAME_OVERHEAD, HEADER, METHOD, frame
+from streaming.amqp.methods import BasicPublish, read_method
+from streaming.amqp.tables import write_short_text
+
+PUBLISH: Final = b"\x00\x3c\x00\x28"
+ACK: Final = b"\x00\x3c\x00\x50"
+"""The first four bytes of the payload of these methods."""
+
+_DELIVER: Final = b"\x00\x3c\x00\x3c"
+_GET_OK: Final = b"\x00\x3c\x00\x47"
+_BASIC: Final = 60
+_MAX_KNOWN: Final = 2000
+
+_method_head: Final = struct.Struct(">BHI").pack
+_tag: Final = struct.Struct(">QB").pack
+_content_head: Final = struct.Struct(">BHIHHQ").pack
+_read_header: Final = struct.Struct(">HHQ").unpack_from
+_HEADER_FIELDS: Final = 12
+
+
+class PublishMethod(NamedTuple):
+    """A publish, without its content."""
+
+    exchange: str
+    routing_key: str
+    mandatory: bool
+    immediate: bool
+
+
+class PublishMethods:
+    """Reads `basic.publish`; a connection repeats few different ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, PublishMethod] = {}
+
+    def read(self, payload: bytes) -> PublishMethod:
+        """Read the payload of the method frame.
+
+        Raises:
+            AmqpError: 502, it cannot be read.
+        """
+        found = self._known.get(payload)
+        if found is None:
+            method = read_method(payload)
+            assert isinstance(method, BasicPublish), "the caller has seen the method's numbers"
+            found = PublishMethod(
+                method.exchange, method.routing_key, method.mandatory, method.immediate
+            )
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[payload] = found
+        return found
+
+
+class Content(NamedTuple):
+    """A published message: its method, properties (flags and values) and body."""
+
+    method: PublishMethod
+    properties: bytes
+    body: bytes
+
+
+class ContentAssembler:
+    """Joins the frames of one channel to messages.
+
+    Attributes:
+        method: the publish whose content is arriving; None if a method may come.
+    """
+
+    __slots__ = ("_left", "_parts", "_properties", "method")
+
+    def __init__(self) -> None:
+        self.method: PublishMethod | None = None
+        self._properties: bytes | None = None
+        self._parts: list[bytes] = []
+        self._left = 0
+
+    def begin(self, method: PublishMethod) -> None:
+        """Expect the content of a publish."""
+        self.method = method
+        self._properties = None
+
+    def abandon(self) -> None:
+        """Forget a message that will not be completed."""
+        self.method = None
+        self._parts = []
+
+    @property
+    def expectation(self) -> AmqpError:
+        """505: a method came where content was to come."""
+        what = "content header for class 60" if self._properties is None else "content body"
+        return error(UNEXPECTED_FRAME, f"expected {what}, got non {what} frame instead")
+
+    def header(self, payload: bytes) -> tuple[int, Content | None]:
+        """Take the header frame.
+
+        Returns:
+            The size of the body, in bytes, and the message if it has no body.
+
+        Raises:
+            AmqpError: 501, 502 or 505.
+        """
+        if self.method is None or self._properties is not None:
+            raise _no_method() if self.method is None else self.expectation
+        if len(payload) < _HEADER_FIELDS + 2:
+            raise syntax_error("a content header is too short")
+        class_id, _weight, size = _read_header(payload)
+        if class_id != _BASIC:
+            raise error(
+                UNEXPECTED_FRAME,
+                f"expected content header for class 60, got one for class {class_id} instead",
+            )
+        properties = payload[_HEADER_FIELDS:]
+        if not size:
+            content = Content(self.method, properties, b"")
+            self.method = None
+            return 0, content
+        self._properties, self._left = properties, size
+        return size, None
+
+    def body(self, payload: bytes) -> Content | None:
+        """Take a body frame; return the message if it is complete.
+
+        Raises:
+            AmqpError: 505.
+        """
+        if self.method is None or self._properties is None:
+            raise _no_method() if self.method is None else self.expectation
+        left = self._left - len(payload)
+        if left < 0:
+            raise error(UNEXPECTED_FRAME, "the content of a message is longer than its header says")
+        if left:
+            self._left = left
+            self._parts.append(payload)
+            return None
+        if self._parts:
+            self._parts.append(payload)
+            payload = b"".join(self._parts)
+            self._parts = []
+        content = Content(self.method, self._properties, payload)
+        self.method = None
+        return content
+
+
+def _no_method() -> AmqpError:
+    return error(UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
+
+
+def deliver_prefix(consumer_tag: str) -> bytes:
+    """The beginning of the deliveries of a consumer."""
+    return _DELIVER + write_short_text(consumer_tag)
+
+
+def source_of(exchange: str, routing_key: str) -> bytes:
+    """How a delivery names the exchange and routing key it came by."""
+    return write_short_text(exchange) + write_short_text(routing_key)
+
+
+def delivery(
+    channel: int,
+    prefix: bytes,
+    tag: int,
+    source: bytes,
+    properties: bytes,
+    body: bytes,
+    frame_max: int,
+    *,
+    redelivered: bool,
+) -> bytes:
+    """The frames of a delivery.
+
+    Args:
+        prefix: of its consumer, see `deliver_prefix`.
+        source: see `source_of`.
+        frame_max: the largest frame that the client takes, in bytes; 0 for any size.
+    """
+    head = _method_head(METHOD, channel, len(prefix) + 9 + len(source))
+    method = b"%b%b%b%b\xce" % (head, prefix, _tag(tag, redelivered), source)
+    return method + content_frames(channel, properties, body, frame_max)
+
+
+def got(
+    channel: int,
+    tag: int,
+    source: bytes,
+    message_count: int,
+    properties: bytes,
+    body: bytes,
+    frame_max: int,
+    *,
+    redelivered: bool,
+) -> bytes:
+    """The frames that answer a get; see `delivery`."""
+    method = _GET_OK + _tag(tag, redelivered) + source + message_count.to_bytes(4)
+    return frame(METHOD, channel, method) + content_frames(channel, properties, body, frame_max)
+
+
+def content_frames(channel: int, properties: bytes, body: bytes, frame_max: int) -> bytes:
+    """The header frame and the body frames of a message."""
+    size = len(body)
+    header = _content_head(HEADER, channel, _HEADER_FIELDS + len(properties), _BASIC, 0, size)
+    limit = frame_max - FRAME_OVERHEAD if frame_max else size
+    if size <= limit:
+        if not size:
+            return b"%b%b\xce" % (header, properties)
+        return b"%b%b\xce%b%b\xce" % (header, properties, _method_head(BODY, channel, size), body)
+    parts = [header, properties, b"\xce"]
+    parts += [frame(BODY, channel, body[start : start + limit]) for start in range(0, size, limit)]
+    return b"".join(parts)
+
+
+_ACK_HEAD: Final = struct.Struct(">BHI4sQBB").pack
+_NACK: Final = b"\x00\x3c\x00\x78"
+
+
+def confirm(channel: int, tag: int, *, ack: bool, multiple: bool) -> bytes:
+    """The frame that confirms publishes up to a number, or only that one."""
+    return _ACK_HEAD(METHOD, channel, 13, ACK if ack else _NACK, tag, multiple, 0xCE)

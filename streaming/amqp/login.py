@@ -1,0 +1,144 @@
+"""Who a client is, and what it may open: SASL mechanisms, users and their passwords.
+
+Passwords are kept as RabbitMQ's definitions.json has them: base64 of a salt of 4 bytes and the hash
+of salt and password.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streaming.amqp.errors import AmqpError
+from streaming.amqp.tables import read_table
+
+_SALT_SIZE: Final = 4
+_ALGORITHMS: Final = {
+    "rabbit_password_hashing_sha256": "sha256",
+    "rabbit_password_hashing_sha512": "sha512",
+    "rabbit_password_hashing_md5": "md5",
+}
+LOOPBACK_USER: Final = "guest"
+"""The user that a server without configuration has, and who may connect from this host only."""
+
+
+class User(msgspec.Struct, frozen=True):
+    """One user.
+
+    Attributes:
+        password_hash: base64; None: no password lets it in.
+        hashing_algorithm: RabbitMQ's name of it.
+        loopback_only: it may connect from the server's own host only.
+    """
+
+    name: str
+    password_hash: str | None = None
+    hashing_algorithm: str = "rabbit_password_hashing_sha256"
+    tags: tuple[str, ...] = ()
+    loopback_only: bool = False
+
+    def has_password(self, password: bytes) -> bool:
+        """Whether this is the user's password."""
+        if not self.password_hash or self.hashing_algorithm not in _ALGORITHMS:
+            return False
+        try:
+            salted = base64.b64decode(self.password_hash, validate=True)
+        except (binascii.Error, ValueError):
+            return False
+        expected = _hashed(self.hashing_algorithm, salted[:_SALT_SIZE], password)
+        return hmac.compare_digest(salted[_SALT_SIZE:], expected)
+
+
+def _hashed(algorithm: str, salt: bytes, password: bytes) -> bytes:
+    return hashlib.new(_ALGORITHMS[algorithm], salt + password).digest()
+
+
+def new_password_hash(password: str, salt: bytes | None = None) -> str:
+    """The hash of a password as definitions.json has it."""
+    salt = os.urandom(_SALT_SIZE) if salt is None else salt
+    hashed = _hashed("rabbit_password_hashing_sha256", salt, password.encode())
+    return base64.b64encode(salt + hashed).decode("ascii")
+
+
+class Client(NamedTuple):
+    """Where a connection comes from.
+
+    Attributes:
+        is_loopback: from the server's own host.
+        certificate_name: the name in the client's certificate, if TLS asked for one.
+    """
+
+    is_loopback: bool
+    certificate_name: str | None = None
+
+
+class Users:
+    """The users of a server.
+
+    Attributes:
+        by_name: all of them.
+    """
+
+    def __init__(self, users: list[User]) -> None:
+        self.by_name = {user.name: user for user in users}
+
+    @classmethod
+    def default(cls) -> "Users":
+        """The user `guest` with the password `guest`, from this host only, as RabbitMQ has it."""
+        guest = User(
+            LOOPBACK_USER,
+            new_password_hash(LOOPBACK_USER),
+            tags=("administrator",),
+            loopback_only=True,
+        )
+        return cls([guest])
+
+    def login(self, mechanism: str, response: bytes, client: Client) -> User:
+        """Let a client in.
+
+        Raises:
+            AmqpError: 403, as RabbitMQ says it: not why.
+        """
+        name, password = _credentials(mechanism, response, client)
+        user = None if name is None else self.by_name.get(name)
+        if user is None:
+            raise _refused(mechanism)
+        if mechanism != "EXTERNAL" and not user.has_password(password):
+            raise _refused(mechanism)
+        if user.loopback_only and not client.is_loopback:
+            raise _refused(mechanism)
+        return user
+
+
+def mechanisms(*, with_certificates: bool) -> bytes:
+    """The mechanisms that a server offers."""
+    return b"PLAIN AMQPLAIN EXTERNAL" if with_certificates else b"PLAIN AMQPLAIN"
+
+
+def _credentials(mechanism: str, response: bytes, client: Client) -> tuple[str | None, bytes]:
+    match mechanism:
+        case "PLAIN":
+            parts = response.split(b"\0")
+            if len(parts) != 3:  # noqa: PLR2004 - on whose behalf, who, password
+                raise _refused(mechanism)
+            return parts[1].decode("utf-8", "replace"), parts[2]
+        case "AMQPLAIN":
+            table, _end = read_table(len(response).to_bytes(4) + response)
+            name, password = table.get("LOGIN"), table.get("PASSWORD")
+            if not isinstance(name, str) or not isinstance(password, str):
+                raise _refused(mechanism)
+            return name, password.encode("utf-8", "surrogateescape")
+        case _:
+            return client.certificate_name, b""
+
+
+def _refused(mechanism: str) -> AmqpError:
+    return AmqpError(
+        403,
+        "ACCESS_REFUSED - Login was refused using authentication mechanism "
+        f"{mechanism}. For details see the broker logfile.",
+    )

@@ -1,0 +1,125 @@
+"""A whole broker in memory: what `dlx amqp --memory` and the pytest plugin start.
+
+Its topology and users come from a definitions.json, or are those of a new RabbitMQ: the vhost `/`
+and the user `guest`, who may do everything from this host. Nothing is written anywhere.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.amqp.clocks import Clock
+from streaming.amqp.inspection import Deaths
+from streaming.amqp.login import LOOPBACK_USER, User, Users
+from streaming.amqp.server import Server
+from streaming.amqp.stored import Stored
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker import commands
+from streaming.broker.config import ShardConfig
+from streaming.broker.events import Actor
+from streaming.broker.outbound import AnswerOut, Outbound
+from topology.definitions.load import load_definitions
+from topology.errors import InvalidTopologyError, Problem
+from topology.values import Compat
+
+DEFAULT_VHOST = "/"
+_OPERATOR = Actor(None, "definitions")
+
+
+class MemoryBroker:
+    """A server, its vhosts in memory, and its clock.
+
+    Attributes:
+        skipped: what the definitions hold and is not supported.
+        deaths: what died, by vhost.
+    """
+
+    def __init__(
+        self, clock: Clock, compat: Compat = "4.0", *, with_certificates: bool = False
+    ) -> None:
+        self.clock = clock
+        self.compat: Compat = compat
+        self.skipped: tuple[Problem, ...] = ()
+        self.server = Server(
+            {}, Users.default(), self._may_open, with_certificates=with_certificates
+        )
+        self.deaths: dict[str, Deaths] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Be as a new RabbitMQ is."""
+        self.server.users = Users.default()
+        self.add_vhost(DEFAULT_VHOST)
+        everything = commands.SetPermissions(
+            user=LOOPBACK_USER, configure=".*", write=".*", read=".*"
+        )
+        self._do(self.server.vhosts[DEFAULT_VHOST], everything)
+
+    def add_vhost(self, name: str) -> OpenVhost:
+        """Make a vhost; one that exists stays as it is."""
+        found = self.server.vhosts.get(name)
+        if found is None:
+            config = ShardConfig(
+                vhost=name, compat=self.compat, clock="event", enforce_permissions=True
+            )
+            found = OpenVhost(config, self.clock.now_ms)
+            self.server.add_vhost(found)
+            self.deaths[name] = Deaths(found)
+        return found
+
+    def reset(self) -> None:
+        """Forget everything; no connection may be open."""
+        self.server.vhosts.clear()
+        self.deaths.clear()
+        self.skipped = ()
+        self._begin()
+
+    def load(self, document: Mapping[str, Any]) -> None:
+        """Declare what a definitions document holds: vhosts, users, permissions and topology.
+
+        Raises:
+            InvalidTopologyError: it cannot be used; nothing of it was declared in the vhost that
+                the text names, or after it.
+        """
+        loaded = load_definitions(document, default_vhost=DEFAULT_VHOST, compat=self.compat)
+        self.skipped = loaded.skipped
+        users = [_user(entry) for entry in document.get("users", ())]
+        if users:
+            self.server.users = Users(users)
+        for name in loaded.vhosts:
+            command = commands.ImportDefinitions(definitions=dict(document))
+            answer = self._do(self.add_vhost(name), command)
+            if answer.refusal is not None:
+                raise InvalidTopologyError([Problem(f"vhost '{name}'", answer.refusal.text)])
+
+    def _may_open(self, user: User, vhost_name: str) -> bool:
+        return self.server.vhosts[vhost_name].shard.vhost.permissions.knows(user.name)
+
+    def _do(self, vhost: OpenVhost, command: commands.Command) -> AnswerOut:
+        """Carry out a command of the operator; return the answer."""
+        answers = _Answers()
+        vhost.listen(_OPERATOR.channel, answers)
+        vhost.command(_OPERATOR, command)
+        vhost.flush()
+        vhost.forget(_OPERATOR.channel)
+        return answers.last
+
+
+class _Answers:
+    """Hears the answers to the operator."""
+
+    last: AnswerOut
+
+    def hear(self, out: Outbound, _stored: Stored | None) -> None:
+        """See `Listener`."""
+        if isinstance(out, AnswerOut):
+            self.last = out
+
+
+def _user(entry: Mapping[str, Any]) -> User:
+    tags = entry.get("tags", ())
+    return User(
+        str(entry.get("name", "")),
+        entry.get("password_hash"),
+        entry.get("hashing_algorithm", "rabbit_password_hashing_sha256"),
+        tuple(tags.split(",")) if isinstance(tags, str) else tuple(tags),
+    )

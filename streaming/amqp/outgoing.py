@@ -1,0 +1,213 @@
+"""What one channel sends to its client: methods, messages and confirms, in their order.
+
+Confirms wait for the end of a turn, so that publishes in a row share one frame; anything else that
+is sent flushes them first.
+"""
+
+from typing import Final, Protocol
+
+from streaming.amqp import methods as m
+from streaming.amqp.content import (
+    confirm,
+    content_frames,
+    deliver_prefix,
+    delivery,
+    got,
+    source_of,
+)
+from streaming.amqp.errors import AmqpError
+from streaming.amqp.frames import METHOD, frame
+from streaming.amqp.properties import has_expiration, with_changes
+from streaming.amqp.stored import Stored
+from streaming.broker.dead_letters.x_death import headers_after
+from streaming.broker.message import Envelope
+from streaming.broker.outbound import ConfirmOut, DeliveryOut, ReturnOut
+from streaming.protocol.record_headers import delivered_headers
+from topology.values import Compat, Table
+
+_MAX_SOURCES: Final = 2000
+
+
+class Peer(Protocol):
+    """The connection of a channel.
+
+    Attributes:
+        frame_max: the largest frame that the client takes, in bytes.
+        hears_cancels: whether the client wants to know of consumers that the server ended.
+        user: who logged in.
+    """
+
+    frame_max: int
+    hears_cancels: bool
+    user: str
+
+    def send(self, data: bytes) -> None:
+        """Send frames to the client."""
+
+    def has_news(self) -> None:
+        """Note that the channel has something to send at the end of the turn."""
+
+    def end(self, failure: AmqpError, method: tuple[int, int]) -> None:
+        """End the connection, because of an error of this channel."""
+
+    def channel_closed(self, number: int) -> None:
+        """Forget a channel: both sides agree that it is closed."""
+
+
+class Confirms:
+    """The publisher confirms of one channel.
+
+    Attributes:
+        selected: whether the channel confirms.
+    """
+
+    def __init__(self) -> None:
+        self.selected = False
+        self._published = 0
+        self._numbers: dict[int, int] = {}  # offset of the message -> number of the publish
+        self._told: list[tuple[int, bool]] = []
+
+    def next_number(self) -> int:
+        """Count a publish; 0 if the channel does not confirm."""
+        if not self.selected:
+            return 0
+        self._published += 1
+        return self._published
+
+    def expect(self, offset: int, number: int) -> None:
+        """Wait for what the broker says of a message."""
+        self._numbers[offset] = number
+
+    def heard(self, out: ConfirmOut) -> None:
+        """Take what the broker says of a message."""
+        self._told.append((self._numbers.pop(out.message.offset), out.ack))
+
+    def accept(self, number: int) -> None:
+        """Confirm a publish that never reached the broker."""
+        self._told.append((number, True))
+
+    def take(self) -> list[tuple[int, bool, bool]]:
+        """Number, ack and multiple of each frame to send; publishes in a row share one."""
+        if not self._told:
+            return []
+        told, self._told = sorted(self._told), []
+        oldest = min(self._numbers.values(), default=self._published + 1)
+        together = 0
+        while together < len(told) and told[together][1] and told[together][0] < oldest:
+            together += 1
+        single = [(number, ack, False) for number, ack in told[together:]]
+        if not together:
+            return single
+        return [(told[together - 1][0], True, together > 1), *single]
+
+
+class Outgoing:
+    """What one channel sends.
+
+    Attributes:
+        next_tag: the delivery tag after the newest; direct replies count too.
+    """
+
+    def __init__(self, number: int, peer: Peer, compat: Compat) -> None:
+        self.number = number
+        self.confirms = Confirms()
+        self._peer = peer
+        self._compat: Compat = compat
+        self._prefixes: dict[str, bytes] = {}  # of consumers, by tag
+        self._sources: dict[tuple[str, str], bytes] = {}
+
+    def method(self, method: m.Method) -> None:
+        """Send a method."""
+        self.send_confirms()
+        self._peer.send(frame(METHOD, self.number, m.write_method(method)))
+
+    def send_confirms(self) -> None:
+        """Send the confirms that wait."""
+        for number, ack, multiple in self.confirms.take():
+            self._peer.send(confirm(self.number, number, ack=ack, multiple=multiple))
+
+    def deliver(self, out: DeliveryOut, stored: Stored, tag: int) -> None:
+        """Send a delivery to a consumer."""
+        prefix = self._prefixes.get(out.label)
+        if prefix is None:
+            prefix = self._prefixes[out.label] = deliver_prefix(out.label)
+        self._peer.send(
+            delivery(
+                self.number,
+                prefix,
+                tag,
+                self._source(out.copy.envelope),
+                self._properties(out, stored),
+                stored.body,
+                self._peer.frame_max,
+                redelivered=out.delivery_count > 0,
+            )
+        )
+
+    def deliver_reply(
+        self, consumer_tag: str, tag: int, address: str, properties: bytes, body: bytes
+    ) -> None:
+        """Send a direct reply."""
+        prefix, source = deliver_prefix(consumer_tag), source_of("", address)
+        frame_max = self._peer.frame_max
+        self._peer.send(
+            delivery(
+                self.number, prefix, tag, source, properties, body, frame_max, redelivered=False
+            )
+        )
+
+    def got(self, out: DeliveryOut, stored: Stored, tag: int, ready: int) -> None:
+        """Send the answer to a get; `ready`: how many messages are left."""
+        self.send_confirms()
+        self._peer.send(
+            got(
+                self.number,
+                tag,
+                self._source(out.copy.envelope),
+                ready,
+                self._properties(out, stored),
+                stored.body,
+                self._peer.frame_max,
+                redelivered=out.delivery_count > 0,
+            )
+        )
+
+    def returned(self, out: ReturnOut, stored: Stored) -> None:
+        """Send a message back to its publisher."""
+        envelope = out.envelope
+        headers = headers_after(envelope, stored.headers)
+        properties = _as_delivered(stored, envelope, headers)
+        key = envelope.routing_keys[0]
+        returned = m.BasicReturn(out.code, out.text, envelope.exchange, key)
+        self.content(returned, properties, stored.body)
+
+    def content(self, method: m.Method, properties: bytes, body: bytes) -> None:
+        """Send a method with a message."""
+        self.method(method)
+        self._peer.send(content_frames(self.number, properties, body, self._peer.frame_max))
+
+    def forget_consumer(self, consumer_tag: str) -> None:
+        """Forget a consumer that has ended."""
+        self._prefixes.pop(consumer_tag, None)
+
+    def _source(self, envelope: Envelope) -> bytes:
+        key = envelope.exchange, envelope.routing_keys[0]
+        source = self._sources.get(key)
+        if source is None:
+            if len(self._sources) >= _MAX_SOURCES:
+                self._sources.clear()
+            source = self._sources[key] = source_of(*key)
+        return source
+
+    def _properties(self, out: DeliveryOut, stored: Stored) -> bytes:
+        headers = delivered_headers(out, stored.headers, self._compat)
+        return _as_delivered(stored, out.copy.envelope, headers)
+
+
+def _as_delivered(stored: Stored, envelope: Envelope, headers: Table | None) -> bytes:
+    """The properties of a message on its way to a client: the same bytes if nothing changed."""
+    properties = stored.properties
+    same_expiration = has_expiration(properties) == (envelope.expiration is not None)
+    if headers is stored.headers and same_expiration:
+        return properties
+    return with_changes(properties, headers, stored.headers, envelope.expiration)

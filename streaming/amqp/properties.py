@@ -1,0 +1,206 @@
+"""The properties of a message, as they travel: flags, then the properties that are there.
+
+Nearly every message passes through with its properties untouched. Only what the broker looks at is
+read at a publish (headers, priority, expiration, user and reply address), and only deaths, requeues
+and headers that name further keys change them at a delivery.
+"""
+
+import struct
+from typing import Any, Final
+
+import msgspec
+
+from streaming.amqp.errors import FRAME_ERROR, error, syntax_error
+from streaming.amqp.tables import (
+    Entries,
+    read_entries,
+    read_table,
+    rewrite_table,
+    write_short_text,
+    write_table,
+)
+from topology.values import Table
+
+HEADERS, PRIORITY, REPLY_TO, EXPIRATION = 1 << 13, 1 << 11, 1 << 9, 1 << 8
+USER_ID: Final = 1 << 4
+_LOOKED_AT: Final = HEADERS | PRIORITY | REPLY_TO | EXPIRATION | USER_ID
+_CONTINUED: Final = 1
+
+_SHORT_TEXT, _OCTET, _TIMESTAMP, _TABLE = range(4)
+FIELDS: Final = (
+    (1 << 15, "content_type", _SHORT_TEXT),
+    (1 << 14, "content_encoding", _SHORT_TEXT),
+    (HEADERS, "headers", _TABLE),
+    (1 << 12, "delivery_mode", _OCTET),
+    (PRIORITY, "priority", _OCTET),
+    (1 << 10, "correlation_id", _SHORT_TEXT),
+    (REPLY_TO, "reply_to", _SHORT_TEXT),
+    (EXPIRATION, "expiration", _SHORT_TEXT),
+    (1 << 7, "message_id", _SHORT_TEXT),
+    (1 << 6, "timestamp", _TIMESTAMP),
+    (1 << 5, "type", _SHORT_TEXT),
+    (USER_ID, "user_id", _SHORT_TEXT),
+    (1 << 3, "app_id", _SHORT_TEXT),
+    (1 << 2, "cluster_id", _SHORT_TEXT),
+)
+"""Flag, name and form of each property, in the order in which they follow each other."""
+
+NO_PROPERTIES: Final = b"\0\0"
+
+
+class Seen(msgspec.Struct, gc=False):
+    """What the broker looks at.
+
+    Attributes:
+        headers: the whole table; None if there is none.
+    """
+
+    expiration: str | None = None
+    priority: int | None = None
+    reply_to: str | None = None
+    user_id: str | None = None
+    headers: Table | None = None
+
+
+PLAIN: Final = Seen()
+"""What is seen of properties of which the broker looks at none."""
+
+
+def see(properties: bytes) -> Seen:
+    """Check the form of properties, and read what the broker looks at.
+
+    Args:
+        properties: flags and values, without class, weight and size of the body.
+
+    Raises:
+        AmqpError: 501 or 502, they are damaged.
+    """
+    flags = (properties[0] << 8) | properties[1]
+    if flags & _CONTINUED:
+        raise syntax_error("a message has properties that AMQP does not know")
+    at, end = 2, len(properties)
+    seen = Seen() if flags & _LOOKED_AT else PLAIN
+    try:
+        for flag, _name, form in FIELDS:
+            if not flags & flag:
+                continue
+            start = at
+            if form == _SHORT_TEXT:
+                at += 1 + properties[at]
+                if flag & (REPLY_TO | EXPIRATION | USER_ID):
+                    text = properties[start + 1 : at].decode()
+                    if flag == EXPIRATION:
+                        seen.expiration = text
+                    elif flag == REPLY_TO:
+                        seen.reply_to = text
+                    else:
+                        seen.user_id = text
+            elif form == _TABLE:
+                seen.headers, at = read_table(properties, at)
+            elif form == _OCTET:
+                if flag == PRIORITY:
+                    seen.priority = properties[at]
+                at += 1
+            else:
+                at += 8
+    except (IndexError, struct.error):
+        raise syntax_error("the properties of a message end too early") from None
+    except UnicodeDecodeError:
+        raise error(FRAME_ERROR, "Malformed UTF-8 in shortstr") from None
+    if at != end:
+        raise syntax_error("the properties of a message do not have the size of their frame")
+    return seen
+
+
+def read_properties(properties: bytes) -> dict[str, Any]:
+    """Read all properties by name; the headers are among them."""
+    flags = (properties[0] << 8) | properties[1]
+    at = 2
+    found: dict[str, Any] = {}
+    for flag, name, form in FIELDS:
+        if not flags & flag:
+            continue
+        if form == _SHORT_TEXT:
+            after = at + 1 + properties[at]
+            found[name] = properties[at + 1 : after].decode("utf-8", "surrogateescape")
+            at = after
+        elif form == _TABLE:
+            found[name], at = read_table(properties, at)
+        elif form == _OCTET:
+            found[name] = properties[at]
+            at += 1
+        else:
+            (found[name],) = struct.unpack_from(">Q", properties, at)
+            at += 8
+    return found
+
+
+def write_properties(values: dict[str, Any]) -> bytes:
+    """Write properties by name, the headers among them."""
+    flags, parts = 0, []
+    for flag, name, form in FIELDS:
+        value = values.get(name)
+        if value is None:
+            continue
+        flags |= flag
+        if form == _SHORT_TEXT:
+            parts.append(write_short_text(value))
+        elif form == _TABLE:
+            parts.append(write_table(value))
+        elif form == _OCTET:
+            parts.append(bytes((value,)))
+        else:
+            parts.append(struct.pack(">Q", value))
+    return struct.pack(">H", flags) + b"".join(parts)
+
+
+def with_changes(
+    properties: bytes, headers: Table | None, original: Table | None, expiration: str | None
+) -> bytes:
+    """The properties of a delivery whose headers or expiration differ from those published.
+
+    All other properties keep their bytes, and so do the entries of the headers that are the same
+    objects as in `original`.
+
+    Args:
+        headers: the headers of the delivery; None for no table.
+        original: the headers as they were published.
+        expiration: the expiration of the delivery; None for none.
+    """
+    flags = (properties[0] << 8) | properties[1]
+    at, after_flags = 2, 0
+    parts: list[bytes] = []
+    for flag, _name, form in FIELDS:
+        start = at
+        entries: Entries = {}
+        if flags & flag:
+            if form == _SHORT_TEXT:
+                at += 1 + properties[at]
+            elif form == _TABLE:
+                entries, at = read_entries(properties, at)
+            else:
+                at += 1 if form == _OCTET else 8
+        if flag == HEADERS:
+            if headers is not None:
+                after_flags |= HEADERS
+                parts.append(rewrite_table(headers, properties, entries, original or {}))
+        elif flag == EXPIRATION:
+            if expiration is not None:
+                after_flags |= EXPIRATION
+                parts.append(write_short_text(expiration))
+        elif flags & flag:
+            after_flags |= flag
+            parts.append(properties[start:at])
+    return struct.pack(">H", after_flags) + b"".join(parts)
+
+
+def has_expiration(properties: bytes) -> bool:
+    """Whether a message has an expiration of its own."""
+    return properties[0] & (EXPIRATION >> 8) != 0
+
+
+def with_reply_to(properties: bytes, address: str) -> bytes:
+    """The properties with another reply address."""
+    values = read_properties(properties)
+    values["reply_to"] = address
+    return write_properties(values)

@@ -1,0 +1,288 @@
+"""The AMQP server on asyncio: sockets around the state machines of `connection.py`.
+
+Bytes of a client are handled as they come, in one turn: read, decide, write. What the turn means
+for other clients is written in the same turn. A client that does not read its socket is not read
+either, and gets no further deliveries until it does.
+"""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from streaming.amqp.connection import Connection, State
+from streaming.amqp.errors import NOT_ALLOWED, error
+from streaming.amqp.login import Client, User, Users
+from streaming.amqp.reply_to import ReplyConsumers
+from streaming.amqp.server_properties import server_properties
+from streaming.amqp.vhosts import OpenVhost
+
+LOG = logging.getLogger(__name__)
+
+_LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
+SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"
+_CHECK_EVERY_S: Final = 0.5
+_CLOSING_S: Final = 1.0
+_WRITE_BUFFER: Final = 1 << 20
+
+
+class Server:
+    """Connections, and the vhosts they open.
+
+    Args:
+        vhosts: by name; more may be added while the server runs.
+        may_open: whether a user may open a vhost.
+
+    Attributes:
+        vhosts, replies: by name.
+        connections: the open ones, and those that log in.
+        follows_wall_clock: whether timers are set; else a test moves time.
+        bytes_received, bytes_sent: over all connections, since the start.
+    """
+
+    def __init__(
+        self,
+        vhosts: dict[str, OpenVhost],
+        users: Users,
+        may_open: Callable[[User, str], bool],
+        *,
+        with_certificates: bool = False,
+    ) -> None:
+        self.vhosts = vhosts
+        self.replies = {name: ReplyConsumers() for name in vhosts}
+        self.users = users
+        self.with_certificates = with_certificates
+        self.server_properties = server_properties()
+        self.connections: dict[Connection, _Socket] = {}
+        self._may_open = may_open
+        self._news: list[Connection] = []
+        self._listeners: list[asyncio.Server] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+        self._checks: asyncio.Task[None] | None = None
+        self._none_left = asyncio.Event()
+        self.follows_wall_clock = True
+        self.bytes_received = self.bytes_sent = 0
+
+    def add_vhost(self, vhost: OpenVhost) -> None:
+        """Let clients open one more vhost."""
+        self.vhosts[vhost.name] = vhost
+        self.replies[vhost.name] = ReplyConsumers()
+
+    # -- for connections
+
+    def login(self, mechanism: str, response: bytes, client: Client) -> User:
+        """See `Host`."""
+        return self.users.login(mechanism, response, client)
+
+    def open_vhost(self, name: str, user: User) -> tuple[OpenVhost, ReplyConsumers]:
+        """See `Host`."""
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            raise error(NOT_ALLOWED, f"vhost {name} not found")
+        if not self._may_open(user, name):
+            text = f"access to vhost '{name}' refused for user '{user.name}'"
+            raise error(NOT_ALLOWED, text)
+        return vhost, self.replies[name]
+
+    def opened(self, connection: Connection) -> None:
+        """See `Host`."""
+
+    def has_news(self, connection: Connection) -> None:
+        """See `Host`."""
+        self._news.append(connection)
+
+    def gone(self, connection: Connection) -> None:
+        """Forget a connection whose socket is closed."""
+        del self.connections[connection]
+        if not self.connections:
+            self._none_left.set()
+        self.turn_ended()
+
+    # -- turns
+
+    def turn_ended(self) -> None:
+        """Write what a turn has to say to anyone, and set the timer for what time does next."""
+        while self._news:
+            news, self._news = self._news, []
+            for connection in news:
+                socket = self.connections.get(connection)
+                data = connection.take_output()
+                if socket is not None:
+                    socket.write(data)
+        if self.follows_wall_clock:
+            self._set_timer()
+
+    def advance(self) -> None:
+        """Let time pass in all vhosts."""
+        for vhost in self.vhosts.values():
+            vhost.advance()
+        self.turn_ended()
+
+    def next_deadline_ms(self) -> int | None:
+        """When time does something next in any vhost, epoch milliseconds; None for never."""
+        due = [vhost.next_deadline_ms() for vhost in self.vhosts.values()]
+        return min([each for each in due if each is not None], default=None)
+
+    def _set_timer(self) -> None:
+        due_ms = self.next_deadline_ms()
+        if due_ms == self._timer_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_ms = due_ms
+        if due_ms is not None:
+            delay_s = max(0.0, due_ms / 1000 - time.time())
+            self._timer = asyncio.get_running_loop().call_later(min(delay_s, 86_400), self._due)
+
+    def _due(self) -> None:
+        self._timer = self._timer_ms = None
+        self.advance()
+
+    # -- listening
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen on an address; return the port, which the system chooses if it is 0.
+
+        Raises:
+            OSError: the address cannot be used.
+        """
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(
+            lambda: _Socket(self), host, port, ssl=tls, backlog=1024
+        )
+        self._listeners.append(listener)
+        if self._checks is None:
+            self._checks = loop.create_task(self._check_connections())
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def _check_connections(self) -> None:
+        while True:
+            await asyncio.sleep(_CHECK_EVERY_S)
+            now_s = time.monotonic()
+            for connection, socket in list(self.connections.items()):
+                if connection.next_check_s <= now_s:
+                    connection.check()
+                    socket.settle()
+            self.turn_ended()
+
+    async def close(self, reason: str = SHUTDOWN) -> None:
+        """Tell all clients that the server ends, and stop listening."""
+        for listener in self._listeners:
+            listener.close()
+        if self._checks is not None:
+            self._checks.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        await self.close_connections(reason)
+
+    async def close_connections(self, reason: str = SHUTDOWN) -> None:
+        """Tell all clients that the server ends, and close their sockets."""
+        for connection, socket in list(self.connections.items()):
+            connection.shut_down(reason)
+            socket.settle()
+        self.turn_ended()
+        for socket in list(self.connections.values()):
+            socket.close()
+        if self.connections:
+            self._none_left.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._none_left.wait(), _CLOSING_S)
+            for socket in list(self.connections.values()):
+                socket.abort()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether anything is on its way to a client."""
+        return any(socket.is_writing for socket in self.connections.values())
+
+
+class _Socket(asyncio.Protocol):
+    """The socket of one connection."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._connection: Connection | None = None
+
+    def connection_made(self, base: asyncio.BaseTransport) -> None:
+        transport = self._transport = cast("asyncio.Transport", base)  # uvloop's is not one by type
+        transport.set_write_buffer_limits(high=_WRITE_BUFFER)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        here = transport.get_extra_info("sockname") or ("", 0)
+        name = f"{peer[0]}:{peer[1]} -> {here[0]}:{here[1]}"
+        client = Client(
+            is_loopback=str(peer[0]).startswith(_LOOPBACK),
+            certificate_name=_name_in(transport.get_extra_info("peercert")),
+        )
+        self._connection = Connection(name, self._server, client, time.monotonic)
+        self._server.connections[self._connection] = self
+
+    def data_received(self, data: bytes) -> None:
+        connection = self._connection
+        assert connection is not None, "a connection is made before data arrives"
+        self._server.bytes_received += len(data)
+        connection.receive(data)
+        self._server.turn_ended()
+        if connection.state is State.CLOSED:
+            self.close()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        connection = self._connection
+        assert connection is not None, "a connection is made before it is lost"
+        connection.lost()
+        self._server.gone(connection)
+
+    def pause_writing(self) -> None:
+        assert self._transport is not None, "there is something to write to"
+        assert self._connection is not None, "the same"
+        self._transport.pause_reading()
+        self._connection.hold(held=True)
+
+    def resume_writing(self) -> None:
+        assert self._transport is not None, "there is something to write to"
+        assert self._connection is not None, "the same"
+        self._transport.resume_reading()
+        self._connection.hold(held=False)
+        self._server.turn_ended()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether bytes wait for the client to read."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, unless the socket is closing."""
+        self._server.bytes_sent += len(data)
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def settle(self) -> None:
+        """Close the socket if its connection has ended."""
+        assert self._connection is not None, "a connection is made first"
+        if self._connection.state is State.CLOSED:
+            self.write(self._connection.take_output())
+            self.close()
+
+    def close(self) -> None:
+        """Close the socket when all is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close the socket now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _name_in(certificate: dict[str, Any] | None) -> str | None:
+    """The common name of a client's certificate."""
+    for part in (certificate or {}).get("subject", ()):
+        for key, value in part:
+            if key == "commonName":
+                return str(value)
+    return None

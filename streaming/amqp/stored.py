@@ -1,0 +1,78 @@
+"""The messages that the queues of a vhost in memory hold: properties and body, until none holds it.
+
+The broker core knows a message by its offset only. A message is dropped when the events of the core
+have ended its last copy.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from streaming.broker.events import ENDINGS, Events, Kind
+from streaming.broker.message import Message, PublishedHeaders
+
+_ENTERED: Final = int(Kind.ENQUEUED)
+_ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
+
+
+class Stored(msgspec.Struct, gc=False):
+    """A message as it was published.
+
+    Attributes:
+        properties: as they travelled: flags and values.
+        headers: the headers table in them; None if there is none.
+        copies: how many copies of it are in queues.
+    """
+
+    properties: bytes
+    body: bytes
+    headers: dict[str, Any] | None = None
+    copies: int = 0
+
+
+class StoredMessages:
+    """The messages of one vhost, by offset."""
+
+    def __init__(self) -> None:
+        self._by_offset: dict[int, Stored] = {}
+        self._next_offset = 0
+
+    def __len__(self) -> int:
+        return len(self._by_offset)
+
+    def add(self, stored: Stored) -> Message:
+        """Keep a message; return how the core knows it."""
+        offset = self._next_offset
+        self._next_offset = offset + 1
+        self._by_offset[offset] = stored
+        return Message(0, 0, offset, 0, 0, len(stored.body))
+
+    def of(self, message: Message) -> Stored:
+        """The message; it must not have been dropped."""
+        return self._by_offset[message.offset]
+
+    def published(self, message: Message) -> PublishedHeaders:
+        """The headers of a message, for headers exchanges."""
+        return PublishedHeaders(self._by_offset[message.offset].headers)
+
+    def count(self, events: Events, published: list[int]) -> None:
+        """Drop what the events say is in no queue any more.
+
+        Args:
+            published: offsets of the messages that were published meanwhile.
+        """
+        by_offset = self._by_offset
+        ended = published
+        for kind, copy in zip(events.kinds, events.copies, strict=True):
+            if copy is None:
+                continue
+            if kind == _ENTERED:
+                by_offset[copy.message.offset].copies += 1
+            elif kind in _ENDINGS:
+                offset = copy.message.offset
+                by_offset[offset].copies -= 1
+                ended.append(offset)
+        for offset in ended:
+            stored = by_offset.get(offset)
+            if stored is not None and not stored.copies:
+                del by_offset[offset]

@@ -1,0 +1,153 @@
+"""A vhost that clients have open: one shard of the broker core, and who hears what it says.
+
+    channel --publish, command--> Shard --outbound--> the channel that each record is for
+                                    |
+                                 events --> stored messages, watchers
+
+The shard stays open as long as the vhost does. What it says is handed out by `flush`, after the
+bytes of one client were read: so a burst of publishes costs one round of deliveries and confirms.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from streaming.amqp.stored import Stored, StoredMessages
+from streaming.broker.commands import Command, SettleOutcome
+from streaming.broker.config import ShardConfig
+from streaming.broker.events import Actor, Events
+from streaming.broker.message import NEVER, Publication
+from streaming.broker.outbound import DeliveryOut, Outbound, PublishErrorOut, ReturnOut
+from streaming.broker.shard import Shard
+from streaming.broker.state.store import MemoryStore
+from topology.refusals import Refusal
+
+_MAX_PUBLICATIONS: Final = 20_000
+
+
+class Listener(Protocol):
+    """A channel of a client, as the vhost tells it what the broker says."""
+
+    def hear(self, out: Outbound, stored: Stored | None) -> None:
+        """Take one record; `stored` is the message of a delivery or a return."""
+
+
+Watcher = Callable[[Events], None]
+"""Reads the events of the shard since the last call; they are not kept afterwards."""
+
+
+class OpenVhost:
+    """One vhost in memory.
+
+    Args:
+        config: its clock is `event`: only records and `advance` move it.
+        now_ms: the clock of the server, epoch milliseconds.
+
+    Attributes:
+        stored: the messages in its queues.
+        watchers: are shown all events.
+    """
+
+    def __init__(self, config: ShardConfig, now_ms: Callable[[], int]) -> None:
+        self.name = config.vhost
+        self.config = config
+        self.stored = StoredMessages()
+        self.shard = Shard(config, MemoryStore(), published=self.stored.published)
+        self.watchers: list[Watcher] = []
+        self._now_ms = now_ms
+        self._listeners: dict[str, Listener] = {}
+        self._publications: dict[tuple[str, str, str | None, int | None], Publication] = {}
+        self._published: list[int] = []
+        self.shard.advance(now_ms())
+
+    # -- channels
+
+    def listen(self, channel_name: str, listener: Listener) -> None:
+        """Tell a channel what is for it."""
+        self._listeners[channel_name] = listener
+
+    def forget(self, channel_name: str) -> None:
+        """Tell a channel nothing any more."""
+        self._listeners.pop(channel_name, None)
+
+    # -- what clients do
+
+    def publication(
+        self, exchange: str, routing_key: str, expiration: str | None, priority: int | None
+    ) -> Publication:
+        """The publication of messages whose headers name no keys; equal ones share it."""
+        key = (exchange, routing_key, expiration, priority)
+        found = self._publications.get(key)
+        if found is None:
+            if len(self._publications) >= _MAX_PUBLICATIONS:
+                self._publications.clear()
+            found = self._publications[key] = Publication(
+                exchange, routing_key, expiration, priority
+            )
+        return found
+
+    def publish(self, actor: Actor, publication: Publication, stored: Stored, flags: int) -> int:
+        """Publish a message; return its offset, which its confirm and its return have too.
+
+        A publish that is refused is told at once, because its channel takes nothing more.
+        """
+        message = self.stored.add(stored)
+        self._published.append(message.offset)
+        shard = self.shard
+        shard.publish(self._now_ms(), message, publication, flags, actor)
+        outbound = shard.outbound
+        if outbound and type(outbound[-1]) is PublishErrorOut:
+            self.flush()
+        return message.offset
+
+    def command(self, actor: Actor, command: Command) -> None:
+        """Carry out a command; `flush` tells what it answers."""
+        self.shard.command(self._now_ms(), command, actor)
+
+    def settle(
+        self, actor: Actor, tag: int, last: int, *, multiple: bool, outcome: SettleOutcome
+    ) -> Refusal | None:
+        """Settle deliveries of a channel by tag; a refusal has closed the channel."""
+        now_ms = self._now_ms()
+        return self.shard.settle(now_ms, actor, tag, last, multiple=multiple, outcome=outcome)
+
+    def advance(self) -> None:
+        """Let the time of the server pass, and tell what that caused."""
+        self.shard.advance(self._now_ms())
+        self.flush()
+
+    def next_deadline_ms(self) -> int | None:
+        """When time causes something next, epoch milliseconds; None if it never does."""
+        due_ms = self.shard.state.context.clock.next_deadline_ms()
+        return None if due_ms == NEVER else due_ms
+
+    def ready_in(self, queue_name: str) -> int:
+        """How many messages of a queue are ready; 0 if there is no such queue any more."""
+        if queue_name not in self.shard.vhost.queues:
+            return 0
+        return self.shard.state.queues.named(queue_name).ready
+
+    # -- what the broker says
+
+    def flush(self) -> None:
+        """Tell channels and watchers what has happened since the last call."""
+        shard = self.shard
+        outs = shard.take_outbound()
+        if outs:
+            listeners, of = self._listeners, self.stored.of
+            for out in outs:
+                listener = listeners.get(out.actor.channel)
+                if listener is None:
+                    continue
+                kind = type(out)
+                if kind is DeliveryOut:
+                    listener.hear(out, of(out.copy.message))  # type: ignore[union-attr] # a delivery
+                elif kind is ReturnOut:
+                    listener.hear(out, of(out.message))  # type: ignore[union-attr] # a return
+                else:
+                    listener.hear(out, None)
+        events = shard.take_events()
+        if len(events) or self._published:
+            self.stored.count(events, self._published)
+            self._published = []
+            for watch in self.watchers:
+                watch(events)

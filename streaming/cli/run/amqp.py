@@ -1,0 +1,145 @@
+"""`dlx amqp`: a broker for RabbitMQ's clients."""
+
+import asyncio
+import json
+import signal
+import ssl
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
+from streaming.cli.topology.commands import CompatOption
+
+if TYPE_CHECKING:
+    from streaming.amqp.memory import MemoryBroker
+
+AMQP_PORT: Final = 5672
+
+
+def amqp(
+    *,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Keep everything in memory; no Kafka, no Spark.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="The port; 0 for any that is free.")
+    ] = AMQP_PORT,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    definitions: Annotated[
+        Path | None,
+        typer.Option(
+            "--definitions",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Vhosts, users, permissions and topology, as RabbitMQ exports them.",
+        ),
+    ] = None,
+    clock: Annotated[
+        Literal["wall", "manual"],
+        typer.Option("--clock", help="manual: time passes only when a test moves it."),
+    ] = "wall",
+    tls: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            "--tls", metavar="CERT KEY", help="Speak TLS with this certificate and its key."
+        ),
+    ] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--tls-ca",
+            metavar="FILE",
+            help="Ask clients for a certificate of this authority; its name is the user's.",
+        ),
+    ] = None,
+    compat: CompatOption = "4.0",
+) -> int:
+    """Run a broker that RabbitMQ's clients connect to, until Ctrl-C.
+
+    It speaks AMQP 0-9-1. With --memory it starts at once and writes nothing: for tests and for
+    development. Without --definitions it has the vhost / and the user guest with the password
+    guest, who may connect from this machine only.
+
+    Exit status: 0 when stopped, 2 if it could not start.
+    """
+    from streaming.amqp.clocks import ManualClock, WallClock
+    from streaming.amqp.memory import MemoryBroker
+
+    if not memory:
+        raise typer.BadParameter(
+            "is needed: brokers whose messages are in Kafka are not available yet",
+            param_hint="--memory",
+        )
+    context = _tls_context(tls, tls_ca)
+    broker = MemoryBroker(
+        WallClock() if clock == "wall" else ManualClock(),
+        compat,
+        with_certificates=tls_ca is not None,
+    )
+    broker.server.follows_wall_clock = clock == "wall"
+    if definitions is not None:
+        broker.load(_document(definitions))
+        for problem in broker.skipped:
+            print(f"{definitions}: skipped: {problem}", file=sys.stderr)
+    return _run(_serve(broker, host, port, context))
+
+
+def _run(serving: Coroutine[Any, Any, int]) -> int:
+    """Run the server, on uvloop where that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(serving)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(serving)
+
+
+async def _serve(broker: "MemoryBroker", host: str, port: int, tls: ssl.SSLContext | None) -> int:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    try:
+        port = await broker.server.listen(host, port, tls)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        print(f"dlx amqp: cannot listen on {host}:{port}: {reason}", file=sys.stderr)
+        return EXIT_INVALID
+    scheme = "amqp" if tls is None else "amqps"
+    print(f"listening on {scheme}://{host}:{port}", flush=True)
+    await stopping.wait()
+    await broker.server.close()
+    print("stopped", flush=True)
+    return EXIT_OK
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{path} is not JSON: {error}", param_hint="--definitions"
+        ) from None
+    if not isinstance(document, dict):
+        raise typer.BadParameter(f"{path} is not a JSON object", param_hint="--definitions")
+    return document
+
+
+def _tls_context(pair: tuple[Path, Path] | None, ca: Path | None) -> ssl.SSLContext | None:
+    if pair is None:
+        if ca is not None:
+            raise typer.BadParameter("needs --tls CERT KEY", param_hint="--tls-ca")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(*pair)
+        if ca is not None:
+            context.load_verify_locations(ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as error:
+        raise typer.BadParameter(f"{pair[0]}: {error}", param_hint="--tls") from None
+    return context

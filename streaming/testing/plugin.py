@@ -1,0 +1,46 @@
+"""The pytest plugin: the fixture `dlx_broker`, a RabbitMQ in memory whose clock the test holds.
+
+It is registered when dlx-stream is installed, and starts nothing until a test asks for it.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from streaming.testing.broker import TestBroker
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the settings of the plugin."""
+    parser.addini("dlx_port", "Port of dlx_broker; 0 for a free one.", default="0")
+    parser.addini("dlx_compat", "RabbitMQ's version that dlx_broker behaves like.", default="4.0")
+    parser.addini("dlx_definitions", "Definitions that each test begins with.", default="")
+
+
+@pytest.fixture(scope="session")
+def _dlx_session_broker(request: pytest.FixtureRequest) -> Iterator["TestBroker"]:
+    """One broker for all tests; each finds it empty."""
+    from streaming.testing.broker import TestBroker  # noqa: PLC0415 - pytest loads the plugin always
+
+    config = request.config
+    compat = config.getini("dlx_compat")
+    if compat not in {"4.0", "3.10"}:
+        raise pytest.UsageError(f"dlx_compat is 4.0 or 3.10, not {compat}")
+    broker = TestBroker(port=int(config.getini("dlx_port")), compat=compat).start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def dlx_broker(
+    _dlx_session_broker: "TestBroker", request: pytest.FixtureRequest
+) -> Iterator["TestBroker"]:
+    """A RabbitMQ in memory, empty, whose clock stands still until the test moves it."""
+    broker = _dlx_session_broker
+    definitions = request.config.getini("dlx_definitions")
+    if definitions:
+        broker.load(request.config.rootpath / definitions)
+    yield broker
+    broker.reset()

@@ -1,0 +1,100 @@
+"""A client of the AMQP server without a socket: what it sends, and the frames that come back."""
+
+import struct
+from itertools import count
+from typing import Any, NamedTuple
+
+from streaming.amqp import methods as m
+from streaming.amqp.clocks import ManualClock
+from streaming.amqp.connection import Connection
+from streaming.amqp.frames import BODY, HEADER, METHOD, PROTOCOL_HEADER, FrameReader, frame
+from streaming.amqp.login import Client
+from streaming.amqp.memory import MemoryBroker
+from streaming.amqp.properties import read_properties, write_properties
+
+_NUMBERS = count()
+
+
+class Received(NamedTuple):
+    """A method from the server, with its message if it carries one."""
+
+    channel: int
+    method: m.Method
+    properties: dict[str, Any] | None = None
+    body: bytes = b""
+
+
+class RawClient:
+    """One connection to a broker in memory; it opens itself unless told not to."""
+
+    def __init__(self, broker: MemoryBroker, *, opened: bool = True, **tuned: int) -> None:
+        self.broker = broker
+        self.now_s = 0.0
+        self.connection = Connection(
+            f"client {next(_NUMBERS)}",
+            broker.server,
+            Client(is_loopback=True),
+            lambda: self.now_s,
+        )
+        self._reader = FrameReader(0)
+        if opened:
+            self.raw(PROTOCOL_HEADER)
+            self.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
+            limits = {"channel_max": 2047, "frame_max": 131_072, "heartbeat": 0, **tuned}
+            self.send(0, m.ConnectionTuneOk(**limits))
+            self.send(0, m.ConnectionOpen("/"))
+            self.send(1, m.ChannelOpen())
+            self.received()
+
+    def raw(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.connection.receive(data)
+
+    def send(self, channel: int, method: m.Method) -> None:
+        """Send a method."""
+        self.raw(frame(METHOD, channel, m.write_method(method)))
+
+    def ask(self, method: m.Method, channel: int = 1) -> m.Method:
+        """Send a method; return the last one that comes back."""
+        self.send(channel, method)
+        return self.received()[-1].method
+
+    def publish(
+        self, exchange: str, key: str, body: bytes, channel: int = 1, **properties: Any
+    ) -> None:
+        """Publish a message; `mandatory` is among the properties."""
+        mandatory = properties.pop("mandatory", False)
+        self.send(channel, m.BasicPublish(0, exchange, key, mandatory))
+        header = struct.pack(">HHQ", 60, 0, len(body)) + write_properties(properties)
+        self.raw(frame(HEADER, channel, header))
+        if body:
+            self.raw(frame(BODY, channel, body))
+
+    def received(self) -> list[Received]:
+        """What has come since the last call."""
+        found: list[Received] = []
+        for kind, channel, payload in self._reader.feed(self.connection.take_output()):
+            if kind == METHOD:
+                found.append(Received(channel, m.read_method(payload)))
+            elif kind == HEADER:
+                properties = read_properties(payload[12:])
+                found[-1] = found[-1]._replace(properties=properties)
+            elif kind == BODY:
+                found[-1] = found[-1]._replace(body=found[-1].body + payload)
+        return found
+
+
+CAPABILITIES: dict[str, Any] = {
+    "capabilities": {
+        "consumer_cancel_notify": True,
+        "authentication_failure_close": True,
+        "connection.blocked": True,
+    }
+}
+
+
+def memory_broker() -> MemoryBroker:
+    """A broker whose clock stands still."""
+    broker = MemoryBroker(ManualClock())
+    broker.server.follows_wall_clock = False
+    return broker

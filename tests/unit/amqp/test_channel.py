@@ -1,0 +1,257 @@
+import pytest
+
+from streaming.amqp import methods as m
+from streaming.amqp.frames import BODY, HEADER, frame
+from tests.amqp_client import RawClient, Received, memory_broker
+
+
+@pytest.fixture
+def client():
+    return RawClient(memory_broker())
+
+
+def test_a_message_is_published_and_got_with_its_properties_untouched(client):
+    client.ask(m.QueueDeclare(queue="q"))
+
+    client.publish("", "q", b"body", message_id="m1", headers={"a": 1}, priority=3)
+    client.send(1, m.BasicGet(queue="q"))
+    (got,) = client.received()
+
+    assert got == Received(
+        1,
+        m.BasicGetOk(1, redelivered=False, exchange="", routing_key="q", message_count=0),
+        {"message_id": "m1", "headers": {"a": 1}, "priority": 3},
+        b"body",
+    )
+    assert client.ask(m.BasicGet(queue="q")) == m.BasicGetEmpty()
+
+
+def test_a_large_body_travels_in_frames_of_the_negotiated_size():
+    client = RawClient(memory_broker(), frame_max=4096)
+    client.ask(m.QueueDeclare(queue="q"))
+    body = bytes(range(256)) * 40
+
+    client.send(1, m.BasicPublish(exchange="", routing_key="q"))
+    client.raw(frame(HEADER, 1, b"\0\x3c\0\0" + len(body).to_bytes(8) + b"\0\0"))
+    for start in range(0, len(body), 1000):
+        client.raw(frame(BODY, 1, body[start : start + 1000]))
+    client.send(1, m.BasicGet(queue="q", no_ack=True))
+
+    assert client.received()[0].body == body
+
+
+def test_publishes_in_a_row_are_confirmed_together(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.ConfirmSelect())
+
+    for number in range(3):
+        client.publish("", "q", b"%d" % number)
+
+    assert [each.method for each in client.received()] == [m.BasicAck(3, multiple=True)]
+
+
+def test_a_mandatory_message_without_a_queue_comes_back_before_its_confirm(client):
+    client.ask(m.ConfirmSelect())
+
+    client.publish("", "nowhere", b"lost", mandatory=True, app_id="a")
+
+    assert client.received() == [
+        Received(1, m.BasicReturn(312, "NO_ROUTE", "", "nowhere"), {"app_id": "a"}, b"lost"),
+        Received(1, m.BasicAck(1, multiple=False)),
+    ]
+
+
+def test_a_full_queue_is_told_by_a_nack(client):
+    limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    client.ask(m.QueueDeclare(queue="q", arguments=limits))
+    client.ask(m.ConfirmSelect())
+
+    client.publish("", "q", b"1")
+    client.publish("", "q", b"2")
+
+    assert [each.method for each in client.received()] == [
+        m.BasicAck(1, multiple=False),
+        m.BasicNack(2, multiple=False, requeue=False),
+    ]
+
+
+def test_consumers_get_what_their_prefetch_allows(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    for number in range(4):
+        client.publish("", "q", b"%d" % number)
+    client.ask(m.BasicQos(prefetch_count=2))
+    client.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+    started, *first = client.received()
+
+    client.send(1, m.BasicAck(2, multiple=True))
+    second = client.received()
+
+    assert started.method == m.BasicConsumeOk("c")
+    assert [each.body for each in first] == [b"0", b"1"]
+    assert [each.body for each in second] == [b"2", b"3"]
+    assert second[0].method == m.BasicDeliver("c", 3, redelivered=False, routing_key="q")
+
+
+def test_a_rejected_message_is_dead_lettered_with_its_history(client):
+    to_failed = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "failed"}
+    client.ask(m.QueueDeclare(queue="failed"))
+    client.ask(m.QueueDeclare(queue="work", arguments=to_failed))
+    client.publish("", "work", b"1", headers={"own": True}, expiration="60000")
+    client.ask(m.BasicGet(queue="work"))
+
+    client.send(1, m.BasicReject(1, requeue=False))
+    client.send(1, m.BasicGet(queue="failed"))
+    (dead,) = client.received()
+
+    assert dead.properties is not None
+    headers = dead.properties["headers"]
+    assert "expiration" not in dead.properties
+    assert headers["own"] is True
+    assert headers["x-death"][0]["reason"] == "rejected"
+    assert headers["x-death"][0]["original-expiration"] == "60000"
+
+
+def test_requeued_messages_are_redelivered(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"1")
+    client.ask(m.BasicGet(queue="q"))
+
+    client.send(1, m.BasicNack(1, requeue=True))
+    again = client.ask(m.BasicGet(queue="q"))
+
+    assert isinstance(again, m.BasicGetOk)
+    assert again.redelivered
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "text"),
+    [
+        (
+            m.QueueDeclare(queue="none", passive=True),
+            404,
+            "NOT_FOUND - no queue 'none' in vhost '/'",
+        ),
+        (m.BasicConsume(queue="none"), 404, "NOT_FOUND - no queue 'none' in vhost '/'"),
+        (m.BasicGet(queue="none"), 404, "NOT_FOUND - no queue 'none' in vhost '/'"),
+        (m.QueueBind(), 404, "NOT_FOUND - no previously declared queue"),
+        (m.BasicAck(7), 406, "PRECONDITION_FAILED - unknown delivery tag 7"),
+        (m.BasicReject(7), 406, "PRECONDITION_FAILED - unknown delivery tag 7"),
+        (m.TxCommit(), 406, "PRECONDITION_FAILED - channel is not transactional"),
+        (m.ExchangeDeclare(exchange="amq.x"), 403, "contains reserved prefix"),
+    ],
+)
+def test_an_error_closes_the_channel_and_the_number_can_be_used_again(client, method, code, text):
+    closed = client.ask(method)
+
+    assert isinstance(closed, m.ChannelClose)
+    assert (closed.reply_code, closed.class_id, closed.method_id) == (code, *method.ids)
+    assert text in closed.reply_text
+    client.send(1, m.QueueDeclare(queue="ignored"))
+    client.send(1, m.ChannelCloseOk())
+    assert client.ask(m.ChannelOpen()) == m.ChannelOpenOk()
+    assert client.ask(m.QueueDeclare(queue="q")) == m.QueueDeclareOk("q", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        (m.BasicQos(prefetch_size=1), "NOT_IMPLEMENTED - prefetch_size!=0 (1)"),
+        (m.BasicRecover(requeue=False), "NOT_IMPLEMENTED - requeue=false"),
+        (m.ChannelFlow(active=False), "NOT_IMPLEMENTED - active=false"),
+    ],
+)
+def test_what_rabbitmq_does_not_implement_ends_the_connection(client, method, text):
+    closed = client.ask(method)
+
+    assert isinstance(closed, m.ConnectionClose)
+    assert (closed.reply_code, closed.reply_text) == (540, text)
+
+
+def test_a_publish_to_no_exchange_closes_the_channel_with_the_method_of_the_publish(client):
+    client.publish("none", "k", b"1")
+    (closed,) = client.received()
+
+    assert closed.method == m.ChannelClose(
+        404, "NOT_FOUND - no exchange 'none' in vhost '/'", 60, 40
+    )
+
+
+def test_content_where_a_method_must_be_ends_the_connection(client):
+    client.raw(frame(BODY, 1, b"x"))
+    (closed,) = client.received()
+
+    assert isinstance(closed.method, m.ConnectionClose)
+    assert closed.method.reply_code == 505
+
+
+def test_a_message_that_is_too_large_closes_the_channel_before_it_is_read(client):
+    client.send(1, m.BasicPublish(exchange="", routing_key="q"))
+    client.raw(frame(HEADER, 1, b"\0\x3c\0\0" + (1 << 30).to_bytes(8) + b"\0\0"))
+    (closed,) = client.received()
+
+    assert isinstance(closed.method, m.ChannelClose)
+    assert "is larger than configured max size 16777216" in closed.method.reply_text
+
+
+def test_a_committed_transaction_publishes_and_settles(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"1")
+    client.ask(m.BasicGet(queue="q"))
+    client.ask(m.TxSelect())
+
+    client.publish("", "q", b"2")
+    client.send(1, m.BasicAck(1))
+    before = client.ask(m.QueueDeclare(queue="q", passive=True))
+    assert client.ask(m.TxCommit()) == m.TxCommitOk()
+    after = client.ask(m.QueueDeclare(queue="q", passive=True))
+
+    assert before == m.QueueDeclareOk("q", 0, 0)
+    assert after == m.QueueDeclareOk("q", 1, 0)
+
+
+def test_a_rolled_back_transaction_leaves_everything_as_it_was(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"1")
+    client.ask(m.BasicGet(queue="q"))
+    client.ask(m.TxSelect())
+    client.publish("", "q", b"2")
+    client.send(1, m.BasicAck(1))
+
+    client.ask(m.TxRollback())
+    client.send(1, m.BasicAck(1))
+
+    assert client.ask(m.TxCommit()) == m.TxCommitOk()
+    assert client.ask(m.QueueDeclare(queue="q", passive=True)) == m.QueueDeclareOk("q", 0, 0)
+
+
+def test_a_client_is_told_that_its_consumer_is_gone(client):
+    other = RawClient(client.broker)
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.BasicConsume(queue="q", consumer_tag="c"))
+
+    other.ask(m.QueueDelete(queue="q"))
+
+    assert [each.method for each in client.received()] == [m.BasicCancel("c", nowait=True)]
+
+
+def test_the_last_declared_queue_needs_no_name(client):
+    declared = client.ask(m.QueueDeclare())
+
+    assert isinstance(declared, m.QueueDeclareOk)
+    assert declared.queue.startswith("amq.gen-")
+    assert client.ask(m.QueueBind(exchange="amq.fanout")) == m.QueueBindOk()
+    client.publish("amq.fanout", "", b"1")
+    assert isinstance(client.ask(m.BasicGet()), m.BasicGetOk)
+
+
+def test_messages_are_dropped_when_no_queue_holds_them(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    stored = client.broker.server.vhosts["/"].stored
+    client.publish("", "q", b"1")
+    client.publish("", "nowhere", b"2")
+
+    client.ask(m.BasicGet(queue="q"))
+    assert len(stored) == 1
+    client.send(1, m.BasicAck(1))
+
+    assert len(stored) == 0

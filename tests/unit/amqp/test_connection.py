@@ -1,0 +1,198 @@
+import pytest
+
+from streaming.amqp import methods as m
+from streaming.amqp.connection import State
+from streaming.amqp.frames import HEARTBEAT_FRAME, METHOD, PROTOCOL_HEADER, frame
+from tests.amqp_client import CAPABILITIES, RawClient, memory_broker
+
+
+def test_a_connection_opens_step_by_step():
+    client = RawClient(memory_broker(), opened=False)
+
+    client.raw(PROTOCOL_HEADER[:3])
+    client.raw(PROTOCOL_HEADER[3:])
+    (start,) = client.received()
+    client.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
+    (tune,) = client.received()
+    client.send(0, m.ConnectionTuneOk(10, 8192, 5))
+    client.send(0, m.ConnectionOpen("/"))
+    (opened,) = client.received()
+
+    assert isinstance(start.method, m.ConnectionStart)
+    assert start.method.mechanisms == b"PLAIN AMQPLAIN"
+    assert tune.method == m.ConnectionTune(2047, 131_072, 60)
+    assert opened.method == m.ConnectionOpenOk()
+
+
+def test_another_protocol_is_told_which_one_is_spoken():
+    client = RawClient(memory_broker(), opened=False)
+
+    client.raw(b"AMQP\1\1\0\11")
+
+    assert client.connection.take_output() == PROTOCOL_HEADER
+    assert client.connection.is_closed
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "text"),
+    [
+        (m.ConnectionTuneOk(4000, 131_072, 0), 530, "channel_max = 4000 is higher"),
+        (m.ConnectionTuneOk(0, 200_000, 0), 530, "frame_max = 200000 is higher"),
+        (m.ConnectionTuneOk(0, 100, 0), 530, "frame_max = 100 is lower"),
+        (m.ConnectionOpen("/"), 503, "ConnectionOpen is not expected now"),
+    ],
+)
+def test_limits_that_cannot_be_met_are_refused(method, code, text):
+    client = RawClient(memory_broker(), opened=False)
+    client.raw(PROTOCOL_HEADER)
+    client.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
+
+    closed = client.ask(method, 0)
+
+    assert isinstance(closed, m.ConnectionClose)
+    assert closed.reply_code == code
+    assert text in closed.reply_text
+
+
+def test_a_refused_login_is_told_to_clients_that_can_hear_it():
+    client = RawClient(memory_broker(), opened=False)
+    client.raw(PROTOCOL_HEADER)
+
+    closed = client.ask(m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0no", "en_US"), 0)
+
+    assert isinstance(closed, m.ConnectionClose)
+    assert closed.reply_code == 403
+
+
+@pytest.mark.parametrize(("vhost", "text"), [("none", "NOT_ALLOWED - vhost none not found")])
+def test_a_vhost_that_does_not_exist_is_refused(vhost, text):
+    client = RawClient(memory_broker(), opened=False)
+    client.raw(PROTOCOL_HEADER)
+    client.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
+    client.send(0, m.ConnectionTuneOk(10, 8192, 5))
+
+    closed = client.ask(m.ConnectionOpen(vhost), 0)
+
+    assert isinstance(closed, m.ConnectionClose)
+    assert (closed.reply_code, closed.reply_text) == (530, text)
+
+
+def test_an_error_of_the_connection_ends_all_its_channels():
+    client = RawClient(memory_broker())
+    client.ask(m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"1")
+    client.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+    client.received()
+
+    closed = client.ask(m.ChannelOpen())
+
+    assert isinstance(closed, m.ConnectionClose)
+    assert (closed.reply_code, closed.reply_text) == (
+        504,
+        "CHANNEL_ERROR - second 'channel.open' seen",
+    )
+    other = RawClient(client.broker)
+    declared = other.ask(m.QueueDeclare(queue="q"))
+    assert isinstance(declared, m.QueueDeclareOk)
+    assert (declared.message_count, declared.consumer_count) == (1, 0)
+
+
+def test_a_channel_must_be_opened_first():
+    client = RawClient(memory_broker())
+
+    closed = client.ask(m.QueueDeclare(queue="q"), 9)
+
+    assert isinstance(closed, m.ConnectionClose)
+    assert (closed.reply_code, closed.reply_text) == (
+        504,
+        "CHANNEL_ERROR - expected 'channel.open'",
+    )
+
+
+def test_the_number_of_channels_is_limited():
+    client = RawClient(memory_broker(), channel_max=2)
+    client.ask(m.ChannelOpen(), 2)
+
+    closed = client.ask(m.ChannelOpen(), 3)
+
+    assert isinstance(closed, m.ConnectionClose)
+    assert closed.reply_text == (
+        "NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
+    )
+
+
+def test_after_a_close_everything_but_its_answer_is_ignored():
+    client = RawClient(memory_broker())
+    client.ask(m.ChannelOpen())
+
+    client.send(1, m.QueueDeclare(queue="q"))
+    assert client.received() == []
+    client.send(0, m.ConnectionCloseOk())
+
+    assert client.connection.state is State.CLOSED
+
+
+def test_a_client_may_close():
+    client = RawClient(memory_broker())
+
+    closed = client.ask(m.ConnectionClose(), 0)
+
+    assert closed == m.ConnectionCloseOk()
+    assert client.connection.is_closed
+
+
+def test_heartbeats_go_both_ways():
+    client = RawClient(memory_broker(), heartbeat=10)
+
+    client.now_s = 5.0
+    client.connection.check()
+    beat = client.connection.take_output()
+    client.raw(HEARTBEAT_FRAME)
+    client.now_s = 24.0
+    client.connection.check()
+    alive = client.connection.state
+    client.now_s = 25.0
+    client.connection.check()
+
+    assert beat == HEARTBEAT_FRAME
+    assert alive is State.OPEN
+    assert client.connection.is_closed
+
+
+def test_a_handshake_has_a_deadline():
+    client = RawClient(memory_broker(), opened=False)
+    client.raw(PROTOCOL_HEADER)
+
+    client.now_s = client.connection.next_check_s
+    client.connection.check()
+
+    assert client.connection.is_closed
+
+
+def test_the_secret_may_be_updated():
+    client = RawClient(memory_broker())
+
+    answer = client.ask(m.ConnectionUpdateSecret(b"new", "expired"), 0)
+
+    assert answer == m.ConnectionUpdateSecretOk()
+
+
+def test_blocked_publishers_are_told():
+    client = RawClient(memory_broker())
+
+    client.connection.block("low on memory")
+    client.connection.block(None)
+
+    assert [each.method for each in client.received()] == [
+        m.ConnectionBlocked("low on memory"),
+        m.ConnectionUnblocked(),
+    ]
+
+
+def test_frames_of_a_connection_that_is_lost_are_not_answered():
+    client = RawClient(memory_broker())
+    client.connection.lost()
+
+    client.raw(frame(METHOD, 1, m.write_method(m.QueueDeclare(queue="q"))))
+
+    assert client.received() == []

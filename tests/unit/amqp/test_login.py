@@ -1,0 +1,65 @@
+import base64
+import hashlib
+
+import pytest
+
+from streaming.amqp.errors import AmqpError
+from streaming.amqp.login import Client, User, Users, new_password_hash
+from streaming.amqp.tables import write_table
+
+LOCAL, REMOTE = Client(is_loopback=True), Client(is_loopback=False)
+
+
+def test_guest_may_log_in_from_this_host_only():
+    users = Users.default()
+
+    assert users.login("PLAIN", b"\0guest\0guest", LOCAL).name == "guest"
+    with pytest.raises(AmqpError, match="Login was refused using authentication mechanism PLAIN"):
+        users.login("PLAIN", b"\0guest\0guest", REMOTE)
+
+
+def test_amqplain_is_a_table_without_its_size():
+    users = Users([User("ann", new_password_hash("secret"))])
+    response = write_table({"LOGIN": "ann", "PASSWORD": "secret"})[4:]
+
+    assert users.login("AMQPLAIN", response, REMOTE).name == "ann"
+
+
+def test_a_certificate_names_its_user():
+    users = Users([User("ann")])
+
+    client = Client(is_loopback=False, certificate_name="ann")
+
+    assert users.login("EXTERNAL", b"", client).name == "ann"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [
+        ("PLAIN", b"\0ann\0wrong"),
+        ("PLAIN", b"\0nobody\0secret"),
+        ("PLAIN", b"ann"),
+        ("AMQPLAIN", b""),
+        ("EXTERNAL", b""),
+    ],
+)
+def test_others_are_refused_without_saying_why(mechanism, response):
+    users = Users([User("ann", new_password_hash("secret"))])
+
+    with pytest.raises(AmqpError, match="403 ACCESS_REFUSED - Login was refused"):
+        users.login(mechanism, response, LOCAL)
+
+
+def test_hashes_of_an_export_are_understood():
+    salt = b"\1\2\3\4"
+    hashed = base64.b64encode(salt + hashlib.sha512(salt + b"secret").digest()).decode()
+    user = User("ann", hashed, "rabbit_password_hashing_sha512")
+
+    assert user.has_password(b"secret")
+    assert not user.has_password(b"Secret")
+
+
+def test_a_user_without_a_usable_hash_has_no_password():
+    assert not User("ann", "").has_password(b"")
+    assert not User("ann", "!").has_password(b"")
+    assert not User("ann", "AAAA", "unknown").has_password(b"")

@@ -1,0 +1,83 @@
+from streaming.amqp import methods as m
+from tests.amqp_client import RawClient, memory_broker
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+
+
+def _asking(broker):
+    client = RawClient(broker)
+    client.ask(m.BasicConsume(queue=REPLY_TO, consumer_tag="replies", no_ack=True))
+    return client
+
+
+def test_a_reply_goes_straight_to_who_asked():
+    broker = memory_broker()
+    asking, answering = _asking(broker), RawClient(broker)
+    answering.ask(m.QueueDeclare(queue="rpc"))
+
+    asking.publish("", "rpc", b"question", reply_to=REPLY_TO, correlation_id="7")
+    answering.send(1, m.BasicGet(queue="rpc", no_ack=True))
+    question = answering.received()[-1]
+    assert question.properties is not None
+    answering.publish("", question.properties["reply_to"], b"answer", correlation_id="7")
+    (reply,) = asking.received()
+
+    assert isinstance(reply.method, m.BasicDeliver)
+    assert (reply.method.consumer_tag, reply.method.delivery_tag) == ("replies", 1)
+    assert (reply.properties, reply.body) == ({"correlation_id": "7"}, b"answer")
+
+
+def test_a_request_needs_a_consumer_of_replies():
+    client = RawClient(memory_broker())
+
+    client.publish("", "rpc", b"question", reply_to=REPLY_TO)
+    (closed,) = client.received()
+
+    assert closed.method == m.ChannelClose(
+        406, "PRECONDITION_FAILED - fast reply consumer does not exist", 60, 40
+    )
+
+
+def test_replies_cannot_be_acknowledged():
+    client = RawClient(memory_broker())
+
+    closed = client.ask(m.BasicConsume(queue=REPLY_TO))
+
+    assert isinstance(closed, m.ChannelClose)
+    assert closed.reply_text == "PRECONDITION_FAILED - reply consumer cannot acknowledge"
+
+
+def test_a_reply_to_nobody_comes_back_if_it_is_mandatory():
+    client = RawClient(memory_broker())
+
+    client.publish("", f"{REPLY_TO}.gone", b"answer", mandatory=True)
+
+    assert [type(each.method) for each in client.received()] == [m.BasicReturn]
+
+
+def test_tags_count_replies_and_settle_the_right_deliveries():
+    broker = memory_broker()
+    asking, other = _asking(broker), RawClient(broker)
+    asking.ask(m.QueueDeclare(queue="q"))
+    other.ask(m.QueueDeclare(queue="rpc"))
+    asking.publish("", "rpc", b"?", reply_to=REPLY_TO)
+    other.send(1, m.BasicGet(queue="rpc", no_ack=True))
+    question = other.received()[-1].properties
+    assert question is not None
+
+    for body in (b"1", b"2"):
+        asking.publish("", "q", body)
+        asking.send(1, m.BasicGet(queue="q"))
+        other.publish("", question["reply_to"], b"reply")
+    tags = [
+        each.method.delivery_tag
+        for each in asking.received()
+        if isinstance(each.method, m.BasicGetOk | m.BasicDeliver)
+    ]
+    asking.send(1, m.BasicReject(3, requeue=True))
+    again = asking.ask(m.BasicGet(queue="q"))
+
+    assert tags == [1, 2, 3, 4]
+    assert isinstance(again, m.BasicGetOk)
+    assert again.delivery_tag == 5
+    assert isinstance(asking.ask(m.BasicAck(2)), m.ChannelClose)

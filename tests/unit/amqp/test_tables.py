@@ -1,0 +1,110 @@
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pamqp import decode
+
+from streaming.amqp.errors import AmqpError
+from streaming.amqp.tables import (
+    read_entries,
+    read_table,
+    rewrite_table,
+    write_table,
+    write_value,
+)
+from topology.values import Timestamp
+
+NAMES = st.text(max_size=20)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=30)
+    | st.binary(max_size=30)
+    | st.builds(Timestamp, st.integers(0, 2**40)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+TABLES = st.dictionaries(NAMES, VALUES, max_size=6)
+
+
+@given(TABLES)
+def test_a_table_survives_the_wire(table):
+    data = write_table(table)
+
+    assert read_table(data) == (table, len(data))
+
+
+@given(st.dictionaries(NAMES, st.integers(-(2**63), 2**63 - 1) | st.text(max_size=30), max_size=6))
+def test_another_library_reads_the_same(table):
+    assert decode.field_table(write_table(table))[1] == table
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_table_are_refused_with_a_syntax_error(data):
+    refused = None
+    try:
+        read_table(data)
+    except AmqpError as failure:
+        refused = failure
+
+    assert refused is None or refused.code == 502
+
+
+@given(TABLES, st.data())
+def test_a_table_that_is_cut_is_refused(table, data):
+    whole = write_table(table)
+    cut = data.draw(st.integers(0, len(whole) - 1))
+
+    with pytest.raises(AmqpError, match="502"):
+        read_table(whole[:cut])
+
+
+@pytest.mark.parametrize(
+    ("wire", "value"),
+    [
+        (b"b\xff", -1),
+        (b"B\xff", 255),
+        (b"s\xff\xfe", -2),
+        (b"u\xff\xfe", 65534),
+        (b"I\xff\xff\xff\xfd", -3),
+        (b"i\xff\xff\xff\xfd", 4294967293),
+        (b"f?\x80\0\0", 1.0),
+        (b"D\2\0\0\0\x96", Decimal("1.50")),
+        (b"V", None),
+    ],
+)
+def test_every_type_of_a_client_is_understood(wire, value):
+    entry = b"\1a" + wire
+
+    assert read_table(len(entry).to_bytes(4) + entry)[0] == {"a": value}
+
+
+def test_nesting_is_limited():
+    data = b"F\0\0\0\0"
+    for _ in range(100):
+        entry = b"\1a" + data
+        data = b"F" + len(entry).to_bytes(4) + entry
+
+    with pytest.raises(AmqpError, match="nested more than 64 levels"):
+        read_table(data[1:])
+
+
+def test_entries_that_stay_keep_their_integer_width():
+    entries_of_client = b"\1aI\0\0\0\5" + b"\1bS\0\0\0\1x"
+    data = len(entries_of_client).to_bytes(4) + entries_of_client
+    original, _end = read_table(data)
+    entries, _end = read_entries(data, 0)
+
+    rewritten = rewrite_table({**original, "c": 7}, data, entries, original)
+
+    assert rewritten[4:] == entries_of_client + b"\1c" + write_value(7)
+
+
+def test_text_that_is_not_utf_8_comes_out_as_it_came():
+    entry = b"\1aS\0\0\0\2\xff\xfe"
+    data = len(entry).to_bytes(4) + entry
+
+    assert write_table(read_table(data)[0]) == data

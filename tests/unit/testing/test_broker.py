@@ -1,0 +1,113 @@
+import pika
+import pytest
+
+from streaming.amqp.clocks import milliseconds
+from streaming.testing.broker import TestBroker
+
+
+@pytest.fixture(scope="module")
+def running():
+    broker = TestBroker().start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def broker(running):
+    yield running
+    running.reset()
+
+
+@pytest.fixture
+def channel(broker):
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        yield connection.channel()
+
+
+def _declare_retry(channel):
+    to_wait = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"}
+    to_work = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
+    channel.queue_declare("work", arguments=to_wait)
+    channel.queue_declare("wait", arguments={"x-message-ttl": 1_800_000, **to_work})
+
+
+def test_timers_fire_when_the_test_says_so(broker, channel):
+    _declare_retry(channel)
+    channel.basic_publish("", "work", b"1", pika.BasicProperties(message_id="m"))
+    method, _properties, _body = channel.basic_get("work")
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    channel.queue_declare("wait", passive=True)
+
+    broker.advance("29 minutes")
+    waiting = broker.queues()["wait"].ready
+    broker.advance(60)
+
+    assert waiting == 1
+    assert [message.body for message in broker.messages("work")] == [b"1"]
+    assert [(death.queue, death.reason) for death in broker.deaths()] == [
+        ("work", "rejected"),
+        ("wait", "expired"),
+    ]
+    assert broker.messages("work")[0].message_id == "m"
+    broker.assert_empty("wait")
+
+
+def test_a_queue_that_is_not_empty_is_shown(broker, channel):
+    _declare_retry(channel)
+    channel.basic_publish("", "wait", b"order 17")
+    channel.queue_declare("wait", passive=True)
+    broker.advance("30 minutes")
+
+    with pytest.raises(AssertionError, match=r"b'order 17' \(expired in wait x1\)"):
+        broker.assert_empty("work")
+
+
+def test_a_missing_queue_is_named_with_those_that_there_are(broker, channel):
+    channel.queue_declare("work")
+
+    with pytest.raises(KeyError, match="no queue 'werk' in vhost '/'; there are: work"):
+        broker.messages("werk")
+
+
+def test_definitions_and_their_users_are_loaded(broker):
+    broker.load({"vhosts": [{"name": "/"}], "queues": [{"name": "q", "vhost": "/"}]})
+
+    assert list(broker.queues()) == ["q"]
+
+
+def test_a_reset_closes_connections_and_forgets_everything(broker):
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    connection.channel().queue_declare("q")
+
+    broker.reset()
+
+    assert broker.queues() == {}
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        connection.process_data_events()
+
+
+@pytest.mark.parametrize(
+    ("duration", "expected"),
+    [
+        (1.5, 1500),
+        ("30 minutes", 1_800_000),
+        ("1.5h", 5_400_000),
+        ("250 ms", 250),
+        ("2 days", 172_800_000),
+    ],
+)
+def test_durations_are_read(duration, expected):
+    assert milliseconds(duration) == expected
+
+
+@pytest.mark.parametrize("duration", ["soon", "-1 s", -1, "3 fortnights"])
+def test_durations_that_cannot_be_read_are_refused(duration):
+    with pytest.raises(ValueError, match=r"is not a duration|does not go back"):
+        milliseconds(duration)
+
+
+def test_waiting_for_a_consumer_says_what_is_missing(broker, channel):
+    channel.queue_declare("q")
+
+    with pytest.raises(TimeoutError, match="queue 'q' has no consumer"):
+        broker.wait_for_consumer("q", timeout_s=0)
