@@ -41,6 +41,8 @@ from streaming.amqp.login import Client, User, mechanisms
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.requests import RefusedError
 from streaming.amqp.vhosts import OpenVhost
+from streaming.broker import commands
+from streaming.broker.events import Actor
 
 CHANNEL_MAX: Final = 2047
 FRAME_MAX: Final = 131_072
@@ -389,10 +391,15 @@ class Connection:
         self.state = State.CLOSED
 
     def _leave(self) -> None:
-        for channel in list(self.channels.values()):
-            if not channel.closing:
-                channel.leave()
+        """End the connection in the broker: its channels close, its exclusive queues go."""
+        for channel in self.channels.values():
+            channel.forget()
         self.channels.clear()
+        if self.vhost is not None:
+            ending = commands.CloseConnection(connection=self.name)
+            self.vhost.command(Actor(self.user, self.name), ending)
+            self.vhost.flush()
+            self.vhost = None
 
     def channel_closed(self, number: int) -> None:
         """See `Peer`."""

@@ -3,6 +3,7 @@ import pytest
 from streaming.amqp import methods as m
 from streaming.amqp.frames import BODY, HEADER, frame
 from tests.amqp_client import RawClient, Received, memory_broker
+from topology.values import Table
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_mandatory_message_without_a_queue_comes_back_before_its_confirm(clien
 
 
 def test_a_full_queue_is_told_by_a_nack(client):
-    limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    limits: Table = {"x-max-length": 1, "x-overflow": "reject-publish"}
     client.ask(m.QueueDeclare(queue="q", arguments=limits))
     client.ask(m.ConfirmSelect())
 
@@ -93,7 +94,7 @@ def test_consumers_get_what_their_prefetch_allows(client):
 
 
 def test_a_rejected_message_is_dead_lettered_with_its_history(client):
-    to_failed = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "failed"}
+    to_failed: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "failed"}
     client.ask(m.QueueDeclare(queue="failed"))
     client.ask(m.QueueDeclare(queue="work", arguments=to_failed))
     client.publish("", "work", b"1", headers={"own": True}, expiration="60000")
