@@ -111,8 +111,8 @@ class Live:
             with self._reader.open() as tables:
                 self._events = self._events or tables.table("events")
                 batch = last_batch(tables)
-                [row] = last_batches(tables, 1) or [{"at_s": 0.0}]
+                rows = last_batches(tables, 1)
         except QueryError:  # no batch yet
             return None
         self._version = self._events.version()
-        return batch, float(row["at_s"])
+        return batch, rows[0].at_s if rows else 0.0

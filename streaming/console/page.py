@@ -163,7 +163,7 @@ class View:
         if cut is not None and cut.at is not None:
             return cut.at
         last = last_batches(self.tables, 1)
-        return datetime.fromtimestamp(last[0]["at_s"], UTC) if last else datetime.now(UTC)
+        return datetime.fromtimestamp(last[0].at_s, UTC) if last else datetime.now(UTC)
 
     def before(self, seconds: float) -> datetime:
         """The instant so long before the end."""

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from streaming.console.lag import Lag
 from streaming.console.shown import ago, duration, instant, number
+from streaming.ledger.batch_detail import GateState
 from streaming.queries.standing import BURST, BURST_LETTERS, OLD_S, WaitingQueue
 
 STALE_S: Final = 300.0
@@ -56,7 +57,7 @@ class Facts(NamedTuple):
     minutes: Sequence[int]
     lost: int = 0
     waiting: Sequence[WaitingQueue] = ()
-    gate: dict[str, object] | None = None
+    gate: GateState | None = None
     silence_s: float | None = None
     has_batch: bool = True
     lag: Lag | None = None
@@ -106,7 +107,7 @@ def _concerns(facts: Facts) -> list[Concern]:
     if facts.lost:
         what = f"{number(facts.lost)} dead letters of the last hour are lost: they reached no queue"
         found.append(Concern("bad", what))
-    is_open = facts.gate is None or facts.gate.get("open", True)
+    is_open = facts.gate is None or facts.gate.open
     if facts.is_stale and facts.lag is not None and facts.lag.records and is_open:
         assert facts.silence_s is not None
         what = (
@@ -124,7 +125,7 @@ def _concerns(facts: Facts) -> list[Concern]:
         found.append(Concern("bad", what))
     if not is_open:
         assert facts.gate is not None
-        cause = facts.gate.get("cause")
+        cause = facts.gate.cause
         found.append(Concern("warn", f"publishes are paused by flow control: {cause}"))
     old = [
         one

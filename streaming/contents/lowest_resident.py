@@ -43,12 +43,11 @@ def lowest_resident(root: Location, query_id: str, topics: Mapping[str, int]) ->
     if not rows:
         return {}
     detail = rows[0].detail
-    resident = sum(messages for messages, _bytes in detail["resident"].values())
-    if sum(count for *_, count in found) != resident:
+    if sum(count for *_, count in found) != detail.resident_messages:
         return {}
     lowest: Lowest = {
         (topics[name], int(partition)): int(offset)
-        for name, ends in detail.get("offsets", {}).items()
+        for name, ends in detail.offsets.items()
         if name in topics
         for partition, offset in ends.items()
     }

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from streaming.ledger.batch_detail import BatchDetail
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, load_table
 from streaming.ledger.write.batch_row import batch_rows
@@ -228,12 +229,13 @@ def _channel_rows(tables: Tables) -> list[dict[str, Any]]:
     ]
 
 
-def _batch_detail(root: Location, query_id: str, batch_id: int) -> dict[str, Any]:
+def _batch_detail(root: Location, query_id: str, batch_id: int) -> BatchDetail:
     """What the batch row says that a later start or balance needs; empty for an empty batch."""
     place = root / EVENTS
     rows = list(batch_rows(load_table(place), place.storage(), query_id, batch_id, batch_id))
-    return rows[0].detail if rows else {}
+    return rows[0].detail if rows else BatchDetail()
 
 
 def _json(document: object) -> str:
-    return msgspec.json.encode(document, order="deterministic").decode()
+    plain = msgspec.to_builtins(document, str_keys=True)
+    return msgspec.json.encode(plain, order="deterministic").decode()

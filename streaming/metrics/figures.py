@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from streaming.broker.overview import QueueOverview
-from streaming.pipeline.flow.batch_size import GateState
+from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.pipeline.traffic import TrafficTotals
 from streaming.queries.job_totals import LedgerTotals
@@ -93,7 +93,7 @@ class JobFigures:
         self.quarantined: Counter[tuple[str, str]] = Counter()
         self.is_seeded = False
         self.totals: TrafficTotals | None = None
-        self.stats = ShardStats({})
+        self.stats = ShardStats(BatchDetail())
         self.gate: GateState | None = None
         self.batch_seconds = Histogram()
         self.visible_seconds = Histogram()

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, get_args
 
+from streaming.ledger.batch_detail import GateCause
 from streaming.metrics.families import Distribution, Family, Sample, View, of_queue, single, total
 from streaming.metrics.figures import Histogram, JobFigures, Lag, TableSize, Unhandled
-from streaming.pipeline.flow.batch_size import Cause
 from streaming.pipeline.reports import FAULT_KINDS
 from streaming.queries.standing import pattern_of
 
@@ -58,7 +58,7 @@ def _faults(view: View) -> Iterator[Sample]:
 
 def _gate_causes(view: View) -> Iterator[Sample]:
     gate = view.figures.gate
-    for cause in get_args(Cause):
+    for cause in get_args(GateCause):
         yield (cause,), float(gate is not None and gate.cause == cause)
 
 

@@ -25,7 +25,7 @@ from streaming.config import (
     outcome_hash,
     outcome_settings,
 )
-from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.batch_detail import BatchDetail, BatchRow, GateState
 from streaming.ledger.write.fence import Fence
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.checkpoint.folders import (
@@ -38,7 +38,6 @@ from streaming.pipeline.checkpoint.manifest import FILE as MANIFEST_FILE
 from streaming.pipeline.checkpoint.table_match import read_table_batches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import SPARK_TRIGGER, Ticks, Trigger
-from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import memory_marks, this_machine
 from streaming.pipeline.housekeeping import Housekeeping, retention
@@ -111,7 +110,7 @@ class Job:
         self.checkpoint = Checkpoint(checkpoint_place(config, os.environ), lease_ms(config))
         Tables.memory_bytes = config.tables.query_memory_bytes
         self.marks = memory_marks(config.flow, config.job.driver_memory, this_machine())
-        self.shards = ShardStats({})
+        self.shards = ShardStats(BatchDetail())
         self.committed = threading.Event()
         self.last_batch: BatchRow | None = None
         self._own_spark: SparkSession | None = None
@@ -255,11 +254,11 @@ class Job:
             watch=self._watch,
             loss=loss,
             stats=self.shards,
-            traffic=TrafficTotals(detail, None if last is None else last.batch_id),
+            traffic=TrafficTotals(detail.traffic, None if last is None else last.batch_id),
             flow=flow,
             ticks=self._ticks,
             lane_answers=LaneAnswers(settings.outbound),
-            verdicts=RedriveVerdicts(config, settings, dict(self._producer), detail),
+            verdicts=RedriveVerdicts(config, settings, dict(self._producer), detail.redrives),
             housekeeping=housekeeping,
             warnings=BrokerWarnings(),
             faults=faults,

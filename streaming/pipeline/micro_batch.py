@@ -7,14 +7,14 @@ return the same reports, and tables that have the batch are skipped (`ledger.wri
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from pyspark.sql import DataFrame
 
 from streaming.contents.revived import put_back
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.schema.schemas import LEDGER
-from streaming.ledger.write.batch_row import BatchRow, totals
+from streaming.ledger.write.batch_row import totals
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
 from streaming.pipeline.clock.job_clock import JobClock
@@ -86,20 +86,25 @@ class MicroBatch:
             reports.fault_totals(),
             gate_open=gate.open,
         )
-        detail: dict[str, Any] = {
-            "offsets": offsets.ends,
-            "configuration": self.checkpoint.manifest.outcome_hash,
-            "core_version": CORE_VERSION,
-            "manifest": self.checkpoint.manifest.known(),
-            **self.stats.detail(),
-            **self.verdicts.detail(),
-            "traffic": self.traffic.detail(),
-            "gate": msgspec.to_builtins(self.flow.state),
-            "lowest_resident": self.housekeeping.lowest_detail(),
-            **reports.truncated_detail(),
+        counted = totals(files)
+        detail = BatchDetail(
+            offsets=offsets.ends,
+            configuration=self.checkpoint.manifest.outcome_hash,
+            core_version=CORE_VERSION,
+            manifest=self.checkpoint.manifest.known(),
+            resident=self.stats.resident,
+            next_deadline_ms=self.stats.due_ms(),
+            mean_bytes=round(self.stats.mean_bytes, 1),
+            clocks=self.stats.clocks,
+            redrives=self.verdicts.noted(),
+            traffic=self.traffic.sums(),
+            gate=self.flow.state,
+            lowest_resident=self.housekeeping.lowest_detail(),
+            cut_records=reports.truncated(),
             **reports.fault_totals(),
-            **totals(files),
-        }
+            rows=counted.rows,
+            last_seq=counted.last_seq,
+        )
         self.checkpoint.lock.check()
         revived = reports.revived()
         row = BatchRow(query_id, batch_id, now_ms, detail)

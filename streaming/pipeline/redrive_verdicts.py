@@ -11,7 +11,7 @@ nothing to do in a batch are kept, in the batch row too.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -37,7 +37,7 @@ class RedriveVerdicts:
     """The verdicts of one job.
 
     Args:
-        detail: the detail of the last batch row; empty for a new checkpoint.
+        known: the notes in the last batch row.
 
     Attributes:
         is_changed: whether the last batch changed the notes, so that its row has to be written.
@@ -48,7 +48,7 @@ class RedriveVerdicts:
         config: JobConfig,
         settings: TaskSettings,
         producer: dict[str, str],
-        detail: dict[str, Any],
+        known: Mapping[int, list[LaneNote]],
     ) -> None:
         self._config = config
         self._lanes = {name: keys for name, keys in settings.vhosts.items() if len(keys) > 1}
@@ -59,10 +59,7 @@ class RedriveVerdicts:
         self._sent: set[Sent] = set()
         self._clocks: dict[int, int] = {}
         self.is_changed = False
-        self._notes: dict[int, list[LaneNote]] = {
-            int(shard): msgspec.convert(notes, list[LaneNote])
-            for shard, notes in detail.get("redrives", {}).items()
-        }
+        self._notes = dict(known)
 
     def batch_done(self, reports: Sequence[ShardReport]) -> None:
         """Take the notes of a batch's lanes; write what they agree on, and wait until it is there.
@@ -92,11 +89,9 @@ class RedriveVerdicts:
             raise
         self._sent = {(vhost, verdict.id, verdict.round) for vhost, _note, verdict in written}
 
-    def detail(self) -> dict[str, Any]:
+    def noted(self) -> dict[int, list[LaneNote]]:
         """Return the notes as the batch row stores them."""
-        known = {str(shard): msgspec.to_builtins(notes) for shard, notes in self._notes.items()}
-        noted = {shard: notes for shard, notes in sorted(known.items()) if notes}
-        return {"redrives": noted} if noted else {}
+        return {shard: notes for shard, notes in self._notes.items() if notes}
 
     def _agreed(self) -> Iterator[tuple[str, LaneNote, RedriveVerdict]]:
         """Yield vhost, what is known of the redrive and the verdict, unless it was written."""

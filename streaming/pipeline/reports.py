@@ -13,6 +13,7 @@ from streaming.broker.lanes import LanePart
 from streaming.broker.message import NEVER
 from streaming.broker.redrives.agreement import LaneNote
 from streaming.contents.pending_nets import ShardNet
+from streaming.ledger.batch_detail import BatchDetail, TruncatedRecords
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.traffic import Traffic, TrafficTotals
@@ -227,11 +228,11 @@ class Reports(NamedTuple):
         found = [each.revived_from for each in self.shards if each.revived_from is not None]
         return min([version, *found])
 
-    def truncated_detail(self) -> dict[str, Any]:
-        """Log truncated outbound records, and return their part of the batch row's detail."""
+    def truncated(self) -> TruncatedRecords | None:
+        """Log truncated outbound records, and return what the batch row says of them."""
         truncated = [record for report in self.shards for record in report.truncated]
         if not truncated:
-            return {}
+            return None
         first = truncated[0]
         logger.warning(
             "%d outbound records were too large for their topics and were truncated (header "
@@ -246,7 +247,7 @@ class Reports(NamedTuple):
             first.left_out,
         )
         named = [msgspec.to_builtins(record) for record in truncated[:MAX_NAMED_RECORDS]]
-        return {"cut_records": {"count": len(truncated), "first": named}}
+        return TruncatedRecords(len(truncated), named)
 
     def done(
         self,
@@ -322,16 +323,11 @@ class ShardStats:
         clocks: the time of each shard, and the number of its next outbound record.
     """
 
-    def __init__(self, detail: dict[str, Any]) -> None:
-        self.resident: dict[int, tuple[int, int]] = {
-            int(shard): (messages, size)
-            for shard, (messages, size) in detail.get("resident", {}).items()
-        }
-        self.deadlines: dict[int, int] = {
-            int(shard): due_ms for shard, due_ms in detail.get("next_deadline_ms", {}).items()
-        }
-        self.mean_bytes = float(detail.get("mean_bytes", 0.0))
-        self.clocks: dict[str, tuple[int, int]] = detail.get("clocks", {})
+    def __init__(self, detail: BatchDetail) -> None:
+        self.resident = dict(detail.resident)
+        self.deadlines = dict(detail.next_deadline_ms)
+        self.mean_bytes = detail.mean_bytes
+        self.clocks = dict(detail.clocks)
 
     def update(self, reports: list[ShardReport]) -> None:
         """Replace the figures of the shards that a batch reports."""
@@ -342,7 +338,7 @@ class ShardStats:
                 report.resident_bytes + report.state_bytes,
             )
             self.deadlines[report.shard] = report.next_deadline_ms
-            self.clocks[str(report.shard)] = (report.now_ms, report.next_outbound)
+            self.clocks[report.shard] = (report.now_ms, report.next_outbound)
             published += report.publishes
             size += report.published_bytes
         if published:
@@ -360,15 +356,6 @@ class ShardStats:
         """Resident messages of all shards."""
         return sum(messages for messages, _size in self.resident.values())
 
-    def detail(self) -> dict[str, Any]:
-        """Return the figures as the batch row stores them."""
-        return {
-            "resident": {str(shard): list(pair) for shard, pair in sorted(self.resident.items())},
-            "next_deadline_ms": {
-                str(shard): due_ms
-                for shard, due_ms in sorted(self.deadlines.items())
-                if due_ms < NEVER
-            },
-            "mean_bytes": round(self.mean_bytes, 1),
-            "clocks": {shard: list(pair) for shard, pair in sorted(self.clocks.items())},
-        }
+    def due_ms(self) -> dict[int, int]:
+        """Return the next deadline of each shard that has one."""
+        return {shard: due_ms for shard, due_ms in self.deadlines.items() if due_ms < NEVER}

@@ -7,11 +7,12 @@ batch that runs again counts once. Counts by queue are not stored: the table `ev
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from streaming.broker.overview import QueueOverview
+from streaming.ledger.batch_detail import TrafficSums
 
 SIZE_BOUNDS: Final = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000)
 """Upper bounds of the classes of message sizes, in bytes: those of RabbitMQ."""
@@ -84,16 +85,13 @@ class TrafficTotals:
         clients: (vhost, lane) -> who uses it.
     """
 
-    def __init__(self, detail: Mapping[str, Any], batch_id: int | None) -> None:
-        """Continue after the last batch row; a new checkpoint has an empty detail and no batch."""
-        before = detail.get("traffic", {})
-        self.counts: dict[str, Counter[str]] = {
-            vhost: Counter(counts) for vhost, counts in before.get("vhosts", {}).items()
-        }
-        self.job: Counter[str] = Counter(before.get("job", {}))
-        self.clients: dict[tuple[str, int], Clients] = {
+    def __init__(self, before: TrafficSums, batch_id: int | None) -> None:
+        """Continue after the last batch row; a new checkpoint has no sums and no batch."""
+        self.counts = {vhost: Counter(counts) for vhost, counts in before.vhosts.items()}
+        self.job = Counter(before.job)
+        self.clients = {
             (vhost, lane): Clients(channels, users)
-            for vhost, lane, channels, users in before.get("clients", [])
+            for vhost, lane, channels, users in before.clients
         }
         self._last_batch = -1 if batch_id is None else batch_id
 
@@ -146,17 +144,17 @@ class TrafficTotals:
         counts["connections_closed"] += len(before - after)
         self.clients[vhost, lane] = clients
 
-    def detail(self) -> dict[str, Any]:
+    def sums(self) -> TrafficSums:
         """Return the totals as the batch row stores them."""
-        return {
-            "vhosts": {
-                vhost: {name: count for name, count in sorted(counts.items()) if count}
-                for vhost, counts in sorted(self.counts.items())
+        return TrafficSums(
+            {
+                vhost: {name: count for name, count in counts.items() if count}
+                for vhost, counts in self.counts.items()
             },
-            "job": {name: count for name, count in sorted(self.job.items()) if count},
-            "clients": [
-                [vhost, lane, one.channels, one.users]
+            {name: count for name, count in self.job.items() if count},
+            [
+                (vhost, lane, one.channels, one.users)
                 for (vhost, lane), one in sorted(self.clients.items())
                 if one.channels
             ],
-        }
+        )

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streaming.ledger.batch_detail import BatchRow, read_detail
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.snapshots import list_snapshots, opening_batch, totals_of
 
@@ -123,8 +124,8 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
     return [WaitingLetters(*row) for row in found]
 
 
-def last_batches(tables: Tables, count: int) -> list[dict[str, Any]]:
-    """List the last batches: id, instant in epoch seconds, and detail; the newest first.
+def last_batches(tables: Tables, count: int) -> list[BatchRow]:
+    """List the rows of the last batches, the newest first.
 
     It reads the files with the latest events, and more of them until no other can have later ones.
     """
@@ -134,19 +135,19 @@ def last_batches(tables: Tables, count: int) -> list[dict[str, Any]]:
     taken = 2 * count + _FILES
     while True:
         files = [path for _, path in newest[:taken]]
-        tables.view("events", files=files, columns=["kind", "batch_id", "at", "detail"])
+        tables.view("events", files=files, columns=["kind", "query_id", "batch_id", "at", "detail"])
         found = tables.values(
-            "SELECT batch_id, epoch(\"at\"), detail FROM events WHERE kind = 'batch' "
+            "SELECT query_id, batch_id, epoch_ms(\"at\"), detail FROM events WHERE kind = 'batch' "
             'ORDER BY "at" DESC, batch_id DESC LIMIT ?',
             [count],
         )
         left = newest[taken:]
-        if not left or (len(found) == count and left[0][0] < found[-1][1]):
+        if not left or (len(found) == count and left[0][0] < found[-1][2] / 1000):
             break
         taken *= 4
     return [
-        {"batch_id": batch_id, "at_s": at_s, "detail": msgspec.json.decode(detail)}
-        for batch_id, at_s, detail in found
+        BatchRow(query_id, batch_id, now_ms, read_detail(detail))
+        for query_id, batch_id, now_ms, detail in found
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from streaming.ledger.batch_detail import BatchDetail
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Row, Tables, iso, quoted
 
@@ -49,18 +50,17 @@ class Snapshot(msgspec.Struct, frozen=True):
     batch_id: int
     at: datetime | None
     last_seq: tuple[tuple[str, int, int], ...] = ()
-    batch: dict[str, Any] = {}
+    batch: BatchDetail = BatchDetail()
 
     @property
     def resident(self) -> int | None:
         """The copies ready, unacked or held by the broker's count; None if it is unknown."""
-        known = self.batch.get("resident")
-        return sum(copies for copies, _bytes in known.values()) if known else None
+        return self.batch.counted
 
 
 class _Detail(msgspec.Struct):
     last_seq: list[tuple[str, int, int]] = []
-    batch: dict[str, Any] = {}
+    batch: BatchDetail = BatchDetail()
 
 
 def list_snapshots(tables: Tables) -> list[Snapshot]:

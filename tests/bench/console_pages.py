@@ -26,9 +26,10 @@ from streaming.console.reader import Reader
 from streaming.console.server import warm_up
 from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.batch_detail import BatchRow
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
-from streaming.ledger.write.batch_row import BatchRow, totals
+from streaming.ledger.write.batch_row import totals
 from streaming.ledger.write.data_file import DRIVER, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.storage.location import Location

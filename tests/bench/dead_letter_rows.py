@@ -24,9 +24,10 @@ import pyarrow as pa
 
 from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.batch_detail import BatchRow
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Coded, Column, Constant, Lists, build_table
-from streaming.ledger.write.batch_row import BatchRow, totals
+from streaming.ledger.write.batch_row import totals
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.storage.location import Location

@@ -14,15 +14,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from streaming.broker import commands
 from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.batch_detail import BatchRow
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Coded, Constant, build_table
-from streaming.ledger.write.batch_row import BatchRow, totals
+from streaming.ledger.write.batch_row import totals
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.rows.events import event_table
@@ -120,7 +122,8 @@ class History:
         return file
 
     def _commit(self, files: list[DataFile]) -> None:
-        detail = {"resident": {"1": [self.resident, self.resident * 200]}, **totals(files)}
+        resident = {1: (self.resident, self.resident * 200)}
+        detail = msgspec.structs.replace(totals(files), resident=resident)
         now_ms = START_MS + self.batch_id * 1000
         self.ledger.commit(files, BatchRow(QUERY_ID, self.batch_id, now_ms, detail))
         self.batch_id += 1

@@ -28,10 +28,11 @@ from deltalake import DeltaTable
 from streaming.broker.commands import Command
 from streaming.broker.events import Actor, Events
 from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.batch_detail import BatchRow
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.write.arrow_columns import Column, Constant, build_table
-from streaming.ledger.write.batch_row import BatchRow, totals
+from streaming.ledger.write.batch_row import totals
 from streaming.ledger.write.data_file import (
     DataFile,
     DataFileName,

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from streaming.cli.main import main
-from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
 from streaming.pipeline.observe.failures import PY4J_LOG
@@ -100,7 +100,7 @@ def test_dlx_run_refuses_a_mismatch_and_resumes(tmp_path, embedded_kafka, capsys
     assert "which is not the query of the checkpoint" in refusal(other)
     foreign = tmp_path / "foreign"
     with Ledger(Location(str(foreign))) as ledger:
-        ledger.commit([], BatchRow("another-query", 0, 0, {}))
+        ledger.commit([], BatchRow("another-query", 0, 0, BatchDetail()))
     said = refusal((f'"{job.pipeline.tables}"', f'"{foreign}"'))
     assert "have batches of Spark query another-query" in said
     shutil.copytree(checkpoint, tmp_path / "copy")

@@ -6,9 +6,12 @@ import time
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from streaming.cli.doctor.machine import Finding
+
+if TYPE_CHECKING:
+    from streaming.ledger.batch_detail import BatchRow
 
 STALE_S: Final = 60.0
 """Records that wait longer than this, while the job runs, are a finding."""
@@ -44,9 +47,9 @@ def check_running(config: Any, timeout_s: float) -> Iterator[Finding]:
         yield _health(config.metrics.listen, timeout_s)
     if runs:
         yield from _running_batch(config)
-    waiting = _waiting(config, last["detail"].get("offsets", {}), timeout_s)
-    age_s = max(time.time() - last["at_s"], 0.0)
-    detail = f"last batch {last['batch_id']}, {age_s:.0f} s ago"
+    waiting = _waiting(config, last.detail.offsets, timeout_s)
+    age_s = max(time.time() - last.at_s, 0.0)
+    detail = f"last batch {last.batch_id}, {age_s:.0f} s ago"
     if waiting is None:
         yield Finding("ok", "progress", detail)
     elif waiting and not runs:
@@ -57,9 +60,9 @@ def check_running(config: Any, timeout_s: float) -> Iterator[Finding]:
         yield Finding("fail", "progress", what, "see dlx.log and spark.log in job.log_dir")
     else:
         yield Finding("ok", "progress", f"{detail}, {waiting:,} records wait")
-    gate = last["detail"].get("gate", {})
-    if runs and not gate.get("open", True):
-        what = f"flow control holds back publishes: {gate.get('cause')}"
+    gate = last.detail.gate
+    if runs and gate is not None and not gate.open:
+        what = f"flow control holds back publishes: {gate.cause}"
         remedy = "consume the largest queues, or raise flow.vm_memory_high_watermark"
         yield Finding("warn", "gate", what, remedy)
 
@@ -81,14 +84,14 @@ def _running_batch(config: Any) -> Iterator[Finding]:
         yield Finding("warn", "batch", what, "see dlx.log and spark.log in job.log_dir")
 
 
-def last_batch(config: Any) -> dict[str, Any] | None:
-    """Return id, instant and detail of the last batch; None if there is none."""
+def last_batch(config: Any) -> "BatchRow | None":
+    """Return the row of the last batch; None if there is none."""
     found = last_batches(config, 1)
     return found[0] if found else None
 
 
-def last_batches(config: Any, count: int) -> list[dict[str, Any]]:
-    """Return the last batches, the newest first."""
+def last_batches(config: Any, count: int) -> "list[BatchRow]":
+    """Return the rows of the last batches, the newest first."""
     from streaming.cli.options import tables_of
     from streaming.queries.duckdb_tables import Tables
     from streaming.queries.job_totals import last_batches as newest

@@ -137,7 +137,7 @@ def _tables(config: Any) -> str:
 def _batches(config: Any) -> str:
     from streaming.cli.doctor.running import last_batches
 
-    return _lines(last_batches(config, BATCHES))
+    return _lines(map(msgspec.to_builtins, last_batches(config, BATCHES)))
 
 
 def _metrics(config: Any) -> str:

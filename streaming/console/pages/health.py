@@ -6,21 +6,21 @@ from typing import Any, Final
 
 from streaming.console.page import Answer, View
 from streaming.console.verdict import STALE_S
+from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.job_totals import earliest_event_s, last_batches
 from streaming.queries.table_info import describe
 
 BATCHES: Final = 30
 
 
-def _batch(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    detail = row["detail"]
-    resident = detail.get("resident")
+def _batch(row: BatchRow) -> Mapping[str, Any]:
+    detail = row.detail
     return {
-        "batch_id": row["batch_id"],
-        "at_s": row["at_s"],
-        "gate": detail.get("gate"),
-        "resident": None if resident is None else sum(count for count, _ in resident.values()),
-        "rows": detail.get("rows", {}),
+        "batch_id": row.batch_id,
+        "at_s": row.at_s,
+        "gate": detail.gate,
+        "resident": detail.counted,
+        "rows": detail.rows or {},
     }
 
 

@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
-from typing import Any, Literal
+from typing import Literal
 
 from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
 from streaming.console.shown import number
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
+from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.as_of import first_event
 from streaming.queries.job_totals import last_batches
 from streaming.queries.standing import (
@@ -48,7 +49,7 @@ def now(view: View) -> Answer:
         standing = view.console.balance.last(view.console.reader, version)
     silence_s = None
     if view.as_of is None and last is not None:
-        silence_s = max(end.timestamp() - last["at_s"], 0.0)
+        silence_s = max(end.timestamp() - last.at_s, 0.0)
     unexplained = ""
     if standing is not None and standing.unexplained:
         unexplained = (
@@ -60,7 +61,7 @@ def now(view: View) -> Answer:
         minutes=loud,
         lost=sum(row["lost"] for row in deaths),
         waiting=_loud(waiting, quiet),
-        gate=last["detail"].get("gate") if last else None,
+        gate=None if last is None else last.detail.gate,
         silence_s=silence_s,
         has_batch=last is not None,
         lag=lag,
@@ -86,12 +87,11 @@ def now(view: View) -> Answer:
     }
 
 
-def _lag(view: View, last: dict[str, Any] | None, silence_s: float | None) -> Lag | None:
+def _lag(view: View, last: BatchRow | None, silence_s: float | None) -> Lag | None:
     config = view.console.config
     if config is None or last is None or silence_s is None:
         return None
-    offsets = last["detail"].get("offsets") or {}
-    return view.console.lag.of(config, offsets, is_needed=silence_s > STALE_S)
+    return view.console.lag.of(config, last.detail.offsets, is_needed=silence_s > STALE_S)
 
 
 def _sees(view: View) -> Literal["all", "some", "none"]:

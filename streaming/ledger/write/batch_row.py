@@ -1,25 +1,21 @@
-"""The row of kind `batch`: one in `events` for every batch, written by the driver.
+"""Writes and reads the row of kind `batch` (`ledger.batch_detail`).
 
-It is committed with the batch's other events, so it exists exactly if the batch happened. The last
-one holds what the job needs to restart: offsets, `now`, configuration hash, gate. It also holds
-totals of the batch, so that rows removed later are noticed:
+It is committed with the batch's other events, so it exists exactly if the batch happened.
 
-    {"rows": {"messages": 120, "events": 540, ...}, "last_seq": [["/", 0, 4711], ...]}
-
-Inside the tables most rows prove each other (see `streaming.queries.audit`). The totals cover the
-others: the last row of a shard, a quarantined record, and a batch that lost all its rows.
+Inside the tables most rows prove each other (see `streaming.queries.audit`). The totals in the row
+cover the others: the last row of a shard, a quarantined record, and a batch that lost all its rows.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from streaming.ledger.batch_detail import BatchDetail, BatchRow, read_detail, write_detail
 from streaming.ledger.errors import DataFileConflictError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
@@ -30,29 +26,9 @@ from streaming.storage.port import Storage
 BATCH_KIND: Final = "batch"
 BATCH_STAGE: Final = "batch"
 
-ROWS: Final = "rows"
-"""Key of the rows of the batch by table, without the batch row itself."""
-
-LAST_SEQ: Final = "last_seq"
-"""Key of the last seq of each shard that had events in the batch: vhost, lane, seq."""
-
 _EVENTS: Final = TABLES["events"]
 _COLUMNS: Final = ["query_id", "batch_id", "at", "kind", "detail"]
 _MICROS: Final = 1000
-
-
-class BatchRow(msgspec.Struct, frozen=True):
-    """The row of one batch.
-
-    Attributes:
-        now_ms: the batch's timestamp as Spark logged it, epoch milliseconds.
-        detail: everything else, JSON values by name.
-    """
-
-    query_id: str
-    batch_id: int
-    now_ms: int
-    detail: dict[str, Any]
 
 
 def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
@@ -82,20 +58,24 @@ def write_batch_row(storage: Storage, row: BatchRow) -> DataFile:
 
 def _refuse_other_rows(path: str, first: BatchRow, again: BatchRow) -> None:
     """Refuse a batch that has other rows when it runs again, as another version of dlx may."""
-    for name in (ROWS, LAST_SEQ):
-        before, now = (msgspec.to_builtins(row.detail.get(name)) for row in (first, again))
-        if name == ROWS:  # a range that Kafka has lost is quarantined once
-            before, now = (
-                {table: count for table, count in (counts or {}).items() if table != "quarantine"}
-                for counts in (before, now)
-            )
-        if before != now:
+    before, now = first.detail, again.detail
+    for name, begun, has in (
+        ("rows", _without_quarantine(before), _without_quarantine(now)),
+        ("last_seq", before.last_seq, now.last_seq),
+    ):
+        if begun != has:
             raise DataFileConflictError(
-                f"{path}: batch {first.batch_id} was begun with {name} {before}, by core version "
-                f"{first.detail.get('core_version')}, and has {now} when it runs again, by "
-                f"{again.detail.get('core_version')}. Let the version that began it finish it. If "
+                f"{path}: batch {first.batch_id} was begun with {name} {begun}, by core version "
+                f"{before.core_version}, and has {has} when it runs again, by "
+                f"{now.core_version}. Let the version that began it finish it. If "
                 "the tables have it, `dlx checkpoint rebuild --replace` also continues from them"
             )
+
+
+def _without_quarantine(detail: BatchDetail) -> dict[str, int]:
+    """The rows by table; a range that Kafka has lost is quarantined once."""
+    rows = detail.rows or {}
+    return {table: count for table, count in rows.items() if table != "quarantine"}
 
 
 def _table(row: BatchRow) -> pa.Table:
@@ -104,7 +84,7 @@ def _table(row: BatchRow) -> pa.Table:
         "batch_id": [row.batch_id],
         "at": pa.array([row.now_ms * _MICROS], pa.int64()),
         "kind": Constant(BATCH_KIND),
-        "detail": [msgspec.json.encode(row.detail, order="deterministic").decode()],
+        "detail": [write_detail(row.detail)],
     }
     return build_table(_EVENTS.schema, columns, 1)
 
@@ -122,7 +102,7 @@ def _read_file(storage: Storage, path: str) -> BatchRow | None:
 def _rows(table: pa.Table) -> list[BatchRow]:
     instants = table["at"].cast(pa.int64()).to_pylist()
     return [
-        BatchRow(query_id, batch_id, at // _MICROS, msgspec.json.decode(detail))
+        BatchRow(query_id, batch_id, at // _MICROS, read_detail(detail))
         for query_id, batch_id, at, detail in zip(
             table["query_id"].to_pylist(),
             table["batch_id"].to_pylist(),
@@ -175,7 +155,7 @@ def _files_with_batches(events: DeltaTable, first: int, last: int) -> list[str]:
     return [files.paths[index] for index in np.flatnonzero(may_hold)]
 
 
-def totals(files: Iterable[DataFile]) -> dict[str, Any]:
+def totals(files: Iterable[DataFile]) -> BatchDetail:
     """The totals that a batch row should hold of the batch's other data files."""
     rows: dict[str, int] = {}
     last: dict[tuple[str, int], int] = {}
@@ -185,7 +165,5 @@ def totals(files: Iterable[DataFile]) -> dict[str, Any]:
             ranges = file.ranges
             shard = (str(ranges["vhost"].greatest), int(ranges["lane"].greatest or 0))
             last[shard] = max(last.get(shard, 0), int(ranges["seq"].greatest or 0))
-    return {
-        ROWS: dict(sorted(rows.items())),
-        LAST_SEQ: [[vhost, lane, seq] for (vhost, lane), seq in sorted(last.items())],
-    }
+    last_seq = [(vhost, lane, seq) for (vhost, lane), seq in sorted(last.items())]
+    return BatchDetail(rows=rows, last_seq=last_seq)

@@ -14,10 +14,11 @@ import msgspec
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from streaming.ledger.batch_detail import BatchRow
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import Retention
-from streaming.ledger.write.batch_row import BatchRow, last_batch_row, write_batch_row
+from streaming.ledger.write.batch_row import last_batch_row, write_batch_row
 from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.ledger.write.durability import flush_entries, mend_log
 from streaming.ledger.write.fence import Fence

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from streaming.config import JobConfig
-from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.batch_detail import BatchDetail, BatchRow, KnownManifest
 from streaming.pipeline.checkpoint.errors import (
     FixedSettingError,
     MissingVhostError,
@@ -35,21 +35,11 @@ class Rebuilt(msgspec.Struct, frozen=True):
 
     Attributes:
         batch_id: the last batch at that time; a later one has its own row.
-        detail: replaces these members of the row's detail.
+        detail: replaces the detail of its row.
     """
 
     batch_id: int
-    detail: dict[str, Any]
-
-
-class Known(msgspec.Struct, frozen=True):
-    """What a batch row knows of the manifest, in case it is lost."""
-
-    topics: dict[str, int]
-    topic_names: dict[str, str]
-    shards: dict[str, int]
-    shuffle_partitions: int
-    job_id: str
+    detail: BatchDetail
 
 
 class Manifest(msgspec.Struct):
@@ -87,17 +77,17 @@ class Manifest(msgspec.Struct):
         """The versions, for an error message."""
         return f"format {self.format}, core {self.core_version}, wire {self.wire_version}"
 
-    def known(self) -> dict[str, Any]:
+    def known(self) -> KnownManifest:
         """Return what a batch row stores of it."""
-        fields = {name: getattr(self, name) for name in Known.__struct_fields__}
-        return dict(msgspec.to_builtins(Known(**fields)))
+        return msgspec.convert(self, KnownManifest, from_attributes=True)
 
-    def last_detail(self, last: BatchRow | None) -> dict[str, Any]:
+    def last_detail(self, last: BatchRow | None) -> BatchDetail:
         """Return the detail of the last batch row; after a rebuild, with what has changed."""
-        detail = {} if last is None else last.detail
-        if self.rebuilt is not None and last is not None and self.rebuilt.batch_id == last.batch_id:
-            return {**detail, **self.rebuilt.detail}
-        return detail
+        if last is None:
+            return BatchDetail()
+        if self.rebuilt is not None and self.rebuilt.batch_id == last.batch_id:
+            return self.rebuilt.detail
+        return last.detail
 
     def topic_number(self, identity: str, name: str) -> int:
         """Return the number of a topic; a new topic gets the next number."""

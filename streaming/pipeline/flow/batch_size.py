@@ -9,10 +9,7 @@ closed by processes lets small batches in, because the memory of processes depen
 batches, and might otherwise never fall (D11).
 """
 
-from typing import Literal
-
-import msgspec
-
+from streaming.ledger.batch_detail import GateCause, GateState
 from streaming.pipeline.flow.memory import MemoryMarks
 
 UNKNOWN_MEAN_BYTES = 1024
@@ -20,26 +17,6 @@ UNKNOWN_MEAN_BYTES = 1024
 
 THROTTLED_PARTS = 100
 """While processes use too much memory, a batch has at most this part of its usual publishes."""
-
-Cause = Literal["off", "below", "between", "above", "memory"]
-
-
-class GateState(msgspec.Struct, frozen=True):
-    """The state of the gate.
-
-    Attributes:
-        resident_bytes: bytes of resident messages.
-        max_rows: the most publishes of the next batch.
-        cause: what decided: flow control is off; resident messages are below, between or above the
-            marks; or the memory of the job's processes is above its mark.
-        process_bytes: resident set size of the job's processes; None if it is not measured.
-    """
-
-    resident_bytes: int
-    max_rows: int
-    cause: Cause
-    open: bool
-    process_bytes: int | None = None
 
 
 class Gate:
@@ -88,7 +65,7 @@ class Gate:
                 self._processes_fit = True
         headroom = max(marks.high_bytes - resident_bytes, 0)
         fits = int(headroom / max(mean_bytes or UNKNOWN_MEAN_BYTES, 1.0)) or 1
-        cause: Cause = "below" if fits >= most else "between"
+        cause: GateCause = "below" if fits >= most else "between"
         rows = min(most, fits)
         if not self._resident_fits:
             cause, rows = "above", 0

@@ -4,14 +4,14 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.config import JobConfig
 from streaming.config.model import job_address
-from streaming.pipeline.flow.batch_size import Gate, GateState
+from streaming.ledger.batch_detail import BatchDetail, GateState
+from streaming.pipeline.flow.batch_size import Gate
 from streaming.pipeline.flow.heartbeat import Heartbeat
 from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
 from streaming.pipeline.flow.notices import FlowNotices
@@ -35,7 +35,7 @@ class FlowControl:
     """
 
     def __init__(
-        self, config: JobConfig, marks: MemoryMarks, detail: Mapping[str, Any], stats: ShardStats
+        self, config: JobConfig, marks: MemoryMarks, detail: BatchDetail, stats: ShardStats
     ) -> None:
         """Restore the gate from the detail of the last batch row."""
         self._marks = marks
@@ -44,14 +44,13 @@ class FlowControl:
         self._addresses = [job_address(config, *pair) for pair in self._outbound]
         self._topics = config.topics_of("publishes")
         self._command_topics = config.topics_of("commands")
-        before = detail.get("gate", {})
         self._pace = Pace(config.job.max_batch_rows)
         self._commands = CommandPace(config.job.max_batch_rows, config.job.max_batch_bytes)
         self._gate = Gate(
             marks,
             config.job.max_batch_rows,
             max_bytes=config.job.max_batch_bytes,
-            is_open=bool(before.get("open", True)) or before.get("cause") == "memory",
+            is_open=detail.gate is None or detail.gate.open or detail.gate.cause == "memory",
         )
         self._stats = stats
         self._process_bytes: int | None = None

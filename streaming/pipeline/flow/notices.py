@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from streaming.pipeline.flow.batch_size import GateState
+from streaming.ledger.batch_detail import GateState
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.protocol.record_headers import CHANNEL, KIND, LANE, SEQ, VHOST
 from streaming.record_sender import RecordSender, SendError

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, TextIO
 
 import msgspec
 
-from streaming.pipeline.flow.batch_size import GateState
+from streaming.ledger.batch_detail import GateState
 from streaming.pipeline.reports import FAULT_KINDS, BatchDone, ShardStats
 from streaming.spark.settings import LogFormat
 

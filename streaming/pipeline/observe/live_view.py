@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from streaming.pipeline.flow.batch_size import GateState
+from streaming.ledger.batch_detail import GateState
 from streaming.pipeline.reports import FAULT_KINDS, BatchDone, ShardStats
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queue_activity import QueueActivity, Traffic, queue_activity

@@ -14,13 +14,14 @@ import msgspec
 from streaming.broker.config import ShardConfig
 from streaming.broker.rebuilt_shard import KnownShard
 from streaming.config import JobConfig, outcome_hash, outcome_settings
+from streaming.ledger.batch_detail import BatchDetail, BatchRow, KnownManifest
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.write.batch_row import BatchRow, last_batch_row
+from streaming.ledger.write.batch_row import last_batch_row
 from streaming.ledger.write.data_file import DataFileName
 from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
 from streaming.pipeline.checkpoint.errors import MissingVhostError, NewerVersionError
-from streaming.pipeline.checkpoint.manifest import Known, Manifest, Rebuilt
+from streaming.pipeline.checkpoint.manifest import Manifest, Rebuilt
 from streaming.pipeline.task import task_settings
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.queries.as_of import last_batch
@@ -102,13 +103,13 @@ def plan_rebuild(
     events = place / EVENTS
     row = last_batch_row(load_table(events), events.storage(), query_id)
     assert row is not None, "the table has a batch"
-    manifest = msgspec.convert(row.detail["manifest"], Known)
-    if row.detail["core_version"] > CORE_VERSION:
+    manifest = row.detail.manifest
+    if row.detail.core_version > CORE_VERSION:
         raise NewerVersionError(
             f"{place.url} was written by a newer version of dlx (core "
-            f"{row.detail['core_version']}; this version has {CORE_VERSION}). Run the newer version"
+            f"{row.detail.core_version}; this version has {CORE_VERSION}). Run the newer version"
         )
-    bound = sum(end for ends in row.detail["offsets"].values() for end in ends.values())
+    bound = sum(end for ends in row.detail.offsets.values() for end in ends.values())
     found = known_shards(tables, config.job.compat, _figures(row, manifest), bound)
     _check_residents(row, manifest, found)
     notes = list(_notes(config, row, found))
@@ -123,23 +124,23 @@ def plan_rebuild(
         batch_id=batch_id,
         spark_batch=last,
         now_ms=row.now_ms,
-        offsets=row.detail["offsets"],
+        offsets=row.detail.offsets,
         half_written=half_written,
         shards=[_shard_plan(*each) for each in sorted(found.items())],
         notes=notes,
         manifest=new,
-        gate_open=bool(row.detail.get("gate", {}).get("open", True)),
+        gate_open=row.detail.is_gate_open,
         known={keys[each]: known for each, known in found.items()},
         configs={keys[each]: configs_of[each] for each in found},
     )
 
 
-def _figures(row: BatchRow, manifest: Known) -> dict[Place, ShardFigures]:
-    clocks = row.detail.get("clocks", {})
+def _figures(row: BatchRow, manifest: KnownManifest) -> dict[Place, ShardFigures]:
+    clocks = row.detail.clocks
     return {
-        _place(name): ShardFigures(*clocks[str(key)])
+        _place(name): ShardFigures(*clocks[key])
         for name, key in manifest.shards.items()
-        if str(key) in clocks
+        if key in clocks
     }
 
 
@@ -149,12 +150,14 @@ def _place(name: str) -> Place:
     return vhost, int(lane)
 
 
-def _check_residents(row: BatchRow, manifest: Known, found: Mapping[Place, KnownShard]) -> None:
+def _check_residents(
+    row: BatchRow, manifest: KnownManifest, found: Mapping[Place, KnownShard]
+) -> None:
     """Compare the copies that were found with the count of the broker itself."""
-    counted = row.detail["resident"]
+    counted = row.detail.resident
     for name, key in manifest.shards.items():
         vhost, lane = _place(name)
-        expected = counted.get(str(key), (0, 0))[0]
+        expected = counted.get(key, (0, 0))[0]
         shard = found.get((vhost, lane))
         known = 0 if shard is None else shard.resident()
         if known != expected:
@@ -207,7 +210,7 @@ def _add_lanes(
     config: JobConfig,
     tables: Tables,
     found: dict[Place, KnownShard],
-    manifest: Known,
+    manifest: KnownManifest,
     notes: list[str],
 ) -> None:
     """Let each vhost have its configured lanes; messages stay on their lane.
@@ -272,7 +275,7 @@ def _like_home(known: KnownShard, home: KnownShard, vhost: Vhost) -> KnownShard:
 
 
 def _new_manifest(
-    config: JobConfig, known: Known, found: Mapping[Place, KnownShard], partitions: int
+    config: JobConfig, known: KnownManifest, found: Mapping[Place, KnownShard], partitions: int
 ) -> Manifest:
     settings = outcome_settings(config)
     manifest = Manifest(
@@ -302,22 +305,21 @@ def _new_manifest(
 
 
 def _changed_detail(
-    row: BatchRow, known: Known, new: Manifest, found: Mapping[Place, KnownShard]
-) -> dict[str, Any]:
-    """What replaces the figures by shard in the last batch row: every shard is due at once."""
-    keys = {
-        str(key): str(new.shards[name]) for name, key in known.shards.items() if name in new.shards
-    }
-    resident = row.detail["resident"]
-    return {
-        "resident": {keys[key]: pair for key, pair in resident.items() if key in keys},
-        "next_deadline_ms": {str(new.shards[f"{lane} {vhost}"]): 0 for vhost, lane in found},
-        "clocks": {
-            str(new.shards[f"{lane} {vhost}"]): [shard.now_ms, shard.next_outbound]
+    row: BatchRow, known: KnownManifest, new: Manifest, found: Mapping[Place, KnownShard]
+) -> BatchDetail:
+    """The detail of the last batch row with other figures by shard: every one is due at once."""
+    keys = {key: new.shards[name] for name, key in known.shards.items() if name in new.shards}
+    resident = row.detail.resident
+    return msgspec.structs.replace(
+        row.detail,
+        resident={keys[key]: pair for key, pair in resident.items() if key in keys},
+        next_deadline_ms={new.shards[f"{lane} {vhost}"]: 0 for vhost, lane in found},
+        clocks={
+            new.shards[f"{lane} {vhost}"]: (shard.now_ms, shard.next_outbound)
             for (vhost, lane), shard in found.items()
         },
-        "manifest": new.known(),
-    }
+        manifest=new.known(),
+    )
 
 
 def _shard_plan(place: Place, known: KnownShard) -> ShardPlan:
@@ -355,7 +357,7 @@ def _notes(config: JobConfig, row: BatchRow, found: Mapping[Place, KnownShard]) 
     ):
         yield "when a queue was last used is not known: the expiry of unused queues starts again"
     wanted = outcome_hash(config, core_version=CORE_VERSION, wire_version=WIRE_VERSION)
-    if row.detail["configuration"] != wanted:
+    if row.detail.configuration != wanted:
         yield (
             "the configuration or the version of dlx differs from that of the last batch: the new "
             "one applies to the records after it"

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streaming.broker.outbound import next_start
+from streaming.ledger.batch_detail import BatchRow
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
-from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
@@ -147,9 +147,9 @@ class AcceptedLoss:
     def _skip_outbound_numbers(self, before: BatchRow | None) -> None:
         """Let each shard number its outbound records above those that a batch may have sent."""
         manifest = self._checkpoint.manifest
-        clocks = manifest.last_detail(before).get("clocks", {})
+        clocks = manifest.last_detail(before).clocks
         for key in manifest.shards.values():
-            _now_ms, number = clocks.get(str(key), (0, 1))
+            _now_ms, number = clocks.get(key, (0, 1))
             known = max(number, manifest.outbound_from.get(key, 1))
             manifest.outbound_from[key] = next_start(known)
         self._checkpoint.save()

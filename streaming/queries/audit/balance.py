@@ -131,7 +131,7 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
     snapshot = snapshot_before(tables)
     if whole and snapshot is not None:
         snapshot = opening_snapshot(tables)
-    shards, details = load_ledger(tables, snapshot)
+    shards, batches = load_ledger(tables, snapshot)
     sheet = _Totals(shards)
     quarantined = 0
     for row in [] if snapshot is None else totals_of(tables, snapshot):
@@ -157,7 +157,7 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
             sheet.add(shard, queue, reason if kind == "died" else kind, rows)
     last_seq = () if snapshot is None else snapshot.last_seq
     closed = {Shard(vhost, lane): seq for vhost, lane, seq in last_seq}
-    gaps, findings = find_gaps(tables, details, shards, closed)
+    gaps, findings = find_gaps(tables, batches, shards, closed)
     evidence: list[Clue | Finding] = [
         *clues_of_gaps(tables, gaps),
         *checks.deaths(tables, shards),
@@ -168,18 +168,18 @@ def balance(tables: Tables, *, whole: bool = False) -> Balance:
     ]
     findings += explain(gaps, [one for one in evidence if isinstance(one, Clue)], shards)
     findings += [one for one in evidence if isinstance(one, Finding)]
-    findings += unmentioned(checks.batches(tables, details, sum(left.values())), findings)
+    findings += unmentioned(checks.batches(tables, batches, sum(left.values())), findings)
     for shard, messages in tables.values("SELECT shard, count(*) FROM message GROUP BY shard"):
         sheet.vhost(shards[shard].vhost).messages += messages
     [(later,)] = tables.values("SELECT count(*) FROM quarantine")
     opening = None if snapshot is None else snapshot.batch_id
     resident = None if snapshot is None else snapshot.resident
     return Balance(
-        max((detail.batch_id for detail in details), default=opening),
+        max((row.batch_id for row in batches), default=opening),
         sheet.vhosts(),
         sheet.queues(findings),
         quarantined + later,
-        details[-1].copies if details else resident,
+        batches[-1].detail.counted if batches else resident,
         findings,
         opening,
     )

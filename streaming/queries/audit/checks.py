@@ -13,7 +13,8 @@ are only searched if the count is wrong.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from streaming.queries.audit.ledger_rows import DEATHS, MESSAGE_KEY, BatchDetail, Shard
+from streaming.ledger.batch_detail import BatchRow
+from streaming.queries.audit.ledger_rows import DEATHS, MESSAGE_KEY, Shard
 from streaming.queries.audit.unexplained import MAX_NAMED, Clue, Finding, What
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
@@ -162,16 +163,16 @@ def targets(tables: Tables) -> Iterator[Clue]:
         yield Clue(shard, why, MessageId(*key), target, None, None, seq)
 
 
-def batches(tables: Tables, details: Sequence[BatchDetail], resident: int) -> Iterator[Finding]:
+def batches(tables: Tables, rows: Sequence[BatchRow], resident: int) -> Iterator[Finding]:
     """Every batch has its batch row and as many rows as that says; the copies add up.
 
     Args:
         resident: number of copies that are ready, unacked or held by the events.
     """
-    known = {(detail.query_id, detail.batch_id): detail for detail in details}
+    known = {(row.query_id, row.batch_id): row.detail for row in rows}
     counts: dict[tuple[str, int], dict[str, int]] = {key: {} for key in known}
-    for name, query_id, batch_id, rows in tables.values("FROM batch_rows"):
-        counts.setdefault((query_id, batch_id), {})[name] = rows
+    for name, query_id, batch_id, count in tables.values("FROM batch_rows"):
+        counts.setdefault((query_id, batch_id), {})[name] = count
     for (query_id, batch_id), found in sorted(counts.items()):
         detail = known.get((query_id, batch_id))
         if detail is None:
@@ -179,10 +180,11 @@ def batches(tables: Tables, details: Sequence[BatchDetail], resident: int) -> It
             yield Finding("missing batch row", None, None, why)
         else:
             yield from _counted(batch_id, detail.rows or {}, found)
-    last = details[-1] if details else None
+    last = rows[-1] if rows else None
     latest = max(counts, key=lambda key: key[1], default=None)
     if last is not None and (last.query_id, last.batch_id) == latest:
-        said = resident if last.copies is None else last.copies
+        counted = last.detail.counted
+        said = resident if counted is None else counted
         if said != resident:
             why = (
                 f"the broker counted {said} copies (ready, unacked or held) after batch "

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from streaming.ledger.batch_detail import BatchDetail, BatchRow, read_detail
 from streaming.queries.current_contents import CONTENTS
 from streaming.queries.duckdb_tables import Tables, text
 from streaming.queries.snapshots import Snapshot, snapshot_contents
@@ -36,26 +37,6 @@ NO_SHARD: Final = 0
 _COUNTED: Final = ("messages", "quarantine", "dead_letters", "events")
 
 
-class BatchDetail(msgspec.Struct, frozen=True):
-    """The part of a batch row that the balance reads.
-
-    Attributes:
-        rows, last_seq: see `streaming.ledger.write.batch_row`; None if the row has none.
-        resident: shard key -> messages, bytes, after the batch.
-    """
-
-    query_id: str
-    batch_id: int
-    rows: dict[str, int] | None
-    last_seq: list[tuple[str, int, int]]
-    resident: dict[str, tuple[int, int]]
-
-    @property
-    def copies(self) -> int | None:
-        """The copies ready, unacked or held by the broker's count; None if the row has none."""
-        return sum(copies for copies, _bytes in self.resident.values()) if self.resident else None
-
-
 class Shard(NamedTuple):
     """A shard; without vhost and lane for rows whose shard has no events."""
 
@@ -67,13 +48,7 @@ class LedgerRows(NamedTuple):
     """What is too small for a temporary table."""
 
     shards: dict[int, Shard]
-    details: list[BatchDetail]
-
-
-class _Detail(msgspec.Struct):
-    rows: dict[str, int] | None = None
-    last_seq: list[tuple[str, int, int]] = []
-    resident: dict[str, tuple[int, int]] = {}
+    batches: list[BatchRow]
 
 
 def load_ledger(tables: Tables, snapshot: Snapshot | None = None) -> LedgerRows:
@@ -96,8 +71,8 @@ def load_ledger(tables: Tables, snapshot: Snapshot | None = None) -> LedgerRows:
         FROM (SELECT DISTINCT vhost, lane FROM events WHERE seq IS NOT NULL)
         """
     )
-    details = _read_details(tables)
-    named = {Shard(vhost, lane) for detail in details for vhost, lane, _seq in detail.last_seq}
+    batches = _read_batches(tables)
+    named = {Shard(vhost, lane) for row in batches for vhost, lane, _seq in row.detail.last_seq}
     if snapshot is not None:
         named |= {Shard(vhost, lane) for vhost, lane, _seq in snapshot.last_seq}
     places = _add_silent_shards(tables, named)
@@ -138,7 +113,7 @@ def load_ledger(tables: Tables, snapshot: Snapshot | None = None) -> LedgerRows:
         for name in _COUNTED
     )
     run(f"CREATE OR REPLACE TEMP TABLE batch_rows AS {counts}")
-    return LedgerRows(places, details)
+    return LedgerRows(places, batches)
 
 
 def _happened(tables: Tables) -> str:
@@ -148,19 +123,19 @@ def _happened(tables: Tables) -> str:
     return f"({' OR '.join(parts) or 'false'})"
 
 
-def _read_details(tables: Tables) -> list[BatchDetail]:
+def _read_batches(tables: Tables) -> list[BatchRow]:
     found = tables.values(
-        "SELECT query_id, batch_id, detail FROM events WHERE kind = 'batch' ORDER BY ALL"
+        "SELECT query_id, batch_id, epoch_ms(\"at\"), detail FROM events WHERE kind = 'batch' "
+        "ORDER BY ALL"
     )
-    details: list[BatchDetail] = []
-    for query_id, batch_id, document in found:
+    batches: list[BatchRow] = []
+    for query_id, batch_id, now_ms, document in found:
         try:
-            detail = msgspec.json.decode(document or "{}", type=_Detail)
+            detail = read_detail(document or "{}")
         except msgspec.DecodeError:  # written by a version with another format
-            detail = _Detail()
-        read = (detail.rows, detail.last_seq, detail.resident)
-        details.append(BatchDetail(query_id, batch_id, *read))
-    return details
+            detail = BatchDetail()
+        batches.append(BatchRow(query_id, batch_id, now_ms, detail))
+    return batches
 
 
 def _create_opening(tables: Tables, snapshot: Snapshot | None) -> None:

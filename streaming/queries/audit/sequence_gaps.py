@@ -6,7 +6,8 @@ The rows may begin after a snapshot; then the numbers begin after those of the s
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from streaming.queries.audit.ledger_rows import MESSAGE_KEY, NO_SHARD, BatchDetail, Shard
+from streaming.ledger.batch_detail import BatchRow
+from streaming.queries.audit.ledger_rows import MESSAGE_KEY, NO_SHARD, Shard
 from streaming.queries.audit.unexplained import MAX_NAMED, Clue, Finding, Gap
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
@@ -16,7 +17,7 @@ _MAX_BITSTRING: Final = 1_000_000_000
 
 def find_gaps(
     tables: Tables,
-    details: Sequence[BatchDetail],
+    batches: Sequence[BatchRow],
     shards: Mapping[int, Shard],
     closed: Mapping[Shard, int],
 ) -> tuple[list[Gap], list[Finding]]:
@@ -26,7 +27,7 @@ def find_gaps(
         closed: the last number of each shard before the first row.
     """
     starts = {number: closed.get(shard, 0) for number, shard in shards.items()}
-    ends = _last_seqs(tables, details, shards, starts)
+    ends = _last_seqs(tables, batches, shards, starts)
     if all(end == starts[shard] for shard, end in ends.items()):
         return [], []
     first, last = min(starts[shard] for shard in ends), max(ends.values())
@@ -54,7 +55,7 @@ def find_gaps(
 
 def _last_seqs(
     tables: Tables,
-    details: Sequence[BatchDetail],
+    batches: Sequence[BatchRow],
     shards: Mapping[int, Shard],
     starts: Mapping[int, int],
 ) -> dict[int, int]:
@@ -69,8 +70,8 @@ def _last_seqs(
     numbers = {shard: number for number, shard in shards.items()}
     said = [
         (numbers[Shard(vhost, lane)], seq)
-        for detail in details
-        for vhost, lane, seq in detail.last_seq
+        for row in batches
+        for vhost, lane, seq in row.detail.last_seq
     ]
     for shard, seq in (*mentioned, *said):
         if shard in ends:

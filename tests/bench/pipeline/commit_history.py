@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
 from streaming.ledger.write.arrow_columns import Constant, build_table
-from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.data_file import (
     DataFile,
     DataFileName,
@@ -70,7 +70,7 @@ def measure(folder: Path, few: int, many: int, count: int) -> dict[int, list[flo
             for batches, ledger in ledgers.items():
                 batch_id = batches + WARM_UP + number
                 files = batch_files(ledger.root, batch_id)
-                row = BatchRow(QUERY, batch_id, START_MS + batch_id, {})
+                row = BatchRow(QUERY, batch_id, START_MS + batch_id, BatchDetail())
                 started = time.perf_counter()
                 ledger.commit(files, row)
                 if number >= 0:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from streaming.broker.state.store import MemoryStore
-from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.storage.location import Location
 from tests.bench import workload
@@ -115,7 +115,7 @@ def _commit(folder: Path, lanes: int, batches: int) -> float:
         for batch_id in range(WARM_UP + batches):
             files = batch_files(ledger.root, batch_id, tasks=lanes)
             started = time.perf_counter()
-            ledger.commit(files, BatchRow(QUERY, batch_id, START_MS + batch_id, {}))
+            ledger.commit(files, BatchRow(QUERY, batch_id, START_MS + batch_id, BatchDetail()))
             seconds.append(time.perf_counter() - started)
     return median(seconds[WARM_UP:])
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streaming.ledger.batch_detail import BatchRow
 from streaming.ledger.schema.schemas import LEDGER
-from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.ledger.write.table_writer import TableWriter
 from streaming.storage.local import LocalStorage

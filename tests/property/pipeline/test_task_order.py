@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.message import NO_FILE, Message
+from streaming.ledger.batch_detail import BatchRow
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.write.batch_row import BatchRow, totals, write_batch_row
+from streaming.ledger.write.batch_row import totals, write_batch_row
 from streaming.ledger.write.data_file import (
     DataFileName,
     source_of_partition,

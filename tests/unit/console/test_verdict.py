@@ -9,6 +9,7 @@ from streaming.console.lag import Lag
 from streaming.console.reader import read_instant
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.batch_detail import GateState
 from streaming.metrics.alerts import RULES
 from streaming.queries.as_of import resolve
 from streaming.queries.duckdb_tables import QueryError, Tables
@@ -27,6 +28,8 @@ from tests.unit.queries.recording import Recording
 
 END = datetime(2026, 11, 22, 10, tzinfo=UTC)
 EMPTY = Lag(0, [])
+
+CLOSED = GateState(2_000, 0, "above", open=False)
 
 
 def facts(**members):
@@ -49,7 +52,7 @@ def test_without_concerns_and_with_all_known_nothing_is_wrong():
         ({"lag": None}, "unknown", "The last batch was 54 min ago"),
         ({"lag": EMPTY}, "unknown", "idle, or does not run"),
         ({"lag": Lag(7, [])}, "bad", "no batch for 54 min, although 7 records wait"),
-        ({"lag": Lag(7, []), "gate": {"open": False, "cause": "above"}}, "warn", "flow control"),
+        ({"lag": Lag(7, []), "gate": CLOSED}, "warn", "flow control"),
         ({"lag": EMPTY, "is_beside_job": True}, "good", ""),
         ({"lag": None, "is_beside_job": True}, "unknown", "not known"),
     ],
@@ -93,7 +96,7 @@ def test_something_unknown_is_said_beside_what_is_wrong():
 
 def test_the_worst_comes_first():
     old = (END - timedelta(hours=5)).isoformat()
-    found = verdict(facts(lost=1, gate={"open": False}, waiting=[WaitingQueue("/", "q", 1, old)]))
+    found = verdict(facts(lost=1, gate=CLOSED, waiting=[WaitingQueue("/", "q", 1, old)]))
 
     assert [one.tone for one in found.concerns] == ["bad", "warn", "warn"]
 

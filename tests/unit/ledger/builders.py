@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import DEAD_LETTERS, EVENTS, MESSAGES, QUARANTINE, TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.write.arrow_columns import Constant, build_table
-from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.data_file import DataFile, DataFileName, write_data_file
 from streaming.storage.local import LocalStorage
 from streaming.storage.location import Location
@@ -111,7 +111,9 @@ def dead_letters(seqs, *, batch_id=0, lane=0, query_id=QUERY) -> pa.Table:
 
 
 def a_batch_row(batch_id: int, *, query_id=QUERY, now_ms=None, **detail) -> BatchRow:
-    return BatchRow(query_id, batch_id, 1_000 * batch_id if now_ms is None else now_ms, detail)
+    return BatchRow(
+        query_id, batch_id, 1_000 * batch_id if now_ms is None else now_ms, BatchDetail(**detail)
+    )
 
 
 def publish(

@@ -1,9 +1,12 @@
 """Every committed batch has one row of kind batch, which is found fast."""
 
+import json
+
 import pytest
 
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.errors import DataFileConflictError
-from streaming.ledger.write.batch_row import BatchRow, batch_rows, last_batch_row, write_batch_row
+from streaming.ledger.write.batch_row import batch_rows, last_batch_row, write_batch_row
 from streaming.ledger.write.table_writer import TableWriter
 from tests.unit.ledger.builders import (
     QUERY,
@@ -35,28 +38,31 @@ def commit(root, writer, row):
 
 
 def test_a_batch_row_is_an_event_that_belongs_to_no_shard(root, writer):
-    row = a_batch_row(4, now_ms=1_700_000_000_123, offsets={"orders-0": [0, 10]}, gate="open")
+    row = a_batch_row(
+        4,
+        now_ms=1_700_000_000_123,
+        offsets={"orders": {"0": 10}},
+        resident={10: (1, 68), 9: (0, 0)},
+    )
     writer.commit_batch(QUERY, 4, [write_batch_row(writer.storage, row)])
 
     (found,) = rows_of(root, "events")
     given = {name: value for name, value in found.items() if value is not None}
     assert given.pop("at").isoformat() == "2023-11-14T22:13:20.123000+00:00"
-    assert given == {
-        "query_id": QUERY,
-        "batch_id": 4,
-        "kind": "batch",
-        "detail": '{"gate":"open","offsets":{"orders-0":[0,10]}}',
-    }
+    detail = json.loads(given.pop("detail"))
+    assert given == {"query_id": QUERY, "batch_id": 4, "kind": "batch"}
+    assert detail["offsets"] == {"orders": {"0": 10}}
+    assert list(detail["resident"].items()) == [("10", [1, 68]), ("9", [0, 0])]
 
 
 def test_the_last_batch_row_is_read(root, writer):
     for batch in range(3):
-        commit(root, writer, a_batch_row(batch, offset=batch))
+        commit(root, writer, a_batch_row(batch, mean_bytes=float(batch)))
     commit(root, writer, a_batch_row(9, query_id="other-query"))
 
     last = last_batch_row(writer.table(), writer.storage, QUERY)
 
-    assert last == BatchRow(QUERY, 2, 2_000, {"offset": 2})
+    assert last == BatchRow(QUERY, 2, 2_000, BatchDetail(mean_bytes=2.0))
 
 
 def test_a_query_without_batches_has_no_last_batch(writer):
@@ -71,13 +77,15 @@ def test_a_row_that_is_not_committed_is_not_read(root, writer):
 
 
 def test_a_replay_keeps_the_row_of_the_first_attempt(root, writer):
-    first = write_batch_row(writer.storage, a_batch_row(0, gate="closed"))
+    first = write_batch_row(writer.storage, a_batch_row(0, configuration="first"))
 
-    second = write_batch_row(writer.storage, a_batch_row(0, gate="open"))
+    second = write_batch_row(writer.storage, a_batch_row(0, configuration="second"))
 
     writer.commit_batch(QUERY, 0, [second])
     assert first == second
-    assert last_batch_row(writer.table(), writer.storage, QUERY) == a_batch_row(0, gate="closed")
+    assert last_batch_row(writer.table(), writer.storage, QUERY) == a_batch_row(
+        0, configuration="first"
+    )
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,9 @@ def test_a_ledger_whose_settings_were_changed_has_no_queries(root):
 
 def test_the_first_batch_is_recorded_even_if_empty(root):
     with Ledger(root) as ledger:
-        ledger.commit([], a_batch_row(0, gate="closed"))
+        ledger.commit([], a_batch_row(0, configuration="first"))
 
-        assert ledger.last_batch(QUERY) == a_batch_row(0, gate="closed")
+        assert ledger.last_batch(QUERY) == a_batch_row(0, configuration="first")
         assert (ledger.query_ids(), ledger.last_batches(QUERY)) == ({QUERY}, {"events": 0})
 
 

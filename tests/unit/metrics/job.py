@@ -3,9 +3,9 @@
 from typing import Any
 
 from streaming.broker.overview import QueueOverview
+from streaming.ledger.batch_detail import BatchDetail, GateState, TrafficSums
 from streaming.metrics.collector import collect
 from streaming.metrics.figures import JobFigures
-from streaming.pipeline.flow.batch_size import GateState
 from streaming.pipeline.reports import BatchDone, FaultCount, ShardReport, ShardStats
 from streaming.pipeline.traffic import Clients, QueueDeaths, Traffic, TrafficTotals
 
@@ -52,7 +52,7 @@ class Batches:
     """A job's batches, one after the other."""
 
     def __init__(self, totals: TrafficTotals | None = None) -> None:
-        self.totals = totals or TrafficTotals({}, None)
+        self.totals = totals or TrafficTotals(TrafficSums(), None)
         self.figures = JobFigures("orders")
         self.figures.is_seeded = True
         self.next_id = 0
@@ -82,7 +82,7 @@ class Batches:
             totals=self.totals,
             **members,
         )
-        self.figures.batch(done, ShardStats({}), gate)
+        self.figures.batch(done, ShardStats(BatchDetail()), gate)
 
     def values(self, endpoint: str = "aggregated", **options: Any) -> dict[tuple[str, ...], float]:
         """Every series: its name, then its label values in order of the labels' names."""

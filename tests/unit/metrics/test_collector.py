@@ -109,7 +109,7 @@ def test_quarantined_records_have_their_topic_and_cause(batches):
 def test_totals_continue_after_the_last_batch_row():
     before = Batches()
     before.run(report(deaths(2)), report(clients("guest")))
-    after = Batches(TrafficTotals({"traffic": before.totals.detail()}, 0))
+    after = Batches(TrafficTotals(before.totals.sums(), 0))
 
     after.run(report(deaths(5)))  # the restart repeats batch 0
     after.run(report(deaths(1)))

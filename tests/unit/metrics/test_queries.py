@@ -34,12 +34,12 @@ def recording(tmp_path):
 def test_totals_end_with_the_batch_that_is_asked(recording, tmp_path):
     tables = Tables(str(tmp_path))
     [newest, oldest] = last_batches(tables, 10)
-    assert newest["batch_id"] == oldest["batch_id"] + 1
+    assert newest.batch_id == oldest.batch_id + 1
 
     tables.view("events", columns=["query_id"])
     [(query,)] = tables.values("SELECT DISTINCT query_id FROM events")
-    first = totals_through(tables, query, oldest["batch_id"])
-    both = totals_through(tables, query, newest["batch_id"])
+    first = totals_through(tables, query, oldest.batch_id)
+    both = totals_through(tables, query, newest.batch_id)
     others = totals_through(tables, "another-query", -1)
 
     assert first.kinds["/", "work"] == {"enqueued": 1, "published": 1, "redelivered": 0}

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +18,7 @@ from streaming.broker.redrives.agreement import LaneNote
 from streaming.config import JobConfig
 from streaming.contents.pending_nets import PendingNets
 from streaming.contents.replacement import replace_rows
+from streaming.ledger.batch_detail import BatchDetail, TrafficSums
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
@@ -136,7 +136,7 @@ class Job:
         (self.folder / "offsets").mkdir()
         self.ledger = Ledger(Location(str(root / "tables")))
         self.done: list[BatchDone] = []
-        stats = ShardStats({})
+        stats = ShardStats(BatchDetail())
         self.nets = PendingNets()
         nothing: Any = SimpleNamespace(
             check_mapped_topics=lambda: None,
@@ -152,8 +152,8 @@ class Job:
             watch=nothing,
             loss=AcceptedLoss(self.checkpoint),
             stats=stats,
-            traffic=TrafficTotals({}, None),
-            flow=FlowControl(JobConfig(), MARKS, {}, stats),
+            traffic=TrafficTotals(TrafficSums(), None),
+            flow=FlowControl(JobConfig(), MARKS, BatchDetail(), stats),
             ticks=nothing,
             lane_answers=LaneAnswers(OutboundTask({})),
             verdicts=RedriveVerdicts(JobConfig(), self.stages.settings, {}, {}),
@@ -197,11 +197,11 @@ def test_a_batch_is_committed_with_its_figures(job):
     row = job.ledger.last_batch(QUERY)
     assert (done.records, done.reports[0].publishes, done.reports[0].resident_messages) == (2, 1, 1)
     assert {"stages", "commit", "fold", "rows"} <= done.seconds.keys()
-    assert row.detail["resident"] == {"1": [1, 68]}
-    assert row.detail["core_version"] == CORE_VERSION
-    assert row.detail["gate"] == msgspec.to_builtins(job.batch.flow.state)
-    assert row.detail["gate"]["resident_bytes"] == 68
-    assert row.detail["offsets"] == {"log": {"0": 3}}
+    assert row.detail.resident == {1: (1, 68)}
+    assert row.detail.core_version == CORE_VERSION
+    assert row.detail.gate == job.batch.flow.state
+    assert row.detail.gate.resident_bytes == 68
+    assert row.detail.offsets == {"log": {"0": 3}}
     assert job.checkpoint.written.last.keys() == {"messages", "quarantine", "events"}
 
 
@@ -278,8 +278,7 @@ def test_letters_that_left_the_table_before_the_batch_ran_again_are_put_back(job
 def test_a_batch_that_changes_only_the_notes_of_redrives_writes_its_row(job):
     options = RedriveOptions()
     note = LaneNote("r", "guest", options, 0, "running", False, 0, 1, 0, 0, 0, 0, 0, 0)
-    known = {"redrives": {str(SHARD): [msgspec.to_builtins(note)]}}
-    verdicts = RedriveVerdicts(JobConfig(), job.stages.settings, {}, known)
+    verdicts = RedriveVerdicts(JobConfig(), job.stages.settings, {}, {SHARD: [note]})
     job.run(0, DECLARE)
     job.batch = dataclasses.replace(job.batch, verdicts=verdicts)
 
@@ -287,7 +286,7 @@ def test_a_batch_that_changes_only_the_notes_of_redrives_writes_its_row(job):
         job.run(batch_id, command(op="tick"))
 
     row = job.ledger.last_batch(QUERY)
-    assert (row.batch_id, row.detail.get("redrives")) == (1, None)
+    assert (row.batch_id, row.detail.redrives) == (1, {})
 
 
 def test_a_missing_alternate_exchange_is_logged(job, caplog):
@@ -322,7 +321,7 @@ def test_faults_are_counted_and_logged_when_they_begin(job, caplog):
     counts = {"quarantined": 1, "unroutable": 1, "returned": 2, "publish_errors": 1}
     assert [done.faults for done in job.done] == [counts, counts, dict.fromkeys(counts, 0)]
     detail = job.ledger.last_batch(QUERY).detail
-    assert {kind: detail[kind] for kind in counts} == dict.fromkeys(counts, 0)
+    assert {kind: getattr(detail, kind) for kind in counts} == dict.fromkeys(counts, 0)
     assert len(first) == len(counts)
     assert first == caplog.messages
     assert ["topic log" in line and "(bad_json)" in line for line in first].count(True) == 1
@@ -356,7 +355,7 @@ def test_a_batch_counts_what_it_did_for_the_metrics(job):
     assert first.clients == Clients(1, ["guest"])
     assert second.deleted == ["other"]
     assert second.clients == Clients(0, [])
-    totals = row.detail["traffic"]["vhosts"]["/"]
+    totals = row.detail.traffic.vhosts["/"]
     assert totals["received"] == 2
     assert totals["channels_opened"] == totals["channels_closed"] == 1
     assert totals["unroutable"] == 1

@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from streaming.broker.redrives.agreement import LaneNote
 from streaming.config import JobConfig
 from streaming.config.inputs import InputSettings, TopicMapping
 from streaming.config.job import JobSettings
 from streaming.config.vhosts import UserSettings
+from streaming.ledger.batch_detail import BatchDetail, read_detail
 from streaming.pipeline import redrive_verdicts
 from streaming.pipeline.redrive_verdicts import RedriveVerdicts
 from streaming.pipeline.reports import ShardReport
@@ -74,8 +76,8 @@ class Case:
             *(publish(lane, "dead") for lane in range(LANES)),
         )
 
-    def restart(self, config: JobConfig, detail: dict[str, Any] | None = None) -> None:
-        self.verdicts = RedriveVerdicts(config, self.lanes.settings, {}, detail or {})
+    def restart(self, config: JobConfig, known: dict[int, list[LaneNote]] | None = None) -> None:
+        self.verdicts = RedriveVerdicts(config, self.lanes.settings, {}, known or {})
 
     def run(self, *records: Any) -> list[ShardReport]:
         reports = list(self.lanes.run(*records).values())
@@ -126,7 +128,7 @@ def test_the_canary_of_all_lanes_is_trusted_by_a_record_in_the_log(case):
         "skipped": 0,
         "parked": 0,
     }
-    assert case.verdicts.detail() == {}
+    assert case.verdicts.noted() == {}
     assert (case.log.records, case.log.senders) == ([], 1)
 
 
@@ -142,10 +144,10 @@ def test_a_verdict_is_written_once_while_it_is_on_its_way(case):
 
 def test_a_job_that_starts_again_knows_the_notes_of_idle_lanes(case):
     case.redrive(canary=1)
-    detail = json.loads(json.dumps(case.verdicts.detail()))
+    row = msgspec.json.encode(BatchDetail(redrives=case.verdicts.noted())).decode()
     case.run(command(op="get", queue="work", **{"as": "g"}))
     reports = case.lanes.run(command(op="ack", refs=["g/0"]))
-    case.restart(JobConfig(), detail)
+    case.restart(JobConfig(), read_detail(row).redrives)
 
     case.verdicts.batch_done([reports[0]])
 

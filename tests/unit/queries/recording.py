@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -20,10 +21,11 @@ from streaming.contents.net_changes import encode, net_changes
 from streaming.contents.pending_nets import ShardNet
 from streaming.contents.revived import put_back
 from streaming.contents.revived_keys import revived_keys
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.read.body_reader import BodyReader
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.write.arrow_columns import Constant, build_table
-from streaming.ledger.write.batch_row import BatchRow, totals
+from streaming.ledger.write.batch_row import totals
 from streaming.ledger.write.data_file import (
     DataFile,
     DataFileName,
@@ -68,7 +70,7 @@ class Recording:
         self.nets: list[ShardNet] = []  # of the last batch, as tasks report them
         self._with_totals = with_totals
         self._recorded = [len(broker.bodies) for broker in brokers]
-        self._resident: dict[str, list[int]] = {}
+        self._resident: dict[int, tuple[int, int]] = {}
         self.detail: dict[str, Any] = {}  # more members of the next batch rows
         self._ledger = Ledger(self.place)
 
@@ -84,10 +86,10 @@ class Recording:
             files += self._messages(shard, broker, batch.events)
             if len(batch.events):
                 files += self._events(shard, broker, batch)
-            self._resident[str(shard + 1)] = [batch.resident_messages, batch.resident_bytes]
-        detail: dict[str, Any] = {"resident": dict(self._resident), **self.detail}
-        if self._with_totals:
-            detail |= totals(files)
+            self._resident[shard + 1] = (batch.resident_messages, batch.resident_bytes)
+        counted = totals(files) if self._with_totals else BatchDetail()
+        more = {"resident": dict(self._resident), **self.detail}
+        detail = msgspec.structs.replace(counted, **more)
         now_ms = max(broker.time_ms for broker in self.brokers)
         row = BatchRow(QUERY_ID, self.batch_id, now_ms, detail)
         self._ledger.commit(files, row, needs_messages=bool(revived))

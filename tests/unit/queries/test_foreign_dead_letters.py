@@ -3,9 +3,10 @@
 import pyarrow as pa
 import pytest
 
+from streaming.ledger.batch_detail import BatchRow
 from streaming.ledger.schema.schemas import MESSAGES, TABLES
 from streaming.ledger.write.arrow_columns import build_table
-from streaming.ledger.write.batch_row import BatchRow, totals
+from streaming.ledger.write.batch_row import totals
 from streaming.ledger.write.data_file import DataFileName, source_of_partition, write_data_file
 from streaming.ledger.write.ledger import Ledger
 from streaming.queries import open_tables

@@ -4,6 +4,7 @@ import pytest
 
 from streaming.config import JobConfig
 from streaming.config.vhosts import VhostSettings
+from streaming.ledger.batch_detail import BatchDetail
 from streaming.pipeline.checkpoint.errors import CheckpointError
 from streaming.pipeline.checkpoint.manifest import Manifest
 from streaming.pipeline.reports import ShardStats
@@ -22,17 +23,17 @@ def test_another_number_of_lanes_is_refused(lanes):
     with pytest.raises(
         CheckpointError, match=rf"vhosts\.shop\.lanes: .* has {lanes}\. Set it to 2"
     ):
-        MANIFEST.refuse_missing_shards(config(shop=lanes), ShardStats({}))
+        MANIFEST.refuse_missing_shards(config(shop=lanes), ShardStats(BatchDetail()))
 
 
 def test_a_vhost_with_messages_must_stay_listed():
-    seen = ShardStats({"resident": {"3": [5, 100]}})
+    seen = ShardStats(BatchDetail(resident={3: (5, 100)}))
 
     with pytest.raises(CheckpointError, match=r"'shop' is missing, .* have 5 messages"):
         MANIFEST.refuse_missing_shards(config(), seen)
 
 
 def test_new_vhosts_are_accepted_and_empty_ones_may_be_removed():
-    seen = ShardStats({"resident": {"1": [9, 9], "2": [0, 0]}})
+    seen = ShardStats(BatchDetail(resident={1: (9, 9), 2: (0, 0)}))
 
     MANIFEST.refuse_missing_shards(config(other=4), seen)

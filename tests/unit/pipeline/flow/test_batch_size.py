@@ -2,7 +2,8 @@
 
 import pytest
 
-from streaming.pipeline.flow.batch_size import Gate, GateState
+from streaming.ledger.batch_detail import GateState
+from streaming.pipeline.flow.batch_size import Gate
 from streaming.pipeline.flow.memory import MemoryMarks
 
 MARKS = MemoryMarks(high_bytes=1000, low_bytes=800, notes=())

@@ -6,6 +6,7 @@ import pytest
 
 from streaming.config import JobConfig
 from streaming.config.job import JobSettings
+from streaming.ledger.batch_detail import BatchDetail
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.pace import LEAST_ROWS, CommandPace, Pace
@@ -94,8 +95,8 @@ def test_a_batch_without_publishes_says_nothing_about_the_traffic():
 
 
 def test_what_memory_limits_does_not_count_as_little_traffic():
-    stats = ShardStats({})
-    flow = FlowControl(JobConfig(), MemoryMarks(1_000_000, 800_000, ()), {}, stats)
+    stats = ShardStats(BatchDetail())
+    flow = FlowControl(JobConfig(), MemoryMarks(1_000_000, 800_000, ()), BatchDetail(), stats)
     assert flow.state.max_rows < MOST  # a kibibyte each is assumed
 
     flow.batch_done(flow.state.max_rows, 1.0)
@@ -104,7 +105,7 @@ def test_what_memory_limits_does_not_count_as_little_traffic():
 
 
 def test_the_next_batch_obeys_both_the_gate_and_the_pace():
-    flow = FlowControl(JobConfig(), NO_MARKS, {}, ShardStats({}))
+    flow = FlowControl(JobConfig(), NO_MARKS, BatchDetail(), ShardStats(BatchDetail()))
 
     flow.batch_done(3_000, 0.5)
 
@@ -122,7 +123,7 @@ def test_a_backlog_of_commands_is_read_in_growing_batches_that_fit_into_memory()
 
 
 def test_publishes_wait_while_a_backlog_of_commands_is_read():
-    flow = FlowControl(JobConfig(), NO_MARKS, {}, ShardStats({}))
+    flow = FlowControl(JobConfig(), NO_MARKS, BatchDetail(), ShardStats(BatchDetail()))
     spark = MagicMock(version="4.2.0")
     assert flow.first_rows(spark, importing=False, commands=LEAST_ROWS) == MOST
     assert flow.first_rows(spark, importing=False, commands=LEAST_ROWS + 1) == 0
@@ -136,7 +137,12 @@ def test_publishes_wait_while_a_backlog_of_commands_is_read():
 
 
 def test_publishes_never_wait_for_commands_if_only_records_advance_the_time():
-    flow = FlowControl(JobConfig(job=JobSettings(clock="event")), NO_MARKS, {}, ShardStats({}))
+    flow = FlowControl(
+        JobConfig(job=JobSettings(clock="event")),
+        NO_MARKS,
+        BatchDetail(),
+        ShardStats(BatchDetail()),
+    )
 
     assert flow.first_rows(MagicMock(version="4.2.0"), importing=False, commands=MOST) == MOST
     flow.batch_done(0, 0.5, (MOST, MOST))
@@ -153,7 +159,9 @@ def test_a_batch_without_commands_says_nothing_about_them():
 
 @pytest.mark.parametrize(("clock", "most"), [("wall", LEAST_ROWS), ("event", MOST)])
 def test_the_first_batch_reads_few_commands_unless_only_records_advance_the_time(clock, most):
-    flow = FlowControl(JobConfig(job=JobSettings(clock=clock)), NO_MARKS, {}, ShardStats({}))
+    flow = FlowControl(
+        JobConfig(job=JobSettings(clock=clock)), NO_MARKS, BatchDetail(), ShardStats(BatchDetail())
+    )
 
     assert flow.first_commands(MagicMock(version="4.2.0")) == most
     assert flow.first_commands(MagicMock(version="4.3.0")) == MOST

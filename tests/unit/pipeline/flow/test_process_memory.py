@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streaming.config import JobConfig, JobSettings
-from streaming.pipeline.flow.batch_size import GateState
+from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
@@ -34,9 +34,9 @@ def limits() -> Limits:
     return Limits()
 
 
-def flow(limits: Limits, detail: dict[str, Any] | None = None) -> FlowControl:
+def flow(limits: Limits, detail: BatchDetail | None = None) -> FlowControl:
     stats: Any = SimpleNamespace(resident_bytes=0, mean_bytes=10.0)
-    control = FlowControl(CONFIG, MARKS, detail or {}, stats)
+    control = FlowControl(CONFIG, MARKS, detail or BatchDetail(), stats)
     control._limits = limits  # type: ignore[assignment]  # noqa: SLF001 - in a job, those of a query
     return control
 
@@ -57,7 +57,8 @@ def test_a_restarted_job_starts_with_an_open_gate_if_process_memory_closed_it(
 ):
     stats: Any = SimpleNamespace(resident_bytes=900, mean_bytes=10.0)
 
-    control = FlowControl(CONFIG, MARKS, {"gate": {"open": False, "cause": cause}}, stats)
+    gate = GateState(900, 0, cause, open=False)
+    control = FlowControl(CONFIG, MARKS, BatchDetail(gate=gate), stats)
 
     assert control.state.open == is_open
 

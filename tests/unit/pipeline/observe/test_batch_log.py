@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from streaming.pipeline.flow.batch_size import GateState
+from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.pipeline.observe.job_log import batch_figures
 from streaming.pipeline.reports import BatchDone, ShardReport, ShardStats
 
@@ -39,7 +39,7 @@ def report(shard: int, now_ms: int) -> ShardReport:
 
 def line_of(reports, clock):
     done = BatchDone(7, NOW_MS - 250, reports, 6, 8, {"fold": 0.5})
-    return json.loads(json.dumps(batch_figures(done, ShardStats({}), OPEN, clock)))
+    return json.loads(json.dumps(batch_figures(done, ShardStats(BatchDetail()), OPEN, clock)))
 
 
 @pytest.fixture(autouse=True)

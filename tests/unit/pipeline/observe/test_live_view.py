@@ -8,7 +8,7 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from rich.console import Console
 
 from streaming.broker import commands
-from streaming.pipeline.flow.batch_size import GateState
+from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.pipeline.observe.job_log import JobLog, log_batch
 from streaming.pipeline.observe.live_view import LiveView
 from streaming.pipeline.reports import BatchDone, ShardStats
@@ -66,7 +66,7 @@ def test_the_title_says_what_the_job_holds_and_which_faults_it_has_seen(recordin
     faults = {"quarantined": 2, "unroutable": 0, "returned": 0, "publish_errors": 1}
 
     for batch_id in (7, 8):
-        view.show(BatchDone(batch_id, 0, [], 0, 0, {}, faults), ShardStats({}), OPEN)
+        view.show(BatchDone(batch_id, 0, [], 0, 0, {}, faults), ShardStats(BatchDetail()), OPEN)
     view.close()
 
     assert "batch 8: 0 messages, 0 bytes; gate open; 4 quarantined; 2 publish errors" in (

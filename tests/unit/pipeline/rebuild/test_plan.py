@@ -37,7 +37,7 @@ def detail(manifest, **changed):
         "configuration": "other",
         "core_version": CORE_VERSION,
         "manifest": manifest.known(),
-        "clocks": {"1": [1_600_000_000_500, 12]},
+        "clocks": {1: (1_600_000_000_500, 12)},
         **changed,
     }
 
@@ -88,7 +88,7 @@ def test_the_plan_says_what_will_be_ready_and_requeued_and_where_topics_continue
     assert plan.manifest.job_id == "job"
     assert plan.manifest.shards == {"0 /": 1}
     last = plan.manifest.rebuilt.detail
-    assert (last["resident"], last["next_deadline_ms"]) == ({"1": [3, 6]}, {"1": 0})
+    assert (last.resident, last.next_deadline_ms) == ({1: (3, 6)}, {1: 0})
     assert not (tmp_path / "checkpoints").exists()
 
 
@@ -97,7 +97,7 @@ def test_other_partitions_give_the_shards_other_keys(recording, tmp_path):
 
     [key] = plan.known
     assert plan.manifest.shards == {"0 /": key}
-    assert plan.manifest.rebuilt.detail["resident"] == {str(key): [3, 6]}
+    assert plan.manifest.rebuilt.detail.resident == {key: (3, 6)}
 
 
 def test_a_batch_that_only_some_tables_have_is_removed_and_keeps_its_number(recording, tmp_path):
@@ -210,7 +210,7 @@ def test_a_vhost_with_messages_cannot_go(recording, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
-        ({"resident": {"1": [4, 8]}}, LostStateError),
+        ({"resident": {1: (4, 8)}}, LostStateError),
         ({"core_version": CORE_VERSION + 1}, NewerVersionError),
     ],
 )

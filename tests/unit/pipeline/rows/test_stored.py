@@ -6,13 +6,13 @@ import pytest
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.message import NO_FILE, Message, PublishedHeaders
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.errors import BodyMismatchError
 from streaming.ledger.read import table_files
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, small_files
-from streaming.ledger.write.batch_row import BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.intake.stage import Intake
 from streaming.pipeline.rows import stored
@@ -53,7 +53,7 @@ def place(tmp_path):
                 for number in numbers
             ]
             intake.add(arrow_batch(publishes, "log", numbers.start))
-            ledger.commit(intake.close(), BatchRow(QUERY, batch_id, START_MS, {}))
+            ledger.commit(intake.close(), BatchRow(QUERY, batch_id, START_MS, BatchDetail()))
     return root
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streaming.broker.outbound import OUTBOUND_STEP
-from streaming.ledger.write.batch_row import BatchRow
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.manifest import read_manifest
@@ -50,9 +50,9 @@ def checkpoint(tmp_path):
 def ledger(tmp_path, checkpoint):
     """Tables with batch 0; one of the shards has sent records before."""
     [_first, second] = checkpoint.manifest.shards.values()
-    clocks = {str(second): [NOW_MS, OUTBOUND_STEP + 7]}
+    clocks = {second: (NOW_MS, OUTBOUND_STEP + 7)}
     with Ledger(Location(str(tmp_path / "tables"))) as ledger:
-        ledger.commit([], BatchRow("query", 0, NOW_MS, {"clocks": clocks}))
+        ledger.commit([], BatchRow("query", 0, NOW_MS, BatchDetail(clocks=clocks)))
         yield ledger
 
 
