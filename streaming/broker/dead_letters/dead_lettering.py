@@ -46,38 +46,27 @@ class DeadLettering:
     def deliver(self) -> None:
         """Do the same after a step that changed neither the vhost nor the clock."""
         deaths = self._deaths
-        descendants: Descendants
         if deaths or self._has_more():
-            queue, copy, reason, index = deaths.popleft()
-            if deaths or queue is None or self._quorum_deaths:
-                deaths.appendleft((queue, copy, reason, index))
+            queue, copy, reason, _index = deaths[0]
+            plan = None if queue is None else queue.death_plans[reason].get(copy.envelope)
+            is_single = len(deaths) == 1 and not self._quorum_deaths
+            if is_single and plan is not None and plan.plain and len(plan.targets) == 1:
+                self._deliver_single(plan)  # as nearly always; `_deliver_hops` does the same
+            else:
                 self._deliver_hops()
-            else:  # as nearly always; `_deliver_hops` does the same
-                plan = queue.death_plans[reason].get(copy.envelope)
-                if plan is None or not plan.plain:
-                    plan = self._planner.plan(queue, copy, reason)
-                outcome = self._events.death_outcomes[index] = plan.outcome
-                targets = plan.targets
-                if len(targets) == 1:
-                    envelope, now_ms = outcome.envelope, self._clock.now_ms
-                    target = targets[0]
-                    message = copy.message
-                    if (
-                        target.arrive(message, envelope, copy.copy_id, now_ms, copy.failures)
-                        == REFUSED
-                    ):
-                        self._refuse(copy, plan, index, target.name)
-                    if deaths or self._quorum_deaths:
-                        self._deliver_counted(_count([(message, 1)]))
-                elif targets:
-                    descendants = Counter()
-                    self._deliver_limited(copy, plan, index, descendants)
-                    self._deliver_counted(descendants)
         if self._held:
-            descendants = Counter()
+            descendants: Descendants = Counter()
             while self._held:
                 self.at_least_once.deliver(descendants)
                 self._deliver_counted(descendants)
+
+    def _deliver_single(self, plan: DeathPlan) -> None:
+        """Deliver the only death that waits, to its only target."""
+        _queue, copy, _reason, index = self._deaths.popleft()
+        self._events.death_outcomes[index] = plan.outcome
+        self._deliver_one(copy, plan, index)
+        if self._deaths or self._quorum_deaths:
+            self._deliver_counted(_count([(copy.message, 1)]))
 
     def reroute(self, queue: Queue, copy: Copy, reason: str, cause: str | None = None) -> None:
         """Send a copy that left its queue to the queue's own alternate exchange (R-QPID-1).
@@ -120,7 +109,9 @@ class DeadLettering:
         queue, copy, reason, index = self._deaths.popleft()
         if queue is None:
             return copy, self._rerouted.pop(index), index
-        plan = self._planner.plan(queue, copy, reason)
+        plan = queue.death_plans[reason].get(copy.envelope)
+        if plan is None or not plan.plain:
+            plan = self._planner.plan(queue, copy, reason)
         self._events.death_outcomes[index] = plan.outcome
         return copy, plan, index
 
@@ -130,17 +121,8 @@ class DeadLettering:
         first_hop: list[tuple[Message, int]] = []
         copies = 0
         for _ in range(len(deaths)):
-            queue, copy, reason, index = deaths.popleft()
-            if queue is None:
-                plan = self._rerouted.pop(index)
-            else:
-                cached = queue.death_plans[reason].get(copy.envelope)
-                if cached is None or not cached.plain:
-                    cached = self._planner.plan(queue, copy, reason)
-                plan = cached
-                self._events.death_outcomes[index] = plan.outcome
-            targets = plan.targets
-            count = len(targets)
+            copy, plan, index = self._next()
+            count = len(plan.targets)
             copies += count
             if copies > planning.MAX_DESCENDANTS:  # count from here on
                 descendants = _count(first_hop)
@@ -148,13 +130,8 @@ class DeadLettering:
                 self._deliver_counted(descendants)
                 return
             if count:
-                message = copy.message
-                first_hop.append((message, count))
-                envelope, now_ms = plan.outcome.envelope, self._clock.now_ms
-                for target in targets:
-                    answer = target.arrive(message, envelope, copy.copy_id, now_ms, copy.failures)
-                    if answer == REFUSED:
-                        self._refuse(copy, plan, index, target.name)
+                first_hop.append((copy.message, count))
+                self._deliver_one(copy, plan, index)
         if deaths or self._quorum_deaths:
             self._deliver_counted(_count(first_hop))
 
