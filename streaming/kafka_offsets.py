@@ -1,12 +1,12 @@
 """The first and the next offset of partitions, asked again until brokers agree on their leaders."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, TopicPartition
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 """A topic and the number of a partition."""
 
 ELECTION_S = 30.0
@@ -22,8 +22,8 @@ _NO_LEADER_YET = (
 
 
 def next_offsets(
-    admin: Any, places: Iterable[Place], timeout_s: float, patience_s: float | None = None
-) -> dict[Place, int | KafkaException]:
+    admin: Any, partitions: Iterable[Partition], timeout_s: float, patience_s: float | None = None
+) -> dict[Partition, int | KafkaException]:
     """Ask for the offset that the next record of each partition will have.
 
     Args:
@@ -39,29 +39,50 @@ def next_offsets(
     """
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # noqa: PLC0415
 
-    return _ask(admin, places, OffsetSpec.latest(), timeout_s, patience_s)  # type: ignore[no-untyped-call] # has no types
+    return _ask(admin, partitions, OffsetSpec.latest(), timeout_s, patience_s)  # type: ignore[no-untyped-call] # has no types
 
 
 def first_offsets(
-    admin: Any, places: Iterable[Place], timeout_s: float, patience_s: float | None = None
-) -> dict[Place, int | KafkaException]:
+    admin: Any, partitions: Iterable[Partition], timeout_s: float, patience_s: float | None = None
+) -> dict[Partition, int | KafkaException]:
     """Ask for the offset of the oldest record of each partition; see `next_offsets`."""
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # noqa: PLC0415
 
-    return _ask(admin, places, OffsetSpec.earliest(), timeout_s, patience_s)  # type: ignore[no-untyped-call] # has no types
+    return _ask(admin, partitions, OffsetSpec.earliest(), timeout_s, patience_s)  # type: ignore[no-untyped-call] # has no types
 
 
-def all_known(found: dict[Place, int | KafkaException]) -> dict[Place, int]:
+def quiet_admin(properties: Mapping[str, str]) -> Any:
+    """Make an AdminClient that logs nothing; keep it until its answers have come.
+
+    Args:
+        properties: of librdkafka.
+    """
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - as slow as OffsetSpec
+
+    settings: dict[str, Any] = {**properties, "log_level": 0, "error_cb": lambda _error: None}
+    return AdminClient(settings)
+
+
+def ends_of(admin: Any, partitions: Iterable[Partition], timeout_s: float) -> dict[Partition, int]:
+    """Ask for the offset that the next record of each partition will have.
+
+    Raises:
+        KafkaException, TimeoutError: Kafka does not say all of them.
+    """
+    return all_known(next_offsets(admin, partitions, timeout_s))
+
+
+def all_known(found: dict[Partition, int | KafkaException]) -> dict[Partition, int]:
     """The offsets of all partitions.
 
     Raises:
         KafkaException: a broker does not say one of them.
     """
     offsets = {}
-    for place, offset in found.items():
+    for partition, offset in found.items():
         if isinstance(offset, KafkaException):
             raise offset
-        offsets[place] = offset
+        offsets[partition] = offset
     return offsets
 
 
@@ -82,26 +103,30 @@ def once_led(ask: Callable[[], _T], patience_s: float) -> _T:
 
 
 def _ask(
-    admin: Any, places: Iterable[Place], spec: Any, timeout_s: float, patience_s: float | None
-) -> dict[Place, int | KafkaException]:
+    admin: Any,
+    partitions: Iterable[Partition],
+    spec: Any,
+    timeout_s: float,
+    patience_s: float | None,
+) -> dict[Partition, int | KafkaException]:
     """Ask until every partition has a leader.
 
     A client sends the epochs of the leaders that it knows along. When another broker leads, or the
     same one began again, all its later questions are refused until it has asked who leads.
     """
-    left = dict.fromkeys((TopicPartition(*place) for place in places), spec)
-    found: dict[Place, int | KafkaException] = {}
+    left = dict.fromkeys((TopicPartition(*partition) for partition in partitions), spec)
+    found: dict[Partition, int | KafkaException] = {}
     deadline_s = time.monotonic() + (timeout_s if patience_s is None else patience_s)
     while left:
         again = {}
-        for place, answer in admin.list_offsets(left, request_timeout=timeout_s).items():
-            key = (place.topic, place.partition)
+        for partition, answer in admin.list_offsets(left, request_timeout=timeout_s).items():
+            key = (partition.topic, partition.partition)
             try:
                 found[key] = answer.result(timeout_s).offset
             except KafkaException as error:
                 found[key] = error
                 if _has_no_leader(error):
-                    again[place] = spec
+                    again[partition] = spec
         if time.monotonic() > deadline_s:
             break
         left = again

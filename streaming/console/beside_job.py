@@ -20,8 +20,8 @@ from typing import Final
 
 from streaming.config.console import ConsoleSettings
 from streaming.config.metrics import split_address
-from streaming.console.listening import listen
 from streaming.console.token import TOKEN
+from streaming.listening import listen
 from streaming.user_folders import user_state_folder
 
 BESIDE_JOB: Final = "--beside-job"
@@ -57,7 +57,9 @@ class ConsoleProcess:
             if find_spec(module) is None:
                 raise ModuleNotFoundError(f"there is no module {module}", name=module)
         assert settings.listen is not None
-        listen(*split_address(settings.listen)).close()  # refuse now rather than in the process
+        listen(
+            "console", *split_address(settings.listen)
+        ).close()  # refuse now rather than in the process
         command = ["-P", "-m", "streaming.cli", "console", BESIDE_JOB, "--config", str(config)]
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, *command],

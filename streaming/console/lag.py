@@ -7,12 +7,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from streaming.config import KafkaSettings
+from typing import Any, Final, NamedTuple
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +23,7 @@ PATIENCE_S: Final = 0.1
 NEEDED_S: Final = 2.0
 """How long it waits if its verdict depends on the answer."""
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 
 
 class Lag(NamedTuple):
@@ -36,27 +33,30 @@ class Lag(NamedTuple):
     partitions: list[tuple[str, int, int]]
 
 
+Ask = Callable[[Path, Iterable[Partition]], Mapping[Partition, int]]
+"""Asks the Kafka of a configuration for the ends of partitions."""
+
+
 class LagWatch:
     """Asks the Kafka of a job for the ends of its topics while someone looks at the page."""
 
-    def __init__(self) -> None:
-        self._ends: dict[Place, int] = {}
+    def __init__(self, ask: Ask | None = None) -> None:
+        self._ask = ask or KafkaEnds()
+        self._ends: Mapping[Partition, int] = {}
         self._asked_s = float("-inf")
         self._lock = threading.Lock()
         self._answered = threading.Event()
-        self._admin: Any = None
 
     def of(
-        self, config: Path, offsets: Mapping[str, Mapping[str, int]], *, is_needed: bool = False
+        self, config: Path, read: Mapping[Partition, int], *, is_needed: bool = False
     ) -> Lag | None:
         """Return the lag behind the ends that Kafka told last; None: it has not told them.
 
         Args:
             config: the job's configuration.
-            offsets: topic -> partition -> the next offset to read, as a batch's row has them.
+            read: the next offset to read of each topic and partition, as a batch's row has them.
             is_needed: whether the page waits longer for the first answer.
         """
-        read = by_place(offsets)
         if not read:
             return None
         with self._lock:
@@ -65,23 +65,20 @@ class LagWatch:
                 self._asked_s = time.monotonic()
         if is_due:
             arguments = (config, list(read))
-            threading.Thread(target=self._ask, args=arguments, name="lag", daemon=True).start()
+            threading.Thread(target=self._renew, args=arguments, name="lag", daemon=True).start()
         if not self._answered.wait(NEEDED_S if is_needed else PATIENCE_S):
             return None
         behind = [
-            (*place, max(self._ends[place] - offset, 0))
-            for place, offset in read.items()
-            if place in self._ends
+            (*one, max(self._ends[one] - offset, 0))
+            for one, offset in read.items()
+            if one in self._ends
         ]
         behind.sort(key=lambda one: (-one[2], one[:2]))
         return Lag(sum(records for *_, records in behind), [one for one in behind if one[2]])
 
-    def _ask(self, config: Path, places: list[Place]) -> None:
-        from streaming.config import read_config  # noqa: PLC0415 - pages of tables need no Kafka
-
+    def _renew(self, config: Path, partitions: list[Partition]) -> None:
         try:
-            self._admin = self._admin or admin_of(read_config(config).kafka)
-            self._ends = ends_of(self._admin, places, TIMEOUT_S)
+            self._ends = self._ask(config, partitions)
         except Exception as error:  # noqa: BLE001 - the page says that it is unknown
             logger.debug("console: Kafka does not tell the ends of its topics: %s", error)
             self._answered.clear()
@@ -89,35 +86,21 @@ class LagWatch:
             self._answered.set()
 
 
-def by_place(offsets: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
-    """The next offset to read of each topic and partition, from topic -> partition -> offset."""
-    return {
-        (topic, int(partition)): offset
-        for topic, partitions in offsets.items()
-        for partition, offset in partitions.items()
-    }
+class KafkaEnds:
+    """Asks Kafka itself, by one connection."""
 
+    def __init__(self) -> None:
+        self._admin: Any = None
 
-def admin_of(kafka: "KafkaSettings") -> Any:
-    """Connect to a Kafka; keep the client until its answers have come."""
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+    def __call__(self, config: Path, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+        """See `Ask`."""
+        from streaming.config import (  # noqa: PLC0415 - pages of tables need no Kafka
+            librdkafka_properties,
+            read_config,
+        )
+        from streaming.kafka_offsets import ends_of, quiet_admin  # noqa: PLC0415
 
-    from streaming.config import librdkafka_properties  # noqa: PLC0415
-
-    settings: dict[str, Any] = {
-        **librdkafka_properties(kafka, os.environ),
-        "log_level": 0,
-        "error_cb": lambda _error: None,
-    }
-    return AdminClient(settings)
-
-
-def ends_of(admin: Any, places: Iterable[Place], timeout_s: float) -> dict[Place, int]:
-    """Ask for the next offset of each topic and partition.
-
-    Raises:
-        KafkaException, TimeoutError: Kafka does not say.
-    """
-    from streaming.kafka_offsets import all_known, next_offsets  # noqa: PLC0415
-
-    return all_known(next_offsets(admin, places, timeout_s))
+        if self._admin is None:
+            properties = librdkafka_properties(read_config(config).kafka, os.environ)
+            self._admin = quiet_admin(properties)
+        return ends_of(self._admin, partitions, TIMEOUT_S)

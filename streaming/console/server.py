@@ -23,7 +23,6 @@ from streaming.console.access import (
 )
 from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
 from streaming.console.connections import SETTINGS, bounded
-from streaming.console.listening import listen
 from streaming.console.live import Live
 from streaming.console.page import Console, View
 from streaming.console.pages.causes import causes
@@ -32,6 +31,7 @@ from streaming.console.pages.now import all_waiting
 from streaming.console.pages.queues import queues
 from streaming.console.reader import Reader
 from streaming.console.token import TOKEN
+from streaming.listening import listen
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Server:
         quiet: tuple[str, ...] = (),
         is_beside_job: bool = False,
     ) -> None:
-        self._socket = listen(host, port)
+        self._socket = listen("console", host, port)
         port = self._socket.getsockname()[1]
         shown = "localhost" if host in WILDCARDS else f"[{host}]" if ":" in host else host
         self.url = settings.public_url or f"http://{shown}:{port}"

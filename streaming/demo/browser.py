@@ -47,9 +47,9 @@ def console(tables: Location, config: Path, announce: Callable[[str], None]) -> 
 
 def _start(tables: Location, config: Path, announce: Callable[[str], None]) -> "Server | None":
     try:
-        from streaming.console.listening import ListenError  # noqa: PLC0415
         from streaming.console.reader import Reader  # noqa: PLC0415 - an extra
         from streaming.console.server import Server  # noqa: PLC0415
+        from streaming.listening import ListenError  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in _EXTRA:
             return None

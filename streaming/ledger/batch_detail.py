@@ -6,6 +6,7 @@ The last one holds what the job needs to restart: offsets, resident copies, gate
 totals of the batch, so that rows removed later are noticed. docs/tables.md describes the members.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -105,6 +106,11 @@ class BatchDetail(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: list[tuple[str, int, int]] = []
 
     @property
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Topic and partition -> the next offset to read."""
+        return by_partition(self.offsets)
+
+    @property
     def resident_messages(self) -> int:
         """The copies ready, unacked or held of all shards, by the broker's own count."""
         return sum(messages for messages, _bytes in self.resident.values())
@@ -136,6 +142,15 @@ class BatchRow(msgspec.Struct, frozen=True):
     def at_s(self) -> float:
         """The batch's timestamp in epoch seconds."""
         return self.now_ms / 1000
+
+
+def by_partition(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
+    """The offset of each topic and partition, from topic -> partition -> offset."""
+    return {
+        (topic, int(partition)): offset
+        for topic, partitions in offsets.items()
+        for partition, offset in partitions.items()
+    }
 
 
 def read_detail(document: str) -> BatchDetail:

@@ -3,9 +3,7 @@
 It runs on threads of its own. A response that fails is an HTTP error, never a failure of the job.
 """
 
-import errno
 import logging
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -16,24 +14,18 @@ from urllib.parse import parse_qs, urlsplit
 
 from prometheus_client.exposition import choose_encoder
 
+from streaming.listening import family_of, listen_error
 from streaming.metrics.bounded_server import BoundedServer
 from streaming.metrics.collector import Collected, UnknownFamilyError, collect
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.health import Health, Verdict
 from streaming.metrics.hosts import is_known_host
-from topology.errors import DlxError
 
 PATHS: Final = ("/metrics", "/metrics/per-object", "/metrics/detailed", "/healthz", "/readyz")
 REQUEST_TIMEOUT_S: Final = 20
 TEXT: Final = "text/plain; charset=utf-8"
 
 logger = logging.getLogger(__name__)
-
-
-class ListenError(DlxError):
-    """The address of the metrics server cannot be used."""
-
-    help_code = "listen"
 
 
 class MetricsServer:
@@ -61,20 +53,12 @@ class MetricsServer:
         server = type(
             "Server",
             (BoundedServer,),
-            {"address_family": socket.AF_INET6 if ":" in host else socket.AF_INET},
+            {"address_family": family_of(host)},
         )
         try:
             self._server: BoundedServer = server((host, port), handler)
         except OSError as error:
-            remedy = (
-                "stop the program that uses it, or set another one"
-                if error.errno == errno.EADDRINUSE
-                else "set one of this machine"
-            )
-            raise ListenError(
-                f"metrics.listen: cannot listen on {host}:{port}: {error.strerror or error}; "
-                f"{remedy}"
-            ) from None
+            raise listen_error("metrics.listen", host, port, error) from None
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="metrics-server", daemon=True

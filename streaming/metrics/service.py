@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
@@ -16,7 +16,8 @@ from streaming.config import JobConfig, librdkafka_properties
 from streaming.config.metrics import split_address
 from streaming.config.tables import period_ms
 from streaming.config.types import is_url
-from streaming.kafka_offsets import all_known, next_offsets
+from streaming.kafka_offsets import ends_of, quiet_admin
+from streaming.ledger.batch_detail import by_partition
 from streaming.metrics.figures import JobFigures, Lag, TableSize, Unhandled
 from streaming.metrics.health import Health
 from streaming.metrics.server import MetricsServer
@@ -114,24 +115,18 @@ class Metrics:
     # -- Kafka
 
     def _follow_kafka(self) -> None:
-        properties = librdkafka_properties(self._config.kafka, os.environ)
-        settings: dict[str, Any] = {**properties, "log_level": 0, "error_cb": lambda _error: None}
-        admin = AdminClient(settings)
+        admin = quiet_admin(librdkafka_properties(self._config.kafka, os.environ))
         while not self._stopping.wait(self._config.metrics.interval_ms / 1000):
             with self._guarded("kafka"):
                 self._measure_lag(admin)
 
     def _measure_lag(self, admin: AdminClient) -> None:
         figures = self.figures
-        positions = {
-            (topic, int(partition)): offset
-            for topic, offsets in figures.offsets.items()
-            for partition, offset in offsets.items()
-        }
+        positions = by_partition(figures.offsets)
         if not positions:
             return
-        ends = all_known(next_offsets(admin, positions, KAFKA_TIMEOUT_S))
-        lags = {place: Lag(offset, ends[place]) for place, offset in positions.items()}
+        ends = ends_of(admin, positions, KAFKA_TIMEOUT_S)
+        lags = {one: Lag(offset, ends[one]) for one, offset in positions.items()}
         figures.lags = lags
         self.health.waiting(records=self._has_work(lags))
 

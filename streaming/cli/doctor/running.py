@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -47,7 +47,7 @@ def check_running(config: Any, timeout_s: float) -> Iterator[Finding]:
         yield _health(config.metrics.listen, timeout_s)
     if runs:
         yield from _running_batch(config)
-    waiting = _waiting(config, last.detail.offsets, timeout_s)
+    waiting = _waiting(config, last.detail.positions, timeout_s)
     age_s = max(time.time() - last.at_s, 0.0)
     detail = f"last batch {last.batch_id}, {age_s:.0f} s ago"
     if waiting is None:
@@ -126,18 +126,18 @@ def ask(listen: str, path: str, timeout_s: float) -> tuple[int | None, str]:
         connection.close()
 
 
-def _waiting(config: Any, offsets: dict[str, dict[str, int]], timeout_s: float) -> int | None:
+def _waiting(config: Any, read: Mapping[tuple[str, int], int], timeout_s: float) -> int | None:
     """Return how many records the last batch has left in Kafka; None if Kafka does not say."""
     from confluent_kafka import KafkaException
 
-    from streaming.console.lag import admin_of, by_place, ends_of
+    from streaming.config import librdkafka_properties
+    from streaming.kafka_offsets import ends_of, quiet_admin
 
-    read = by_place(offsets)
     if not read:
         return None
-    admin = admin_of(config.kafka)  # without a reference to it, its answers never come
+    admin = quiet_admin(librdkafka_properties(config.kafka, os.environ))
     try:
         ends = ends_of(admin, read, timeout_s)
     except (KafkaException, TimeoutError):  # the check of Kafka has reported it
         return None
-    return sum(max(end - read[place], 0) for place, end in ends.items())
+    return sum(max(end - read[one], 0) for one, end in ends.items())

@@ -64,9 +64,9 @@ def console(
     from streaming.config.loading import rooted
     from streaming.config.metrics import split_address
     from streaming.console.beside_job import end_with_job, yield_to_job
-    from streaming.console.listening import ListenError
     from streaming.console.reader import Reader
     from streaming.console.server import Server
+    from streaming.listening import ListenError
 
     if beside_job:
         yield_to_job()  # before there are threads

@@ -91,7 +91,7 @@ def _lag(view: View, last: BatchRow | None, silence_s: float | None) -> Lag | No
     config = view.console.config
     if config is None or last is None or silence_s is None:
         return None
-    return view.console.lag.of(config, last.detail.offsets, is_needed=silence_s > STALE_S)
+    return view.console.lag.of(config, last.detail.positions, is_needed=silence_s > STALE_S)
 
 
 def _sees(view: View) -> Literal["all", "some", "none"]:

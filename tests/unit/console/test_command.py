@@ -19,8 +19,8 @@ from streaming.cli.exit_codes import EXIT_INVALID
 from streaming.config import load_config
 from streaming.console import beside_job
 from streaming.console.beside_job import NICE, ConsoleProcess
-from streaming.console.listening import ListenError
 from streaming.console.reader import BudgetError, Reader
+from streaming.listening import ListenError
 from tests.fixtures.waiting import WAIT_S
 
 

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from streaming.console.connections import MOST, REQUEST_S, SETTINGS, bounded
-from streaming.console.listening import listen
+from streaming.listening import listen
 
 
 async def hello(_request):
@@ -21,7 +21,7 @@ def with_server(protocol, visit):
 
     async def run():
         app = Starlette(routes=[Route("/", hello)])
-        opened = listen("127.0.0.1", 0)
+        opened = listen("console", "127.0.0.1", 0)
         config = uvicorn.Config(app, log_config=None, lifespan="off", http=protocol, **SETTINGS)
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[opened]))

@@ -6,7 +6,7 @@ from streaming.console import lag
 from streaming.console.lag import Lag, LagWatch
 from tests.fixtures.waiting import wait_until
 
-OFFSETS = {"publishes": {"0": 5, "1": 7}, "commands": {"0": 3}}
+READ = {("publishes", 0): 5, ("publishes", 1): 7, ("commands", 0): 3}
 
 
 @pytest.fixture
@@ -17,20 +17,17 @@ def config(tmp_path):
     return file
 
 
-def test_the_lag_is_what_the_last_batch_has_not_read(config, monkeypatch):
+def test_the_lag_is_what_the_last_batch_has_not_read(config):
     ends = {("publishes", 0): 9, ("publishes", 1): 7, ("commands", 0): 2}
-    monkeypatch.setattr(
-        lag, "ends_of", lambda _admin, places, _timeout_s: {p: ends[p] for p in places}
-    )
-    watch = LagWatch()
+    watch = LagWatch(lambda _config, partitions: {one: ends[one] for one in partitions})
 
-    wait_until(lambda: watch.of(config, OFFSETS) is not None)
+    wait_until(lambda: watch.of(config, READ) is not None)
 
-    assert watch.of(config, OFFSETS) == Lag(4, [("publishes", 0, 4)])
+    assert watch.of(config, READ) == Lag(4, [("publishes", 0, 4)])
 
 
 def test_without_an_answer_nothing_is_known(config, monkeypatch):
     monkeypatch.setattr(lag, "TIMEOUT_S", 0.1)
 
-    assert LagWatch().of(config, OFFSETS) is None
+    assert LagWatch().of(config, READ) is None
     assert LagWatch().of(config, {}) is None

@@ -6,11 +6,12 @@ from http.client import HTTPConnection, HTTPException
 
 import pytest
 
+from streaming.listening import ListenError
 from streaming.metrics import bounded_server
 from streaming.metrics.bounded_server import MOST
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.health import Health
-from streaming.metrics.server import PATHS, ListenError, MetricsServer
+from streaming.metrics.server import PATHS, MetricsServer
 from streaming.pipeline.traffic import Traffic
 from tests.fixtures.waiting import wait_until
 from tests.unit.metrics.job import Batches, queue, report

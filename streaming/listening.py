@@ -1,0 +1,49 @@
+"""An address to listen on, and why it cannot be used."""
+
+import errno
+import socket
+
+from topology.errors import DlxError
+
+
+class ListenError(DlxError):
+    """An address cannot be used: it is in use, or not one of this machine."""
+
+    help_code = "listen"
+
+
+def listen_error(who: str, host: str, port: int, error: OSError) -> ListenError:
+    """Explain why an address cannot be used.
+
+    Args:
+        who: the part of dlx, or the setting, that wants it.
+    """
+    remedy = (
+        "stop the program that uses it, or choose another one"
+        if error.errno == errno.EADDRINUSE
+        else "choose one of this machine"
+    )
+    what = error.strerror or error
+    return ListenError(f"{who}: cannot listen on {host}:{port}: {what}; {remedy}")
+
+
+def family_of(host: str) -> socket.AddressFamily:
+    """The family of a numeric address or a name."""
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def listen(who: str, host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        ListenError: the address is in use, or not one of this machine.
+    """
+    opened = socket.socket(family_of(host), socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((host, port))
+        opened.listen(128)
+    except OSError as error:
+        opened.close()
+        raise listen_error(who, host, port, error) from None
+    return opened
