@@ -5,7 +5,6 @@ It runs on a thread of the console, or in a child process if the request has SQL
 
 import errno
 import logging
-import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -28,9 +27,6 @@ from streaming.queries.duckdb_tables import QueryError
 from topology.errors import DlxError
 
 HTML: Final = "text/html; charset=utf-8"
-
-_AS_OF: Final = re.compile("^--as-of ")
-"""How errors about an instant begin; a page has no options."""
 
 logger = logging.getLogger(__name__)
 
@@ -126,8 +122,7 @@ class Answering:
             again: whether a link on the page leads to the same address.
         """
         status = error.status if isinstance(error, Refused) else 400
-        said = _AS_OF.sub("As of ", str(error))
-        values = {"what": said, "status": status, "again": again}
+        values = {"what": str(error), "status": status, "again": again}
         return _html(self._render("refused.html", self._view(asked), None, values), status)
 
     def text(self, template: str, **values: Any) -> str:

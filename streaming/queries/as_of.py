@@ -1,8 +1,8 @@
 """Ask the tables as of an instant: a batch, a time, or a message by its place in Kafka.
 
---as-of 1234            after batch 1234
---as-of 07:07           every event up to that time
---as-of 1/0/42          the arrival of that message, and everything that had happened before
+1234            after batch 1234
+07:07           every event up to that time
+1/0/42          the arrival of that message, and everything that had happened before
 """
 
 import re
@@ -38,7 +38,7 @@ def resolve(tables: Tables, wanted: str, parse_time: Callable[[str], datetime]) 
     if BATCH.fullmatch(wanted):
         cut = Cut(int(wanted))
         if cut.batch_id > last:
-            raise QueryError(f"--as-of {wanted}: the last batch is {last}; batches count from 0")
+            raise QueryError(f"as of {wanted}: the last batch is {last}; batches count from 0")
     elif record is not None:
         cut = _of_record(tables, wanted, record)
     else:
@@ -76,8 +76,8 @@ def at_time(tables: Tables, instant: datetime, last: int) -> Cut:
     later = _first_batch_after(tables, instant)
     if later is None and instant > datetime.now(UTC):
         raise QueryError(
-            f"--as-of {instant:%Y-%m-%dT%H:%M:%SZ}: is in the future, of which nothing is known; "
-            "leave the option out to see what is there now"
+            f"as of {instant:%Y-%m-%dT%H:%M:%SZ}: is in the future, of which nothing is known; "
+            "leave the instant out to see what is there now"
         )
     whole = last if later is None else later - 1
     opening = opening_batch(tables, EVENTS)
@@ -85,7 +85,7 @@ def at_time(tables: Tables, instant: datetime, last: int) -> Cut:
         first = first_event(tables)
         if first is not None and first > instant:
             raise BeforeHistoryError(
-                f"--as-of {_text(instant)}: history begins at {_text(first)}, and nothing earlier "
+                f"as of {_text(instant)}: history begins at {_text(first)}, and nothing earlier "
                 "is known: name that instant or a later one",
                 first,
             )
@@ -154,7 +154,7 @@ def _of_record(tables: Tables, wanted: str, record: re.Match[str]) -> Cut:
         if opening_batch(tables, "messages") >= 0:
             removed = ", or tables.retention removed it, and nothing earlier is known"
         raise QueryError(
-            f"--as-of {wanted}: the tables have no message with that topic, partition and offset"
+            f"as of {wanted}: the tables have no message with that topic, partition and offset"
             f"{removed}; `dlx dead-letters list` and `dlx queues peek` print such ids"
         )
     batch_id, vhost, lane, number = found[0]
@@ -172,7 +172,7 @@ def _of_record(tables: Tables, wanted: str, record: re.Match[str]) -> Cut:
         [batch_id, vhost, lane, number, partition, offset],
     ).fetchall()
     if seq is None:
-        raise QueryError(f"--as-of {wanted}: no event says how that message arrived")
+        raise QueryError(f"as of {wanted}: no event says how that message arrived")
     return before._replace(at=_of_micros(at), last_seq={(vhost, lane): seq})
 
 

@@ -239,4 +239,4 @@ def _find(queues: list[QueueDepth], queue: str, vhost: str | None) -> QueueDepth
             raise QueryError(f"there is no queue {queue!r}{where}{hint}")
         case _:
             names = ", ".join(repr(one.vhost) for one in found)
-            raise QueryError(f"several vhosts have a queue {queue!r}: {names}; give --vhost")
+            raise QueryError(f"several vhosts have a queue {queue!r}: {names}; choose one vhost")

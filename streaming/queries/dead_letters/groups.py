@@ -56,7 +56,7 @@ def group_by(name: str, source: CauseSource) -> GroupBy:
         return GroupBy(name, name)
     known = (*COLUMNS, CAUSE, f"{HEADER}NAME")
     hint = did_you_mean(re.sub("^key$", "routing_key", name), known)
-    raise QueryError(f"--by: there is no attribute {name!r}{hint}: {', '.join(known)}")
+    raise QueryError(f"there is no attribute {name!r}{hint}: {', '.join(known)}")
 
 
 def dead_letter_groups(
@@ -80,7 +80,7 @@ def dead_letter_groups(
         QueryError: there is no such table or attribute, or `where` is not a valid condition.
     """
     if not by:
-        raise QueryError("--by is empty: give attributes such as queue,reason")
+        raise QueryError("no attribute is given: name some, such as queue,reason")
     attributes = [group_by(name, wanted.cause_source) for name in dict.fromkeys(by)]
     selection = Selection(tables, wanted)
     [(first, last)] = selection.values('epoch_us(min("at")), epoch_us(max("at"))')

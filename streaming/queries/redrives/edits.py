@@ -78,7 +78,7 @@ def contents_of(
             f"the letters to edit have {size:,} bytes, more than {MAX_BYTES:,}: narrow the filter"
         )
     if wish.content is not None and len(rows) != 1:
-        raise QueryError(f"--edit edits one letter, and {len(rows)} match: choose one with --id")
+        raise QueryError(f"one letter can be edited, and {len(rows)} match: choose one by its id")
     _refuse_names(wish)
     found = _stored(tables, rows, wish) if rows else {}
     pairs = []
@@ -142,8 +142,8 @@ def _stored(tables: Tables, rows: list[Row], wish: EditWish) -> dict[tuple[Any, 
         f"(vhost = {text(vhost)} AND lane = {lane} AND seq IN ({', '.join(seqs)}))"
         for (vhost, lane), seqs in wanted.items()
     )
-    body = _expression(tables, "--edit-body", wish.body_sql)
-    headers = _expression(tables, "--edit-headers", wish.headers_sql)
+    body = _expression(tables, "the new body", wish.body_sql)
+    headers = _expression(tables, "the new headers", wish.headers_sql)
     sql = f"""
         SELECT vhost, lane, seq, properties, headers, body_bytes, base64(body) AS body,
                base64({body}) AS new_body, {headers} AS new_headers
@@ -164,7 +164,7 @@ def _expression(tables: Tables, option: str, sql: str | None) -> str:
     Raises:
         QueryError: DuckDB does not understand it.
     """
-    is_body = option == "--edit-body"
+    is_body = option == "the new body"
     if sql is None:
         return "NULL::BLOB" if is_body else "NULL"
     require_no_detour(tables, NAME, sql)
@@ -211,13 +211,13 @@ def _version(original: LetterContent, stored: Row, wish: EditWish, name: str) ->
     if wish.body_sql is not None:
         given = decoded(stored["new_body"])
         if given is None:
-            raise QueryError(f"{name}: --edit-body {wish.body_sql!r} is NULL")
+            raise QueryError(f"{name}: the new body {wish.body_sql!r} is NULL")
         body = given
     if wish.headers_sql is not None:
         try:
             headers = msgspec.json.decode(stored["new_headers"] or "null", type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError):
-            what = f"--edit-headers {wish.headers_sql!r} is not a JSON object"
+            what = f"the new headers {wish.headers_sql!r} is not a JSON object"
             raise QueryError(f"{name}: {what}: {stored['new_headers']}") from None
     if wish.headers or wish.without_headers:
         kept = {

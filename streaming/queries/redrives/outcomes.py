@@ -152,7 +152,7 @@ def outcome_of(tables: Tables, redrive_id: str, vhost: str | None = None) -> Red
         )
     if len(matching) > 1:
         names = ", ".join(repr(row["vhost"]) for row in matching)
-        raise QueryError(f"redrive {redrive_id!r} is in the vhosts {names}: choose with --vhost")
+        raise QueryError(f"redrive {redrive_id!r} is in the vhosts {names}: choose one vhost")
     [row] = matching
     parameters = [redrive_id, row["vhost"]]
     letters = tables.rows(

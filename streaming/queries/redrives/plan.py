@@ -145,7 +145,7 @@ def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
     vhosts = sorted({row["vhost"] for row in rows})
     if len(vhosts) > 1:
         names = ", ".join(map(repr, vhosts))
-        raise QueryError(f"the letters are in the vhosts {names}: choose one with --vhost")
+        raise QueryError(f"the letters are in the vhosts {names}: choose one vhost")
     name = vhosts[0] if vhosts else wish.wanted.vhost or "/"
     vhost = declared(tables)[name].vhost() if vhosts else Vhost("4.0")
     matching = len(rows)
@@ -185,7 +185,9 @@ def content_of_letter(tables: Tables, wish: RedriveWish) -> LetterContent:
     ready = [row for row in rows if row["state"] != "unacked"]
     letters = found.sealed.letters
     if len(letters) != 1:
-        raise QueryError(f"--edit edits one letter, and {len(letters)} match: choose one with --id")
+        raise QueryError(
+            f"one letter can be edited, and {len(letters)} match: choose one by its id"
+        )
     chosen = [row for row in ready if row["copy_id"] == letters[0].copy_id]
     [(content, _same)] = contents_of(tables, chosen, EditWish())
     return content

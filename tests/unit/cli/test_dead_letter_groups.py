@@ -43,8 +43,8 @@ def test_a_filter_that_matches_nothing_is_no_error(dlx, shop_root, command):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("groups", "--by", "queue,"), "--by"),
-        (("groups", "--by", "colour"), "--by"),
+        (("groups", "--by", "queue,"), "attribute"),
+        (("groups", "--by", "colour"), "attribute"),
         (("groups", "--sort", "colour"), "--sort"),
         (("groups", "--new-since", "soon"), "--new-since"),
         (("list", "--header", "=x"), "--header"),
