@@ -4,7 +4,7 @@ from streaming.broker.causes import Causes
 from streaming.broker.clock import Clock
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events
-from streaming.broker.lanes import Place
+from streaming.broker.lanes import RecordId
 from streaming.broker.message import PublishedPort
 from streaming.broker.outbound import Outbound
 from streaming.broker.state.store import StateStore
@@ -59,6 +59,6 @@ class ShardContext:
         self.published = published
         self.outbound: list[Outbound] = []
         self.actor: Actor = CLOCK
-        self.place: Place | None = None
+        self.place: RecordId | None = None
         self.new_versions: set[str] = set()
         self.causes = Causes()

@@ -38,7 +38,7 @@ _MAX_DIGITS: Final = 4
 PARTITION, ROUTING_KEY, BY_HEADER = "partition", "routing_key", "header:"
 """What chooses the lane of a publish: Kafka's partition, the routing key, or a named header."""
 
-Place = tuple[int, int, int]
+RecordId = tuple[int, int, int]
 """Topic number, partition and offset of a record."""
 
 
@@ -86,7 +86,7 @@ class LanePart(msgspec.Struct, frozen=True):
     """
 
     lane: int
-    place: Place
+    place: RecordId
     user: str | None
     channel: str
     op: str
@@ -198,9 +198,9 @@ def _divided(parts: Mapping[int, Command], channel: str, lanes: int) -> list[Lan
 
 
 def _settlements(settlement: Settlement, lanes: int) -> dict[int, Command]:
-    """The settlement of each lane that it names a delivery of; with several, the home lane's too.
+    """Divide a settlement: each lane gets the deliveries that it made, in their order.
 
-    Of a lane's names the order is kept.
+    If they are of several lanes, or of none, the home lane gets a part as well: it answers.
     """
     refs: dict[int, list[str]] = {}
     for ref in settlement.refs:

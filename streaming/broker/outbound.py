@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streaming.broker.events import Actor
-from streaming.broker.lanes import LanePart, Place
+from streaming.broker.lanes import LanePart, RecordId
 from streaming.broker.message import Copy, Envelope, Message
 from topology.refusals import Refusal
 
@@ -117,7 +117,7 @@ class AnswerOut(NamedTuple):
     reply_id: str | None
     result: dict[str, Any]
     refusal: Refusal | None
-    part: Place | None = None
+    part: RecordId | None = None
 
 
 SETTLEMENTS: Final = frozenset({"ack", "nack", "reject", "settle"})

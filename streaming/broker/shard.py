@@ -44,7 +44,7 @@ from streaming.broker.handlers import (
     settlement,
 )
 from streaming.broker.handlers.access import Handler, Result
-from streaming.broker.lanes import ALONE, Answering, Place, on_lane
+from streaming.broker.lanes import ALONE, Answering, RecordId, on_lane
 from streaming.broker.message import (
     NO_COPY,
     Envelope,
@@ -242,7 +242,7 @@ class Shard:
         command: Command,
         actor: Actor = CLOCK,
         answering: Answering = ALONE,
-        place: Place | None = None,
+        place: RecordId | None = None,
     ) -> None:
         """Carry out a command; its answer goes to `outbound`. See `publish` for the arguments.
 
@@ -268,7 +268,7 @@ class Shard:
             if not isinstance(command, commands.Check):
                 lifecycle.close_after_error(self.state, actor, refusal)
         self._finish_step()
-        part: Place | None = None
+        part: RecordId | None = None
         if answering is not ALONE:
             if answering & Answering.SILENT:
                 return

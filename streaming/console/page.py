@@ -16,10 +16,10 @@ import jinja2
 import msgspec
 
 from streaming.console.access import Role, User
+from streaming.console.balance_watch import BalanceWatch
 from streaming.console.lag import LagWatch
 from streaming.console.reader import Reader, portable, read_instant
 from streaming.console.shown import FILTERS, finalize
-from streaming.console.standing import BalanceWatch
 from streaming.queries import Queries
 from streaming.queries.as_of import resolve
 from streaming.queries.duckdb_tables import Tables
@@ -166,7 +166,7 @@ class View:
         return datetime.fromtimestamp(last[0].at_s, UTC) if last else datetime.now(UTC)
 
     def before(self, seconds: float) -> datetime:
-        """The instant so long before the end."""
+        """The instant this many seconds before the end of what the page shows."""
         return self.end - timedelta(seconds=seconds)
 
     def once(self, name: str, compute: Callable[[Tables], T]) -> T:

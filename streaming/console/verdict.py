@@ -3,7 +3,7 @@
     deaths, letters that wait, the gate, batches, lag --> concerns     the worst first
     who asks, how far back the tables go, Kafka       --> unknown      then nothing is "fine"
 
-What counts as a concern is what the shipped alerts fire for: see `streaming.queries.standing`.
+What counts as a concern is what the shipped alerts fire for: see `streaming.queries.death_rates`.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from streaming.console.lag import Lag
 from streaming.console.shown import ago, duration, instant, number
 from streaming.ledger.batch_detail import GateState
-from streaming.queries.standing import BURST, BURST_LETTERS, OLD_S, WaitingQueue
+from streaming.queries.death_rates import BURST, BURST_LETTERS, OLD_S, WaitingQueue
 
 STALE_S: Final = 300.0
 """Without a batch for so long, the figures no longer say how things are now."""

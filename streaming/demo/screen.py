@@ -119,7 +119,7 @@ def _job(state: ScreenState) -> str:
     return f"batch {state.batches} took {state.batch_s * 1000:.0f} ms, lag {lag}{gate}"
 
 
-class View:
+class Screen:
     """Shows states on a console: a live view on a terminal, otherwise a line now and then."""
 
     def __init__(self, console: Console) -> None:

@@ -28,7 +28,7 @@ from streaming.demo.browser import console
 from streaming.demo.client_setup import DemoError, addresses_of
 from streaming.demo.job_observer import JobObserver
 from streaming.demo.order_process import BAD_RELEASE, REPAIRED_RELEASE, WORKED
-from streaming.demo.screen import ScreenState, View, say
+from streaming.demo.screen import Screen, ScreenState, say
 from streaming.demo.steps import Step
 from streaming.demo.story import (
     DEPLOYED_AT,
@@ -84,7 +84,7 @@ class Running(NamedTuple):
     job: Job
     traffic: Traffic
     observer: JobObserver
-    view: View
+    view: Screen
 
     def lag(self) -> int | None:
         """Records that the job has not committed; None if Kafka is away."""
@@ -158,7 +158,7 @@ class Show:
                 stack.enter_context(console(self._tables, file, self._show_link))
             traffic = Traffic(addresses)
             stream.callback(traffic.stop)
-            view = View(self._console)
+            view = Screen(self._console)
             stream.callback(view.close)
             traffic.start()
             self.play(Running(job, traffic, observer, view))

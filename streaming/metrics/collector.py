@@ -11,7 +11,7 @@ from typing import Final
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.metrics.families import Family, Sample, View
+from streaming.metrics.families import Family, Sample, Scrape
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.own import OWN
 from streaming.metrics.rabbitmq import RABBITMQ
@@ -86,7 +86,7 @@ def collect(
     chosen = [one for one in FAMILIES if _is_wanted(one, endpoint, families)]
     wanted = None if vhosts is None else frozenset(vhosts)
     every = [queue for queue in list(figures.queues) if wanted is None or queue[0] in wanted]
-    view = View(figures, endpoint, every, wanted)
+    view = Scrape(figures, endpoint, every, wanted)
     metrics: dict[str, Metric] = {}
     left_out: dict[str, int] = {}
 

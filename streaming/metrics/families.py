@@ -24,7 +24,7 @@ UNPREFIXED: Final = ("dlx_", "rabbitmq_cluster_")
 """Families that have the same name in a detailed view."""
 
 
-class View(NamedTuple):
+class Scrape(NamedTuple):
     """What a response shows.
 
     Attributes:
@@ -68,9 +68,9 @@ class Family:
     form: Form
     help: str
     labels: tuple[str, ...]
-    read: Callable[[View], Iterable[Sample]]
+    read: Callable[[Scrape], Iterable[Sample]]
     by_queue: bool = False
-    histogram: Callable[[View], Distribution] | None = None
+    histogram: Callable[[Scrape], Distribution] | None = None
     detailed: tuple[str, ...] = ()
     share: float | None = None
     rest: Callable[[list[Sample]], list[Sample]] | None = None
@@ -79,7 +79,7 @@ class Family:
         """Whether it has one series per queue in a response."""
         return self.by_queue and endpoint != "aggregated"
 
-    def within(self, view: View, most: int) -> tuple[list[Sample], int]:
+    def within(self, view: Scrape, most: int) -> tuple[list[Sample], int]:
         """Return its first series, with the rest added up, and how many are left out.
 
         Args:
@@ -90,7 +90,7 @@ class Family:
         added = self.rest(rest) if rest and self.rest is not None else []
         return found[:most] + added, len(rest)
 
-    def metric(self, view: View, samples: Iterable[Sample] | None = None) -> Metric:
+    def metric(self, view: Scrape, samples: Iterable[Sample] | None = None) -> Metric:
         """Return the family with its series; in a detailed view with RabbitMQ's prefix.
 
         Args:
@@ -111,10 +111,10 @@ class Family:
         return metric
 
 
-def single(read: Callable[[JobFigures], float | None]) -> Callable[[View], Iterator[Sample]]:
+def single(read: Callable[[JobFigures], float | None]) -> Callable[[Scrape], Iterator[Sample]]:
     """Return a reader of one number without labels; None: no series."""
 
-    def samples(view: View) -> Iterator[Sample]:
+    def samples(view: Scrape) -> Iterator[Sample]:
         value = read(view.figures)
         if value is not None:
             yield (), value
@@ -122,17 +122,17 @@ def single(read: Callable[[JobFigures], float | None]) -> Callable[[View], Itera
     return samples
 
 
-def total(*names: str) -> Callable[[View], Iterator[Sample]]:
+def total(*names: str) -> Callable[[Scrape], Iterator[Sample]]:
     """Return a reader of a total of all vhosts."""
     return single(lambda figures: sum(figures.count(name) for name in names))
 
 
 def by_queue(
     read: Callable[[JobFigures, Queue], float | None],
-) -> Callable[[View], Iterator[Sample]]:
+) -> Callable[[Scrape], Iterator[Sample]]:
     """Return a reader of a number of each queue, added up unless the view is by object."""
 
-    def samples(view: View) -> Iterator[Sample]:
+    def samples(view: Scrape) -> Iterator[Sample]:
         figures = view.figures
         if view.endpoint == "aggregated":
             values = (read(figures, queue) for queue in list(figures.queues))
@@ -146,7 +146,7 @@ def by_queue(
     return samples
 
 
-def of_queue(name: str) -> Callable[[View], Iterator[Sample]]:
+def of_queue(name: str) -> Callable[[Scrape], Iterator[Sample]]:
     """Return a reader of an attribute of `QueueOverview`, added up over the lanes."""
     parts = name.split("+")
     return by_queue(
@@ -156,7 +156,7 @@ def of_queue(name: str) -> Callable[[View], Iterator[Sample]]:
     )
 
 
-def events_of_queue(*kinds: str) -> Callable[[View], Iterator[Sample]]:
+def events_of_queue(*kinds: str) -> Callable[[Scrape], Iterator[Sample]]:
     """Return a reader of the number of events of some kinds.
 
     Aggregated, it is the total of the vhosts: it also counts queues that were deleted.
@@ -170,7 +170,7 @@ def events_of_queue(*kinds: str) -> Callable[[View], Iterator[Sample]]:
 
     per_queue, everything = by_queue(of_one), total(*kinds)
 
-    def samples(view: View) -> Iterator[Sample]:
+    def samples(view: Scrape) -> Iterator[Sample]:
         return everything(view) if view.endpoint == "aggregated" else per_queue(view)
 
     return samples

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Final, get_args
 
 from streaming.ledger.batch_detail import GateCause
-from streaming.metrics.families import Distribution, Family, Sample, View, of_queue, single, total
+from streaming.metrics.families import Distribution, Family, Sample, Scrape, of_queue, single, total
 from streaming.metrics.figures import Histogram, JobFigures, Lag, TableSize, Unhandled
 from streaming.pipeline.reports import FAULT_KINDS
-from streaming.queries.standing import pattern_of
+from streaming.queries.death_rates import pattern_of
 
 
-def _deaths(view: View) -> Iterator[Sample]:
+def _deaths(view: Scrape) -> Iterator[Sample]:
     if view.figures.is_seeded:
         for key, count in list(view.figures.deaths.items()):
             if view.shows(key[0]):
@@ -27,7 +27,7 @@ def _added_up(deaths: list[Sample]) -> list[Sample]:
     return list(found.items())
 
 
-def _quiet(view: View) -> Iterator[Sample]:
+def _quiet(view: Scrape) -> Iterator[Sample]:
     if view.figures.quiet:
         pattern = re.compile(pattern_of(view.figures.quiet))
         for vhost, name in view.queues:
@@ -35,8 +35,8 @@ def _quiet(view: View) -> Iterator[Sample]:
                 yield (vhost, name), 1
 
 
-def _unhandled(read: Callable[[Unhandled], float]) -> Callable[[View], Iterator[Sample]]:
-    def samples(view: View) -> Iterator[Sample]:
+def _unhandled(read: Callable[[Unhandled], float]) -> Callable[[Scrape], Iterator[Sample]]:
+    def samples(view: Scrape) -> Iterator[Sample]:
         waiting = sorted(view.figures.unhandled.items(), key=lambda one: one[1].oldest_s)
         for queue, letters in waiting:
             if view.shows(queue[0]):
@@ -45,68 +45,68 @@ def _unhandled(read: Callable[[Unhandled], float]) -> Callable[[View], Iterator[
     return samples
 
 
-def _quarantined(view: View) -> Iterator[Sample]:
+def _quarantined(view: Scrape) -> Iterator[Sample]:
     if view.figures.is_seeded:
         yield from list(view.figures.quarantined.items())
 
 
-def _faults(view: View) -> Iterator[Sample]:
+def _faults(view: Scrape) -> Iterator[Sample]:
     totals = view.figures.totals
     for kind in FAULT_KINDS:
         yield (kind,), 0 if totals is None else totals.job[f"faults.{kind}"]
 
 
-def _gate_causes(view: View) -> Iterator[Sample]:
+def _gate_causes(view: Scrape) -> Iterator[Sample]:
     gate = view.figures.gate
     for cause in get_args(GateCause):
         yield (cause,), float(gate is not None and gate.cause == cause)
 
 
-def _transitions(view: View) -> Iterator[Sample]:
+def _transitions(view: Scrape) -> Iterator[Sample]:
     totals = view.figures.totals
     for state in ("open", "closed"):
         name = "gate_opened" if state == "open" else "gate_closed"
         yield (state,), 0 if totals is None else totals.job[name]
 
 
-def _lag(read: Callable[[Lag], float]) -> Callable[[View], Iterator[Sample]]:
-    def samples(view: View) -> Iterator[Sample]:
+def _lag(read: Callable[[Lag], float]) -> Callable[[Scrape], Iterator[Sample]]:
+    def samples(view: Scrape) -> Iterator[Sample]:
         for (topic, partition), lag in list(view.figures.lags.items()):
             yield (topic, str(partition)), read(lag)
 
     return samples
 
 
-def _table(read: Callable[[TableSize], float]) -> Callable[[View], Iterator[Sample]]:
-    def samples(view: View) -> Iterator[Sample]:
+def _table(read: Callable[[TableSize], float]) -> Callable[[Scrape], Iterator[Sample]]:
+    def samples(view: Scrape) -> Iterator[Sample]:
         for name, size in list(view.figures.tables.items()):
             yield (name,), read(size)
 
     return samples
 
 
-def _resident(read: Callable[[JobFigures], float]) -> Callable[[View], Iterator[Sample]]:
+def _resident(read: Callable[[JobFigures], float]) -> Callable[[Scrape], Iterator[Sample]]:
     return single(read)
 
 
-def _redrives(view: View) -> Iterator[Sample]:
+def _redrives(view: Scrape) -> Iterator[Sample]:
     for key, count in list(view.figures.redrives.items()):
         if view.shows(key[0]):
             yield key, count
 
 
-def _retention(view: View) -> Iterator[Sample]:
+def _retention(view: Scrape) -> Iterator[Sample]:
     for what, seconds in view.figures.retention_s.items():
         yield (what,), seconds
 
 
-def _failures(view: View) -> Iterator[Sample]:
+def _failures(view: Scrape) -> Iterator[Sample]:
     for source in ("kafka", "tables", "balance"):
         yield (source,), view.figures.failures[source]
 
 
 def _histogram(name: str, text: str, read: Callable[[JobFigures], Histogram]) -> Family:
-    def distribution(view: View) -> Distribution:
+    def distribution(view: Scrape) -> Distribution:
         durations = read(view.figures)
         return (), durations.buckets(), durations.sum_s
 

@@ -19,7 +19,7 @@ from streaming.metrics.families import (
     Distribution,
     Family,
     Sample,
-    View,
+    Scrape,
     events_of_queue,
     of_queue,
     single,
@@ -37,12 +37,12 @@ DEATH_REASONS: Final = ("expired", "maxlen", "rejected", "delivery_limit")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def _identity(view: View) -> Iterator[Sample]:
+def _identity(view: Scrape) -> Iterator[Sample]:
     name = view.figures.job_name
     yield (f"dlx@{socket.gethostname()}", name, name, view.endpoint), 1
 
 
-def _build(_view: View) -> Iterator[Sample]:
+def _build(_view: Scrape) -> Iterator[Sample]:
     yield (program_version(), "dlx-stream", platform.python_version(), "none"), 1
 
 
@@ -56,11 +56,11 @@ class _ByProtocol:
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
 
-    def __call__(self, view: View) -> Iterator[Sample]:
+    def __call__(self, view: Scrape) -> Iterator[Sample]:
         yield (PROTOCOL,), sum(view.figures.count(name) for name in self._names)
 
 
-def _sizes(view: View) -> Distribution:
+def _sizes(view: Scrape) -> Distribution:
     reached, buckets = 0, []
     for index, bound in enumerate((*map(str, SIZE_BOUNDS), "+Inf")):
         reached += view.figures.count(f"size.{index}")
@@ -105,7 +105,7 @@ def _free_disk(figures: JobFigures) -> float | None:
     return shutil.disk_usage(figures.disk_path).free if figures.disk_path else None
 
 
-def _vhosts(view: View) -> Iterator[Sample]:
+def _vhosts(view: Scrape) -> Iterator[Sample]:
     totals = view.figures.totals
     for vhost in [] if totals is None else list(totals.counts):
         if view.shows(vhost):
@@ -485,5 +485,5 @@ RABBITMQ: Final[tuple[Family, ...]] = (
 """RabbitMQ's families that have a meaning here."""
 
 
-def _aggregated(view: View) -> View:
+def _aggregated(view: Scrape) -> Scrape:
     return view._replace(endpoint="aggregated")

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from streaming.broker.lanes import LanePart, Place, merged
+from streaming.broker.lanes import LanePart, RecordId, merged
 from streaming.broker.outbound import is_answered
 from streaming.pipeline.reports import ShardReport
 from streaming.pipeline.task import OutboundTask
@@ -43,7 +43,7 @@ class LaneAnswers:
         Raises:
             SendError: Kafka did not accept them; the batch fails and runs again.
         """
-        parts: dict[tuple[str, str, Place], list[LanePart]] = {}
+        parts: dict[tuple[str, str, RecordId], list[LanePart]] = {}
         for report in reports:
             for part in report.parts:
                 parts.setdefault((report.vhost, part.op, part.place), []).append(part)

@@ -16,7 +16,7 @@ from streaming.contents.pending_nets import ShardNet
 from streaming.ledger.batch_detail import BatchDetail, TruncatedRecords
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.shard_block import FILES_KEY
-from streaming.pipeline.traffic import Traffic, TrafficTotals
+from streaming.pipeline.traffic import BatchTraffic, TrafficTotals
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     truncated: list[TruncatedRecord]
     warnings: list[dict[str, Any]] = []
     faults: list[FaultCount] = []
-    traffic: Traffic = Traffic()
+    traffic: BatchTraffic = BatchTraffic()
     net: bytes | None = b""
     next_outbound: int = 0
     parts: list[LanePart] = []

@@ -1,8 +1,8 @@
 """What batches did to messages, counted: the source of the job's metrics.
 
-A task counts its shard's batch (`Traffic`). The driver adds the counts to the totals of each vhost
-(`TrafficTotals`) and stores those in the batch row, so counters continue after a restart, and a
-batch that runs again counts once. Counts by queue are not stored: the table `events` has them.
+A task counts its shard's batch (`BatchTraffic`). The driver adds the counts to the totals of each
+vhost (`TrafficTotals`) and stores those in the batch row, so counters continue after a restart, and
+a batch that runs again counts once. Counts by queue are not stored: the table `events` has them.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ class Clients(msgspec.Struct, frozen=True, array_like=True):
     users: list[str | None] = []
 
 
-class Traffic(msgspec.Struct, frozen=True):
+class BatchTraffic(msgspec.Struct, frozen=True):
     """What one batch of one shard did.
 
     Attributes:
@@ -98,7 +98,7 @@ class TrafficTotals:
     def add(
         self,
         batch_id: int,
-        shards: Iterable[tuple[str, int, Traffic]],
+        shards: Iterable[tuple[str, int, BatchTraffic]],
         faults: Mapping[str, int],
         *,
         gate_open: bool,

@@ -18,7 +18,7 @@ CONTENT: Final = frozenset({"body", "headers", "kafka_headers", "properties"})
 
 _PLACES: Final = "CASE WHEN len(targets) > 0 THEN targets ELSE [queue] END"
 
-Place = tuple[str, str]
+QueueName = tuple[str, str]
 """A vhost, and the name of a queue in it."""
 
 
@@ -48,11 +48,11 @@ class Permitted:
         masks: by table; none if nothing is hidden.
     """
 
-    def __init__(self, user: str, vhosts: Mapping[str, Vhost], places: Iterable[Place]) -> None:
+    def __init__(self, user: str, vhosts: Mapping[str, Vhost], places: Iterable[QueueName]) -> None:
         self.user = user
         self._vhosts = vhosts
         readable: dict[str, list[str]] = {}
-        self.hidden: list[Place] = []
+        self.hidden: list[QueueName] = []
         for vhost, queue in sorted(set(places)):
             if self.may_read(vhost, queue):
                 readable.setdefault(vhost, []).append(queue)

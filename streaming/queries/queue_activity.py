@@ -17,7 +17,7 @@ _LAST_BATCH: Final = """
 """
 
 
-class Traffic(msgspec.Struct, frozen=True):
+class QueueTraffic(msgspec.Struct, frozen=True):
     """Copies that entered and left a queue."""
 
     entered: int = 0
@@ -36,7 +36,7 @@ class QueueActivity(msgspec.Struct, frozen=True):
     batch_id: int
     queues: list[QueueDepth]
     consumers: dict[tuple[str, str], int]
-    traffic: dict[tuple[str, str], Traffic]
+    traffic: dict[tuple[str, str], QueueTraffic]
 
 
 def queue_activity(tables: Tables, after_batch: int | None) -> QueueActivity:
@@ -58,5 +58,7 @@ def queue_activity(tables: Tables, after_batch: int | None) -> QueueActivity:
             """,
             [after_batch, query_id],
         )
-        traffic = {(vhost, queue): Traffic(entered, left) for vhost, queue, entered, left in found}
+        traffic = {
+            (vhost, queue): QueueTraffic(entered, left) for vhost, queue, entered, left in found
+        }
     return QueueActivity(-1 if last is None else last, queues, consumer_counts(tables), traffic)

@@ -10,7 +10,7 @@ from streaming.queries.duckdb_tables import Tables
 _ENTERED: Final = ("vhost", "at", "kind", "exchange", "queue")
 
 
-class Traffic(msgspec.Struct, frozen=True):
+class VhostTraffic(msgspec.Struct, frozen=True):
     """The traffic of one vhost.
 
     Attributes:
@@ -26,7 +26,7 @@ class Traffic(msgspec.Struct, frozen=True):
     unrouted: dict[str, int]
 
 
-def traffic(tables: Tables, vhost: str, begin: datetime, end: datetime) -> Traffic:
+def traffic(tables: Tables, vhost: str, begin: datetime, end: datetime) -> VhostTraffic:
     """Count what moved in a vhost from an instant up to another."""
     stretch = '"at" >= CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ) AND vhost = ?'
     parameters = [begin.isoformat(), end.isoformat(), vhost]
@@ -66,4 +66,4 @@ def traffic(tables: Tables, vhost: str, begin: datetime, end: datetime) -> Traff
             deaths[queue, reason] = count
             if gone:
                 lost[queue] = lost.get(queue, 0) + gone
-    return Traffic(entered, deaths, lost, unrouted)
+    return VhostTraffic(entered, deaths, lost, unrouted)

@@ -12,7 +12,7 @@ from streaming.broker.lanes import (
     HOME,
     Answering,
     LanePart,
-    Place,
+    RecordId,
     lane_of,
     merged,
     on_each_lane,
@@ -109,7 +109,7 @@ class LanedBroker(CoreBroker):
 def take_outbound(shards: Sequence[Shard]) -> tuple[list[tuple[int, Outbound]], list[LanePart]]:
     """Take what the lanes of a vhost have to say: by lane, and merged what they answer together."""
     outs: list[tuple[int, Outbound]] = []
-    parts: dict[tuple[str, Place], list[LanePart]] = {}
+    parts: dict[tuple[str, RecordId], list[LanePart]] = {}
     for lane, shard in enumerate(shards):
         for out in shard.take_outbound():
             part = lane_part(out, lane, 0, 0)

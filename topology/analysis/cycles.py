@@ -46,7 +46,7 @@ from topology.vhost import Vhost
 Node = tuple[Literal["queue", "exchange"], str, Key]
 """A message in a queue, or at an exchange, and its routing key."""
 
-Place = tuple[Literal["queue", "exchange"], str]
+Node = tuple[Literal["queue", "exchange"], str]
 Edges = dict[Node, Sequence[Node]]
 
 Exit = tuple[str, Key]
@@ -254,9 +254,9 @@ class _Graph:
                 work.extend(edges[node])
         return edges
 
-    def leading_to(self, places: Collection[Place]) -> set[Place]:
+    def leading_to(self, places: Collection[Node]) -> set[Node]:
         """These places, and all from which messages may come to them."""
-        origins: dict[Place, list[Place]] = {}
+        origins: dict[Node, list[Node]] = {}
         for exchange in self._vhost.router.exchanges:
             for end in self._reach.hops(exchange, None) if exchange else ():
                 origins.setdefault(end, []).append(("exchange", exchange))
@@ -285,10 +285,10 @@ class _Graph:
         """The node of a message at a place; without its key if nothing depends on that."""
         return kind, name, key if (kind, name) in self._keyed else None
 
-    def _keyed_places(self) -> set[Place]:
+    def _keyed_places(self) -> set[Node]:
         """The queues and exchanges behind which something depends on the key that arrives there."""
-        origins: dict[Place, list[Place]] = {}
-        keyed: list[Place] = [("exchange", "")]
+        origins: dict[Node, list[Node]] = {}
+        keyed: list[Node] = [("exchange", "")]
         for exchange in self._vhost.router.exchanges:
             if exchange and self._reach.reads_key(exchange):
                 keyed.append(("exchange", exchange))
@@ -301,7 +301,7 @@ class _Graph:
         return _reached(keyed, origins)
 
 
-def _reached(places: Iterable[Place], edges: Mapping[Place, Collection[Place]]) -> set[Place]:
+def _reached(places: Iterable[Node], edges: Mapping[Node, Collection[Node]]) -> set[Node]:
     """These places, and all that are reached from them."""
     work = list(places)
     found = set(work)

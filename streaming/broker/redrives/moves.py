@@ -113,7 +113,7 @@ class Mover:
         self.blocked: set[Target | None] = set()
 
     def handle(self, letters: Sequence[Letter]) -> list[Letter]:
-        """Move, skip or keep letters, of which all may move; return those that are left."""
+        """Move these letters, or skip them; return those that stay for a later tick."""
         ids: dict[str, set[int]] = {}
         for letter in letters:
             if letter.stored is None and letter.target not in self.blocked:

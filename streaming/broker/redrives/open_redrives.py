@@ -30,8 +30,9 @@ from streaming.broker.redrives import agreement, records
 from streaming.broker.redrives.agreement import LaneNote, agreed
 from streaming.broker.redrives.claims import Claims
 from streaming.broker.redrives.moves import IN_QUEUE, Mover
+from streaming.broker.redrives.present_copies import present_copies
+from streaming.broker.redrives.rate import earn, first_credit, pay
 from streaming.broker.redrives.records import Chunk, ChunkRecord, ClosedRecord, OpenRecord
-from streaming.broker.redrives.residents import residents
 from streaming.broker.state.encoding import pack, unpack
 
 TICK_MS: Final = 100
@@ -145,7 +146,7 @@ class OpenRedrives:
         claimed = {copy_id: ids[number] for copy_id, number in found.items()}
         new: list[int] = []
         stored = {letter.copy_id for letter in letters if letter.stored is not None}
-        here = stored and residents(self._context, self._queues, self._channels, stored)
+        here = stored and present_copies(self._context, self._queues, self._channels, stored)
         for letter in letters:
             other_id = claimed.get(letter.copy_id)
             if other_id is None and (letter.stored is None or letter.copy_id not in here):
@@ -245,8 +246,7 @@ class OpenRedrives:
         record.status = records.RUNNING
         record.moved_at_ms = self._context.clock.now_ms
         config = self._context.config
-        is_first = record.options.rate is None or config.lane < record.options.rate
-        record.credit = self._price() if is_first else 0
+        record.credit = first_credit(record, config.lane, config.lanes)
         self._advance(record)
 
     def _advance(self, record: OpenRecord) -> None:
@@ -264,8 +264,7 @@ class OpenRedrives:
             self._move(record, allowed)
         used = record.moved - moved
         skipped = record.skipped + record.parked - skipped
-        if record.options.rate is not None:
-            record.credit -= self._price() * used
+        pay(record, used, self._context.config.lanes)
         if not record.chunks and self._is_alone:
             self._close(record, records.FINISHED, "")
             return
@@ -281,15 +280,11 @@ class OpenRedrives:
 
     def _allowance(self, record: OpenRecord, now_ms: int) -> tuple[int, int]:
         """How many letters may move now, and how long to wait for the next tick."""
-        rate, price = record.options.rate, self._price()
-        allowed, wait_ms = MAX_AT_ONCE, TICK_MS
-        if rate is not None:
-            earned = rate * (now_ms - record.moved_at_ms)
-            record.credit = min(record.credit + earned, max(rate * 1000, price))
-            record.moved_at_ms = now_ms
-            allowed = min(allowed, record.credit // price)
-            wait_ms = max(TICK_MS, -(-price // rate))
-        return min(allowed, self._may_move(record)), wait_ms
+        allowed, wait_ms = self._may_move(record), TICK_MS
+        earned = earn(record, now_ms, self._context.config.lanes)
+        if earned is not None:
+            allowed, wait_ms = min(allowed, earned[0]), max(wait_ms, earned[1])
+        return allowed, wait_ms
 
     def _may_move(self, record: OpenRecord) -> int:
         """How many letters may move, whatever the rate: the rules may have them wait for others.
@@ -302,10 +297,6 @@ class OpenRedrives:
         if options.canary and not record.trusted:
             return max(record.share - record.moved, 0)
         return MAX_AT_ONCE
-
-    def _price(self) -> int:
-        """The credit of one letter: lanes earn the whole rate each, and pay for all of them."""
-        return 1000 * self._context.config.lanes
 
     def _move(self, record: OpenRecord, allowed: int) -> None:
         """Move letters, chunk by chunk, in their sealed order."""

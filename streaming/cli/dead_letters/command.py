@@ -14,7 +14,7 @@ from streaming.cli.dead_letters.show import show
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job.dead_letters import get as get_dead_letter
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View, listing, output
+from streaming.cli.listing.view import OutputOptions, listing, output
 from streaming.cli.options import ConfigFile, TablesLocation
 from streaming.cli.output import preview
 from streaming.cli.tables.history import AsOf, AsUser, open_as_of
@@ -75,7 +75,7 @@ def list_(
     ] = 50,
     as_of: AsOf = None,
     as_user: AsUser = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:

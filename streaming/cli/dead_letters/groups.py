@@ -10,7 +10,7 @@ from streaming.cli.dead_letters.filters import Filter
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.times import parse_time, relative
-from streaming.cli.listing.view import View
+from streaming.cli.listing.view import OutputOptions
 from streaming.cli.options import ConfigFile, TablesLocation
 from streaming.cli.output import print_in_colour, print_json
 from streaming.cli.tables.history import AsOf, AsUser, open_as_of
@@ -53,7 +53,7 @@ def groups(
     ] = 50,
     as_of: AsOf = None,
     as_user: AsUser = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -119,7 +119,7 @@ def summary(
     which: Filter,
     as_of: AsOf = None,
     as_user: AsUser = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:

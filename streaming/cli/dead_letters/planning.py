@@ -11,7 +11,7 @@ from streaming.cli.dead_letters.editing import EditOptions
 from streaming.cli.dead_letters.filters import Filter
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View
+from streaming.cli.listing.view import OutputOptions
 from streaming.cli.option_groups import Command, options_of, with_options
 from streaming.cli.options import ConfigFile, TablesLocation, known_users
 from streaming.cli.output import print_in_colour, print_json, printable
@@ -170,7 +170,7 @@ def redrive(
     ] = False,
     edits: EditOptions,
     planning: Planning,
-    view: View,
+    view: OutputOptions,
 ) -> int:
     """Plan to send dead letters back; nothing moves until the plan is approved.
 
@@ -210,7 +210,7 @@ def redrive(
     return _plan(wish, which, planning, view, edits)
 
 
-def discard(*, which: Filter, planning: Planning, view: View) -> int:
+def discard(*, which: Filter, planning: Planning, view: OutputOptions) -> int:
     """Plan to remove dead letters from their queues; nothing moves until the plan is approved.
 
     Their bodies stay in the tables, and `dlx dead-letters restore` brings them back.
@@ -218,7 +218,7 @@ def discard(*, which: Filter, planning: Planning, view: View) -> int:
     return _plan(planning.wish(which, action="discard"), which, planning, view)
 
 
-def restore(*, which: Filter, planning: Planning, view: View) -> int:
+def restore(*, which: Filter, planning: Planning, view: OutputOptions) -> int:
     """Plan to bring discarded letters back to their queues; nothing moves until it is approved."""
     return _plan(planning.wish(which, action="restore"), which, planning, view)
 
@@ -227,7 +227,7 @@ def _plan(
     wish: "RedriveWish",
     which: Filter,
     planning: Planning,
-    view: View,
+    view: OutputOptions,
     edits: EditOptions | None = None,
 ) -> int:
     from msgspec.structs import replace

@@ -11,7 +11,7 @@ import typer
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.times import read_iso
-from streaming.cli.listing.view import View
+from streaming.cli.listing.view import OutputOptions
 from streaming.cli.options import ConfigFile, TablesLocation
 from streaming.cli.output import compact, print_in_colour, print_json, printable, readable
 from streaming.cli.tables.history import AsOf, AsUser, open_as_of
@@ -103,7 +103,7 @@ def show(
     ] = False,
     as_of: AsOf = None,
     as_user: AsUser = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -130,7 +130,7 @@ def show(
     return EXIT_OK
 
 
-def _print(history: "MessageHistory", body: BodyForm, view: View) -> None:
+def _print(history: "MessageHistory", body: BodyForm, view: OutputOptions) -> None:
     if view.output == "json":
         from msgspec import to_builtins
 

@@ -14,7 +14,7 @@ from streaming.cli.doctor.machine import Finding
 from streaming.cli.doctor.support import bundle
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing, screen_width
-from streaming.cli.listing.view import View, record
+from streaming.cli.listing.view import OutputOptions, record
 from streaming.cli.options import ConfigFile, Timeout, find_config
 from streaming.cli.output import print_in_colour, printable
 from topology.errors import DlxError
@@ -49,7 +49,7 @@ def doctor(
         ),
     ] = False,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
-    view: View,
+    view: OutputOptions,
 ) -> int:
     """Check what a job needs; explain errors; make a support bundle.
 

@@ -10,7 +10,7 @@ import typer
 from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.job.deliveries import DELIVERIES, AutoAck, print_deliveries
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import JobOptions, job_options_without_vhost
 from streaming.cli.output import printable
 from topology.errors import DlxError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streaming.queries.message_history import MessageHistory
 
 
-class Place(NamedTuple):
+class CopyState(NamedTuple):
     """A queue that has a copy of a message, and whether the copy is ready or unacked."""
 
     vhost: str
@@ -45,7 +45,7 @@ def get(
     auto_ack: AutoAck = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
     lease: options.Lease = options.DEFAULT_LEASE_S,
-    view: View,
+    view: OutputOptions,
     tables: options.TablesLocation = None,
     vhost: options.VhostFilter = None,
     job: JobOptions,
@@ -106,7 +106,7 @@ def ack_command(delivery_id: str, given: Mapping[str, tuple[str, str]]) -> str:
     return shlex.join(words)
 
 
-def ready_place(history: "MessageHistory", queue: str | None, vhost: str | None) -> Place:
+def ready_place(history: "MessageHistory", queue: str | None, vhost: str | None) -> CopyState:
     """Return the one queue that has the message ready.
 
     Raises:
@@ -115,7 +115,7 @@ def ready_place(history: "MessageHistory", queue: str | None, vhost: str | None)
     of_copy = {event["copy_id"]: event for event in history.events if event["copy_id"] is not None}
     everywhere = sorted(
         {
-            Place(of_copy[copy]["vhost"], of_copy[copy]["queue"], state)
+            CopyState(of_copy[copy]["vhost"], of_copy[copy]["queue"], state)
             for copy, state in history.now.items()
         }
     )
@@ -148,5 +148,5 @@ def ready_place(history: "MessageHistory", queue: str | None, vhost: str | None)
     return ready[0]
 
 
-def _names(places: list[Place]) -> str:
+def _names(places: list[CopyState]) -> str:
     return " and ".join(f"queue {place.queue!r} of vhost {place.vhost!r}" for place in places)

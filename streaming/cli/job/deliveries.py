@@ -19,7 +19,7 @@ from streaming.broker.causes import cause_of
 from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import JobOptions, job_options
 from streaming.cli.output import preview, printable
 from streaming.protocol.defaults import PREFETCH
@@ -83,7 +83,7 @@ def get(
     auto_ack: AutoAck = False,
     channel: options.ChannelName = options.DEFAULT_CHANNEL,
     lease: options.Lease = options.DEFAULT_LEASE_S,
-    view: View,
+    view: OutputOptions,
     job: JobOptions,
 ) -> int:
     """Get messages from the head of a queue.
@@ -104,7 +104,7 @@ def get(
     return EXIT_OK if deliveries else EXIT_FINDINGS
 
 
-def print_deliveries(deliveries: "list[Delivery]", view: View) -> None:
+def print_deliveries(deliveries: "list[Delivery]", view: OutputOptions) -> None:
     """Print what a get returned; nothing if the queue had nothing."""
     if deliveries or view.output != "table":
         print_listing(DELIVERIES, [_document(delivery) for delivery in deliveries], view)

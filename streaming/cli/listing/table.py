@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, NamedTuple
 import typer
 
 from streaming.cli.listing.times import is_near, relative, short_times, zone_name
-from streaming.cli.listing.view import View
+from streaming.cli.listing.view import OutputOptions
 from streaming.cli.output import compact, print_json, printable, printable_lines
 from streaming.csv_cells import csv_cell, plain_text
 from topology.suggestions import did_you_mean
@@ -101,13 +101,13 @@ class Listing:
         what = f"there is no column {name!r}{did_you_mean(wanted, names)}: {', '.join(names)}"
         raise typer.BadParameter(what, param_hint=option)
 
-    def shown(self, view: View) -> list[Column]:
+    def shown(self, view: OutputOptions) -> list[Column]:
         """The columns that `--columns` names, or all of the table."""
         if view.columns is None:
             return list(self.columns)
         return [self.column(name, "--columns") for name in view.columns]
 
-    def check(self, view: View) -> None:
+    def check(self, view: OutputOptions) -> None:
         """Check `--columns` and `--sort`, before a slow query.
 
         Raises:
@@ -121,7 +121,7 @@ class Listing:
 def print_listing(
     listing: Listing,
     rows: Sequence[Row],
-    view: View,
+    view: OutputOptions,
     *,
     nothing: str = "",
     limit: int = 0,
@@ -162,7 +162,7 @@ def print_listing(
         print(printable(line), file=sys.stderr)
 
 
-def print_record(listing: Listing, row: Row, view: View) -> None:
+def print_record(listing: Listing, row: Row, view: OutputOptions) -> None:
     """Print one thing: a line per attribute, JSON, or CSV."""
     columns = listing.shown(view)
     if view.output != "table":
@@ -187,13 +187,13 @@ def screen_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _chosen(listing: Listing, row: Row, view: View) -> Row:
+def _chosen(listing: Listing, row: Row, view: OutputOptions) -> Row:
     if view.columns is None:
         return row
     return {column.name: row.get(column.name) for column in listing.shown(view)}
 
 
-def _print_csv(listing: Listing, rows: Sequence[Row], view: View) -> None:
+def _print_csv(listing: Listing, rows: Sequence[Row], view: OutputOptions) -> None:
     names = [column.name for column in listing.shown(view)]
     if view.columns is None:
         names += listing.more
@@ -234,7 +234,7 @@ def _natural(value: object) -> list[str | int]:
 
 
 def _print_table(
-    listing: Listing, rows: Sequence[Row], view: View, width: int | None, notes: list[str]
+    listing: Listing, rows: Sequence[Row], view: OutputOptions, width: int | None, notes: list[str]
 ) -> list[str]:
     """Print the table and the notes below it; return the notes that belong on stderr."""
     columns = listing.shown(view)

@@ -9,7 +9,7 @@ from streaming.cli.option_groups import Command, Option, with_options
 Output = Literal["table", "json", "csv"]
 
 
-class View(NamedTuple):
+class OutputOptions(NamedTuple):
     """How to print what a command found.
 
     Attributes:
@@ -83,7 +83,7 @@ def _view(
     columns: str | None = None,
     sort: str | None = None,
     wide: bool = False,
-) -> View:
+) -> OutputOptions:
     if as_json and output not in {None, "json"}:
         raise typer.BadParameter(f"contradicts -o {output}: give one of them", param_hint="--json")
     names = None
@@ -99,4 +99,4 @@ def _view(
             what = f"cannot read {sort!r}: expected COLUMN, COLUMN:asc or COLUMN:desc"
             raise typer.BadParameter(what, param_hint="--sort")
         order = (name.strip(), direction == "desc")
-    return View("json" if as_json else output or "table", names, order, wide)
+    return OutputOptions("json" if as_json else output or "table", names, order, wide)

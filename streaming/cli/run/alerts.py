@@ -10,7 +10,7 @@ import typer
 from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from topology.errors import DlxError
 
 app = command_group(
@@ -31,7 +31,7 @@ class ExportError(DlxError):
 
 @app.command()
 @listing
-def test(*, view: View) -> int:
+def test(*, view: OutputOptions) -> int:
     """Play the cause of each alert, and check that it fires and no other does.
 
     It plays an hour of virtual time with promtool, which comes with Prometheus. No job is needed.

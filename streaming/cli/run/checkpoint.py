@@ -9,7 +9,7 @@ import typer
 from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import OwnConfigFile, find_config
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def rebuild(
             "else the number of cores.",
         ),
     ] = None,
-    view: View,
+    view: OutputOptions,
     config: OwnConfigFile = None,
 ) -> int:
     """Make a new checkpoint from the tables: after a loss, or for other partitions or lanes.

@@ -19,7 +19,7 @@ import typer
 from streaming.cli.command_group import ROOT
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View, record
+from streaming.cli.listing.view import OutputOptions, record
 from streaming.cli.options import DEFAULT_FILE, ConfigFile
 from streaming.user_folders import (
     demo_folder,
@@ -93,7 +93,7 @@ def reset(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove it. There is no way back.")] = False,
     config: ConfigFile = None,
-    view: View,
+    view: OutputOptions,
 ) -> int:
     """List what dlx has left here, and remove it with --yes.
 

@@ -7,7 +7,7 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, Row, print_listing
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
 from streaming.cli.output import print_json
 from streaming.cli.tables.history import AsOf, open_as_of
@@ -46,7 +46,7 @@ def balance(
         ),
     ] = False,
     as_of: AsOf = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:

@@ -12,7 +12,7 @@ import typer
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.times import parse_time
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import (
     ConfigFile,
     TablesLocation,
@@ -123,7 +123,7 @@ def diff(
     limit: Annotated[
         int, typer.Option("--limit", min=0, help="List only this many, the earliest; 0: all.")
     ] = 50,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:

@@ -9,7 +9,7 @@ import typer
 from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import (
     DEFAULT_FILE,
     DEFAULT_USER,
@@ -49,7 +49,7 @@ _TABLES: Final = Listing(
 
 @app.command()
 @listing
-def info(*, view: View, tables: TablesLocation = None, config: ConfigFile = None) -> int:
+def info(*, view: OutputOptions, tables: TablesLocation = None, config: ConfigFile = None) -> int:
     """Show size, files and last batch of each table."""
     from streaming.queries.table_info import describe
 
@@ -124,7 +124,9 @@ _SNAPSHOTS: Final = Listing(
 
 @app.command()
 @listing
-def snapshots(*, view: View, tables: TablesLocation = None, config: ConfigFile = None) -> int:
+def snapshots(
+    *, view: OutputOptions, tables: TablesLocation = None, config: ConfigFile = None
+) -> int:
     """List the snapshots, the oldest first.
 
     OPENING marks the one before which retention has removed events.
@@ -166,7 +168,7 @@ def trim(
     yes: Annotated[
         bool, typer.Option("--yes", help="Remove the rows; without it, only list them.")
     ] = False,
-    view: View,
+    view: OutputOptions,
     config: ConfigFile = None,
 ) -> int:
     """Remove the rows whose period in tables.retention is over.

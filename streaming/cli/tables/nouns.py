@@ -24,7 +24,7 @@ from streaming.cli.listing.table import (
     print_listing,
     print_record,
 )
-from streaming.cli.listing.view import View, listing, record
+from streaming.cli.listing.view import OutputOptions, listing, record
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
 from streaming.cli.tables.history import AsOf, open_as_of
 
@@ -96,7 +96,7 @@ def add_list_and_show(
         *,
         vhost: VhostFilter = None,
         as_of: AsOf = None,
-        view: View,
+        view: OutputOptions,
         tables: TablesLocation = None,
         config: ConfigFile = None,
     ) -> int:
@@ -112,7 +112,7 @@ def add_list_and_show(
         *,
         vhost: VhostFilter = None,
         as_of: AsOf = None,
-        view: View,
+        view: OutputOptions,
         tables: TablesLocation = None,
         config: ConfigFile = None,
     ) -> int:
@@ -134,7 +134,7 @@ def add_list_and_show(
     app.command("show", help=what)((listing if len(keys) > 1 else record)(show))
 
 
-def print_records(columns: Listing, found: list[Row], view: View) -> None:
+def print_records(columns: Listing, found: list[Row], view: OutputOptions) -> None:
     """Print what `show` found: more than one if several vhosts or users have the name."""
     if view.output != "table":
         print_listing(columns, found, view)

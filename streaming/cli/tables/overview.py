@@ -8,7 +8,7 @@ import msgspec
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing, print_record
 from streaming.cli.listing.times import is_near, read_iso, relative, said
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
 from streaming.cli.output import print_json
 from streaming.cli.tables.history import AsOf, open_as_of
@@ -43,7 +43,7 @@ def overview(
     *,
     vhost: VhostFilter = None,
     as_of: AsOf = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -61,7 +61,7 @@ def overview(
     if view.output == "json" and view.columns is None:
         print_json({**msgspec.to_builtins(found), "vhosts": rows})
         return EXIT_OK
-    if len(rows) == 1 and view == View():
+    if len(rows) == 1 and view == OutputOptions():
         print_record(_VHOSTS, rows[0], view)
     else:
         print_listing(_VHOSTS, rows, view, nothing="no vhosts yet")

@@ -8,7 +8,7 @@ from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing, print_record
 from streaming.cli.listing.times import Since, Until, range_said, time_range
-from streaming.cli.listing.view import View, listing, record
+from streaming.cli.listing.view import OutputOptions, listing, record
 from streaming.cli.options import ConfigFile, TablesLocation, open_tables
 from streaming.cli.output import readable
 
@@ -51,7 +51,7 @@ def list_(
     limit: Annotated[
         int, typer.Option("--limit", min=0, help="List only this many, the latest; 0: all.")
     ] = 50,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -98,7 +98,7 @@ def show(
         typer.Argument(metavar="ID", help="topic number/partition/offset as `list` prints it."),
     ],
     *,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:

@@ -10,7 +10,7 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import WIDE_ONLY, Column, Listing, print_listing
-from streaming.cli.listing.view import View, printed
+from streaming.cli.listing.view import OutputOptions, printed
 from streaming.cli.options import (
     ConfigFile,
     TablesLocation,
@@ -52,7 +52,7 @@ def query(
     ] = None,
     *,
     as_of: AsOf = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -76,7 +76,7 @@ def query(
     return EXIT_OK
 
 
-def _answer(location: "Location", sql: str, view: View, as_of: str | None) -> None:
+def _answer(location: "Location", sql: str, view: OutputOptions, as_of: str | None) -> None:
     """Print the answers of statements, on what is committed now or was at an instant."""
     from streaming.queries.sql import ask, create_all_views
 
@@ -89,7 +89,7 @@ def _answer(location: "Location", sql: str, view: View, as_of: str | None) -> No
             _print(answer, view)
 
 
-def _print(answer: "Answer", view: View) -> None:
+def _print(answer: "Answer", view: OutputOptions) -> None:
     if answer.columns == list(_PLAN) and view.output == "table":
         for row in answer.rows:
             print(printable_lines(row[_PLAN[1]]))
@@ -109,7 +109,7 @@ def _column(answer: "Answer", number: int) -> Column:
     return Column(name, number and WIDE_ONLY + number, kind=kind, always=True)
 
 
-def _shell(location: "Location", view: View, as_of: str | None) -> int:
+def _shell(location: "Location", view: OutputOptions, as_of: str | None) -> int:
     """Read statements from the terminal until the user leaves."""
     from streaming.queries.sql import create_all_views
 

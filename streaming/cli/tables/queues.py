@@ -8,7 +8,7 @@ from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import declare
 from streaming.cli.listing.table import WIDE_ONLY, Column, Listing, Row, print_listing
-from streaming.cli.listing.view import View, listing, record
+from streaming.cli.listing.view import OutputOptions, listing, record
 from streaming.cli.options import (
     ConfigFile,
     TablesLocation,
@@ -92,7 +92,7 @@ def list_(
     *,
     vhost: VhostFilter = None,
     as_of: AsOf = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -115,7 +115,7 @@ def show(
     *,
     vhost: VhostFilter = None,
     as_of: AsOf = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -141,7 +141,7 @@ def peek(
     vhost: VhostFilter = None,
     as_of: AsOf = None,
     as_user: AsUser = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:

@@ -10,7 +10,7 @@ from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import redrives as job_commands
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
 from streaming.cli.output import print_in_colour, print_json
 from streaming.cli.tables.history import AsOf, open_as_of
@@ -66,7 +66,7 @@ def list_(
     *,
     vhost: VhostFilter = None,
     as_of: AsOf = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
@@ -92,7 +92,7 @@ def show(
     ] = 50,
     vhost: VhostFilter = None,
     as_of: AsOf = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:

@@ -10,7 +10,7 @@ import typer
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job.definitions import app as definitions
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View, listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import ConfigFile, TablesLocation, known_settings, locate, open_at
 from streaming.cli.tables.history import instant_of
 from streaming.cli.topology.definitions_file import load
@@ -71,7 +71,7 @@ def replay(
             help="RabbitMQ version to behave like. Default: job.compat, or 4.0.",
         ),
     ] = None,
-    view: View,
+    view: OutputOptions,
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:

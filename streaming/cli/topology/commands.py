@@ -11,7 +11,7 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
-from streaming.cli.listing.view import View, output
+from streaming.cli.listing.view import OutputOptions, output
 from streaming.cli.output import print_json, printable
 from streaming.cli.topology.definitions_file import DefinitionsFile, VhostName, choose, examine_file
 from topology.errors import InvalidTopologyError, Problem
@@ -148,7 +148,7 @@ def route(
     ] = None,
     vhost: VhostName = None,
     compat: CompatOption = "4.0",
-    view: View,
+    view: OutputOptions,
 ) -> int:
     """Show which queues a message reaches, and by which bindings.
 

@@ -21,7 +21,7 @@ from streaming.client.errors import (
 )
 from streaming.client.messages import Returned
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 """Partition and offset."""
 
 Outcome = Returned | ClientError | None
@@ -108,7 +108,7 @@ class Confirms:
         self._unconfirmed: dict[Confirm, None] = {}
         # By partition and offset; a plain dict is slow to pop its first item.
         self._stored: defaultdict[int, OrderedDict[int, Confirm]] = defaultdict(OrderedDict)
-        self._early: dict[Place, list[Outcome]] = {}
+        self._early: dict[Position, list[Outcome]] = {}
         self._unreported = 0
 
     def __len__(self) -> int:
@@ -133,7 +133,7 @@ class Confirms:
         with self._changed:
             return self._changed.wait_for(lambda: not self._unconfirmed, timeout_s)
 
-    def stored(self, pending: Confirm, place: Place) -> None:
+    def stored(self, pending: Confirm, place: Position) -> None:
         """Note where Kafka has stored a publish."""
         with self._changed:
             self._unreported -= 1
@@ -162,11 +162,11 @@ class Confirms:
         if is_unconfirmed:
             pending.finish(error)
 
-    def returned(self, place: Place, message: Returned) -> None:
+    def returned(self, place: Position, message: Returned) -> None:
         """Note that the broker returned a publish; its confirm follows."""
         self._apply(place, message)
 
-    def confirmed(self, place: Place, error: ClientError | None) -> None:
+    def confirmed(self, place: Position, error: ClientError | None) -> None:
         """Finish a publish: confirmed, or failed with the error; a returned one is unroutable."""
         self._apply(place, error)
 
@@ -214,7 +214,7 @@ class Confirms:
         for pending in publishes:
             self.failed(pending, _quarantined())
 
-    def _apply(self, place: Place, outcome: Outcome) -> None:
+    def _apply(self, place: Position, outcome: Outcome) -> None:
         partition, offset = place
         with self._changed:
             offsets = self._stored[partition]

@@ -12,8 +12,8 @@ from streaming.console.page import Refused, View
 from streaming.console.shown import printable
 from streaming.protocol.letter_content import LetterContent
 from streaming.queries.dead_letters.filters import NAME
-from streaming.queries.fence import fence, require_harmless
 from streaming.queries.redrives.edits import EditWish
+from streaming.queries.sandbox import require_harmless, sandbox
 
 MAX_BODY: Final = 100_000
 """The longest body, in characters, that a form shows."""
@@ -92,7 +92,7 @@ def edit_of_many(view: View) -> EditWish:
         tables = view.tables
         query = f"SELECT (\n{body_sql}\n) FROM {NAME}"  # noqa: S608 - checked here
         require_harmless(tables, query, {NAME}, queries=False)
-        fence(tables)
+        sandbox(tables)
     return EditWish(
         headers=_object(view, "set_headers") or {},
         properties=_object(view, "set_properties") or {},

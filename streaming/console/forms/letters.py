@@ -12,8 +12,8 @@ from streaming.console.reader import portable
 from streaming.queries.dead_letters.causes import CauseSource
 from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, conditions
 from streaming.queries.duckdb_tables import text
-from streaming.queries.fence import fence, require_harmless
 from streaming.queries.message_attributes import MessageId
+from streaming.queries.sandbox import require_harmless, sandbox
 
 WORDS: Final = ("queue", "reason", "exchange", "routing_key", "cause")
 """Parameters that are options of `dlx dead-letters` and fields of the filter."""
@@ -76,7 +76,7 @@ def _where(view: View) -> str | None:
     if given is not None:
         require_sql(view)
         require_harmless(view.tables, f"FROM {NAME} WHERE\n{given}\n", {NAME}, queries=False)
-        fence(view.tables)
+        sandbox(view.tables)
         return given
     return readable_queues(view)
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from streaming.console.balance_watch import Asked
 from streaming.console.page import PAGE_ROWS, Answer, View
-from streaming.console.standing import Asked
 from streaming.queries.audit.balance import ENDINGS
 
 MAX_FINDINGS: Final = 100

@@ -15,7 +15,7 @@ from streaming.queries.message_history import MessageHistory, history_of
 FORMS: Final = ("text", "json", "hex")
 MAX_TEXT: Final = 100_000
 MAX_HEX: Final = 16_384
-"""So many characters, or bytes, of a body are shown; the download has all."""
+"""The most characters, or bytes in hexadecimal, of a body on the page; the download has all."""
 
 _HEX_LINE: Final = 16
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")

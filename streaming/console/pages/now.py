@@ -10,13 +10,13 @@ from streaming.console.shown import number
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.as_of import first_event
-from streaming.queries.job_totals import last_batches
-from streaming.queries.standing import (
+from streaming.queries.death_rates import (
     WaitingQueue,
     deaths_by_minute,
     pattern_of,
     waiting_queues,
 )
+from streaming.queries.job_totals import last_batches
 
 
 def now(view: View) -> Answer:

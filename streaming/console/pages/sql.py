@@ -1,4 +1,4 @@
-"""SQL: a query of the user, behind a fence, within time, memory and rows."""
+"""SQL: a query of the user, behind a sandbox, within time, memory and rows."""
 
 from typing import Any, Final
 
@@ -9,8 +9,8 @@ from streaming.console.page import Answer, Refused, View
 from streaming.console.pages.search import MAX_EXPORTED, as_file
 from streaming.queries.damage import one_line
 from streaming.queries.duckdb_tables import QueryError
-from streaming.queries.fence import fence, require_harmless
 from streaming.queries.result import QueryResult, plain
+from streaming.queries.sandbox import require_harmless, sandbox
 from streaming.queries.sql import VIEWS, create_all_views, require_one_query
 
 MAX_ROWS: Final = 500
@@ -55,8 +55,8 @@ def export_sql(view: View) -> Answer:
 
 
 def _prepare(view: View, given: str) -> str:
-    """Create the views that a query names, check it, close the fence, and return the query."""
+    """Create the views that a query names, check it, close the sandbox, and return the query."""
     create_all_views(view.tables, given)
     require_harmless(view.tables, given, VIEWS)
-    fence(view.tables)
+    sandbox(view.tables)
     return require_one_query(view.tables, given)

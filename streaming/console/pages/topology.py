@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from streaming.console.page import Answer, Refused, View
-from streaming.queries.traffic import Traffic
+from streaming.queries.traffic import VhostTraffic
 from streaming.queries.traffic import traffic as traffic_of
 from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw
 from topology.declarations import PREDECLARED_NAMES, Definitions
@@ -77,7 +77,9 @@ def _sources(diagram: Diagram) -> dict[str, set[str]]:
     return found
 
 
-def _by_last_exchange(moved: Traffic, diagram: Diagram, sources: Mapping[str, set[str]]) -> Traffic:
+def _by_last_exchange(
+    moved: VhostTraffic, diagram: Diagram, sources: Mapping[str, set[str]]
+) -> VhostTraffic:
     """Count copies by the exchange bound to the queue instead of the one they were published to.
 
     Bindings between exchanges and alternate exchanges lead from one to the other. Copies stay where
@@ -113,7 +115,7 @@ def _around(diagram: Diagram, name: str) -> Diagram:
     )
 
 
-def _with_traffic(diagram: Diagram, moved: Traffic) -> Diagram:
+def _with_traffic(diagram: Diagram, moved: VhostTraffic) -> Diagram:
     nodes = {node.id: node for node in diagram.nodes}
     edges = []
     for edge in diagram.edges:
@@ -135,7 +137,7 @@ def _name(node: DiagramNode) -> str:
     return "" if node.lines[0] == "(default exchange)" else node.lines[0]
 
 
-def _count(edge: DiagramEdge, nodes: Mapping[str, DiagramNode], moved: Traffic) -> int:
+def _count(edge: DiagramEdge, nodes: Mapping[str, DiagramNode], moved: VhostTraffic) -> int:
     """Return how many copies took the way of an edge into a queue, or died into an exchange."""
     source, target = nodes[edge.source], nodes[edge.target]
     if edge.kind == "binding" and target.kind == "queue":
@@ -148,7 +150,7 @@ def _count(edge: DiagramEdge, nodes: Mapping[str, DiagramNode], moved: Traffic) 
 
 
 def _ways(
-    diagram: Diagram, moved: Traffic, sources: Mapping[str, set[str]]
+    diagram: Diagram, moved: VhostTraffic, sources: Mapping[str, set[str]]
 ) -> list[dict[str, object]]:
     """List the ways into queues: declared or not, and what took them; undeclared traffic first."""
     nodes = {node.id: node for node in diagram.nodes}

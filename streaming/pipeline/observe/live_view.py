@@ -20,7 +20,7 @@ from rich.text import Text
 from streaming.ledger.batch_detail import GateState
 from streaming.pipeline.reports import FAULT_KINDS, BatchDone, ShardStats
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.queue_activity import QueueActivity, Traffic, queue_activity
+from streaming.queries.queue_activity import QueueActivity, QueueTraffic, queue_activity
 from streaming.queries.queues import QueueDepth
 from streaming.storage.location import Location
 
@@ -148,7 +148,7 @@ def _rows(shown: _Shown, room: int) -> Iterable[dict[str, str]]:
     many = len({depth.vhost for depth in activity.queues}) > 1
     for depth in sorted(activity.queues, key=_by_depth)[:room]:
         key = (depth.vhost, depth.queue)
-        traffic = activity.traffic.get(key, Traffic())
+        traffic = activity.traffic.get(key, QueueTraffic())
         yield {
             **({"vhost": depth.vhost} if many else {}),
             "queue": depth.queue,

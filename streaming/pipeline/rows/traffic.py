@@ -20,9 +20,9 @@ from streaming.pipeline.traffic import (
     PUBLISHED,
     REDELIVERED,
     SIZE_BOUNDS,
+    BatchTraffic,
     Clients,
     QueueDeaths,
-    Traffic,
 )
 
 _NAMES: Final = (*KIND_NAMES, PUBLISHED, REDELIVERED)
@@ -89,7 +89,7 @@ def traffic_of(
     events: EventCounter,
     state_bytes: tuple[int, int],
     lane: int = HOME,
-) -> Traffic:
+) -> BatchTraffic:
     """Return what a batch did on a lane.
 
     Args:
@@ -117,7 +117,7 @@ def traffic_of(
         if what == "queue_deleted":
             deleted.add(detail["name"])
     overview = batch.overview
-    return Traffic(
+    return BatchTraffic(
         counts={name: count for name, count in counts.items() if count},
         kinds=events.kinds,
         deaths=_deaths(batch.events),

@@ -16,8 +16,8 @@ from streaming.protocol.letter_content import LetterContent, is_own_header
 from streaming.queries.damage import one_line
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, text
-from streaming.queries.fence import require_no_detour
 from streaming.queries.message_attributes import MessageId, decoded, present
+from streaming.queries.sandbox import require_no_detour
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The most bytes of bodies that one plan edits: it holds every new version."""

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.permitted import Permitted, Place
+from streaming.queries.permitted import Permitted, QueueName
 from streaming.queries.vhosts.declared import Declared, declared
 from topology.vhost import Vhost
 
@@ -25,7 +25,7 @@ def permitted_for(tables: Tables, user: str, administrators: Collection[str] = (
 
 def permitted_in(
     vhosts: Mapping[str, Declared],
-    places: Iterable[Place],
+    places: Iterable[QueueName],
     user: str,
     administrators: Collection[str] = (),
 ) -> Permitted:
@@ -39,7 +39,7 @@ def permitted_in(
     return Permitted(user, checked, places)
 
 
-def letter_places(tables: Tables) -> frozenset[Place]:
+def letter_places(tables: Tables) -> frozenset[QueueName]:
     """Every queue that took a dead letter, or where one died that no queue took."""
     if not tables.has(NAME):
         return frozenset()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.cli.job.dead_letters import Place, ack_command, ready_place
+from streaming.cli.job.dead_letters import CopyState, ack_command, ready_place
 from streaming.queries.message_history import MessageHistory
 from topology.errors import DlxError
 
@@ -31,7 +31,7 @@ def history_of(**states):
 def test_the_queue_that_has_it_ready_is_found(states, options, queue):
     place = ready_place(history_of(**states), options.get("queue"), options.get("vhost"))
 
-    assert place == Place("/", queue, "ready")
+    assert place == CopyState("/", queue, "ready")
 
 
 @pytest.mark.parametrize(

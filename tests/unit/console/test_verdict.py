@@ -12,8 +12,7 @@ from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.batch_detail import GateState
 from streaming.metrics.alerts import RULES
 from streaming.queries.as_of import resolve
-from streaming.queries.duckdb_tables import QueryError, Tables
-from streaming.queries.standing import (
+from streaming.queries.death_rates import (
     BURST,
     BURST_LETTERS,
     LOST,
@@ -23,6 +22,7 @@ from streaming.queries.standing import (
     deaths_by_minute,
     pattern_of,
 )
+from streaming.queries.duckdb_tables import QueryError, Tables
 from tests.builders import START_MS, Broker
 from tests.unit.queries.recording import Recording
 

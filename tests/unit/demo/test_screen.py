@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from streaming.demo.job_observer import Depth
-from streaming.demo.screen import LINE_EVERY_S, ScreenState, View, plain_line, render
+from streaming.demo.screen import LINE_EVERY_S, Screen, ScreenState, plain_line, render
 
 STATE = ScreenState(
     elapsed_s=12.3,
@@ -96,7 +96,7 @@ def test_the_view_shows_deaths_traffic_and_lag():
 
 def test_without_a_terminal_a_line_is_printed_per_interval():
     out = io.StringIO()
-    view = View(Console(file=out, width=40))
+    view = Screen(Console(file=out, width=40))
 
     view.show(STATE, 0.0)
     view.show(STATE._replace(batches=8), LINE_EVERY_S / 2)
@@ -111,7 +111,7 @@ def test_without_a_terminal_a_line_is_printed_per_interval():
 
 def test_the_last_line_has_the_last_state():
     out = io.StringIO()
-    view = View(Console(file=out, width=40))
+    view = Screen(Console(file=out, width=40))
 
     view.show(STATE, 0.0)
     view.show(STATE._replace(batches=8), LINE_EVERY_S / 2)
@@ -123,7 +123,7 @@ def test_the_last_line_has_the_last_state():
 
 def test_on_a_terminal_the_view_is_drawn_and_stays():
     out = io.StringIO()
-    view = View(Console(file=out, width=120, force_terminal=True))
+    view = Screen(Console(file=out, width=120, force_terminal=True))
 
     view.show(STATE, 0.0)
     view.close()

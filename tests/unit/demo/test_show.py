@@ -10,7 +10,7 @@ from rich.console import Console
 from streaming.demo import show
 from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
 from streaming.demo.job_observer import CopyEvent, JobObserver
-from streaming.demo.screen import View
+from streaming.demo.screen import Screen
 from streaming.demo.show import Running, Show, job_config
 from streaming.demo.story import MIN_POISONED
 from streaming.pipeline.reports import BatchDone
@@ -69,7 +69,7 @@ class Stage:
         )
 
     def play(self):
-        self.show.play(Running(self.job, self.traffic, self.observer, View(self.console)))
+        self.show.play(Running(self.job, self.traffic, self.observer, Screen(self.console)))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from streaming.ledger.batch_detail import BatchDetail, GateState, TrafficSums
 from streaming.metrics.collector import collect
 from streaming.metrics.figures import JobFigures
 from streaming.pipeline.reports import BatchDone, FaultCount, ShardReport, ShardStats
-from streaming.pipeline.traffic import Clients, QueueDeaths, Traffic, TrafficTotals
+from streaming.pipeline.traffic import BatchTraffic, Clients, QueueDeaths, TrafficTotals
 
 OPEN = GateState(0, 1_000, "below", open=True)
 CLOSED = GateState(10_000, 0, "above", open=False)
@@ -25,7 +25,7 @@ def queue(name: str, **numbers: int) -> QueueOverview:
     return QueueOverview(**members)
 
 
-def report(traffic: Traffic, *, vhost: str = "/", lane: int = 0) -> ShardReport:
+def report(traffic: BatchTraffic, *, vhost: str = "/", lane: int = 0) -> ShardReport:
     """The report of a shard's batch."""
     numbers: dict[str, Any] = dict.fromkeys(
         (
@@ -93,13 +93,13 @@ class Batches:
         }
 
 
-def deaths(count: int, reason: str = "rejected", outcome: str = "dead_lettered") -> Traffic:
+def deaths(count: int, reason: str = "rejected", outcome: str = "dead_lettered") -> BatchTraffic:
     """A batch in which messages of the queue `work` died."""
-    return Traffic(
+    return BatchTraffic(
         kinds={"work": {"died": count}}, deaths=[QueueDeaths("work", reason, outcome, count)]
     )
 
 
-def clients(*users: str) -> Traffic:
+def clients(*users: str) -> BatchTraffic:
     """A batch after which these users have a channel each."""
-    return Traffic(clients=Clients(len(users), list(users)))
+    return BatchTraffic(clients=Clients(len(users), list(users)))

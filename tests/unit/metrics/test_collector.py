@@ -16,7 +16,7 @@ from streaming.metrics.collector import (
     collect,
 )
 from streaming.metrics.figures import SECONDS, Lag, Unhandled
-from streaming.pipeline.traffic import SIZE_BOUNDS, QueueDeaths, Traffic, TrafficTotals
+from streaming.pipeline.traffic import SIZE_BOUNDS, BatchTraffic, QueueDeaths, TrafficTotals
 from streaming.queries.job_totals import LedgerTotals
 from tests.unit.metrics.job import CLOSED, Batches, clients, deaths, queue, report
 
@@ -28,9 +28,9 @@ def batches():
 
 def test_depths_are_added_up_over_queues_and_lanes(batches):
     batches.run(
-        report(Traffic(queues=[queue("work", ready=3, ready_bytes=30, unacked=1)])),
-        report(Traffic(queues=[queue("work", ready=4)]), lane=1),
-        report(Traffic(queues=[queue("work", ready=5, consumers=2)]), vhost="other"),
+        report(BatchTraffic(queues=[queue("work", ready=3, ready_bytes=30, unacked=1)])),
+        report(BatchTraffic(queues=[queue("work", ready=4)]), lane=1),
+        report(BatchTraffic(queues=[queue("work", ready=5, consumers=2)]), vhost="other"),
     )
 
     values = batches.values()
@@ -47,7 +47,7 @@ def test_depths_are_added_up_over_queues_and_lanes(batches):
 def test_a_later_batch_replaces_depths_and_adds_to_counters(batches):
     for ready in (3, 2):
         batches.run(
-            report(Traffic(queues=[queue("work", ready=ready)], kinds={"work": {"acked": 2}}))
+            report(BatchTraffic(queues=[queue("work", ready=ready)], kinds={"work": {"acked": 2}}))
         )
 
     each = batches.values("per-object")
@@ -57,8 +57,10 @@ def test_a_later_batch_replaces_depths_and_adds_to_counters(batches):
 
 
 def test_a_deleted_queue_has_no_series_but_its_events_still_count(batches):
-    batches.run(report(Traffic(queues=[queue("work", ready=3)], kinds={"work": {"enqueued": 3}})))
-    batches.run(report(Traffic(deleted=["work"], kinds={"work": {"deleted": 3, "acked": 0}})))
+    batches.run(
+        report(BatchTraffic(queues=[queue("work", ready=3)], kinds={"work": {"enqueued": 3}}))
+    )
+    batches.run(report(BatchTraffic(deleted=["work"], kinds={"work": {"deleted": 3, "acked": 0}})))
 
     assert batches.values()["rabbitmq_queues",] == 0
     assert not [key for key in batches.values("per-object") if "work" in key]
@@ -124,7 +126,7 @@ def test_counters_of_queues_wait_for_the_totals_of_earlier_runs(batches):
     batches.figures.is_seeded = False
     batches.run(
         report(
-            Traffic(
+            BatchTraffic(
                 queues=[queue("work", ready=1)],
                 deleted=["gone"],
                 kinds={"work": {"acked": 1}},
@@ -157,7 +159,7 @@ def test_counters_of_queues_wait_for_the_totals_of_earlier_runs(batches):
 def test_histograms_are_cumulative(batches):
     now_ms = int(time.time() * 1_000)
     batches.run(
-        report(Traffic(counts={"received_bytes": 2_050}, sizes=[1, 0, 2, 0, 0, 0, 0, 0, 0])),
+        report(BatchTraffic(counts={"received_bytes": 2_050}, sizes=[1, 0, 2, 0, 0, 0, 0, 0, 0])),
         arrivals=[(now_ms - 3_000, 4), (now_ms - 400_000, 1)],
     )
 
@@ -176,8 +178,8 @@ def test_histograms_are_cumulative(batches):
 
 def test_a_detailed_view_has_rabbitmqs_prefix_and_only_what_is_asked(batches):
     batches.run(
-        report(Traffic(queues=[queue("work", ready=3)])),
-        report(Traffic(queues=[queue("work", ready=4)]), vhost="other"),
+        report(BatchTraffic(queues=[queue("work", ready=3)])),
+        report(BatchTraffic(queues=[queue("work", ready=4)]), vhost="other"),
     )
 
     values = batches.values("detailed", families=["queue_coarse_metrics"], vhosts=["other"])
@@ -196,7 +198,7 @@ def test_a_family_that_nobody_has_is_refused(batches):
 
 
 def test_no_response_has_more_series_than_allowed(batches):
-    batches.run(report(Traffic(queues=[queue(f"queue-{n}", ready=1) for n in range(3_000)])))
+    batches.run(report(BatchTraffic(queues=[queue(f"queue-{n}", ready=1) for n in range(3_000)])))
 
     each = batches.values("per-object", most=2_000)
     everything = batches.values("aggregated", most=2_000)
@@ -215,7 +217,7 @@ def test_a_response_is_whole_or_says_what_it_leaves_out(batches, endpoint, most)
     names = [f"queue-{number}" for number in range(8_000)]
     batches.run(
         report(
-            Traffic(
+            BatchTraffic(
                 queues=[queue(name, ready=1) for name in names],
                 deaths=[
                     QueueDeaths(name, reason, "dead_lettered", 2)
@@ -224,7 +226,7 @@ def test_a_response_is_whole_or_says_what_it_leaves_out(batches, endpoint, most)
                 ],
             )
         ),
-        *(report(Traffic(counts={"received": 1}), vhost=f"vhost-{n}") for n in range(500)),
+        *(report(BatchTraffic(counts={"received": 1}), vhost=f"vhost-{n}") for n in range(500)),
     )
     figures = batches.figures
     figures.unhandled = {("/", name): Unhandled(1, 10.0 - n) for n, name in enumerate(names)}
@@ -277,7 +279,7 @@ def test_the_rest_of_the_deaths_only_grows_while_more_causes_come(batches):
             QueueDeaths(f"queue-{number}", "rejected", "dead_lettered", 1)
             for number in range(begin + 100)
         ]
-        batches.run(report(Traffic(deaths=found)))
+        batches.run(report(BatchTraffic(deaths=found)))
         seen.append(rest())
 
     assert seen == sorted(seen)
@@ -304,7 +306,7 @@ def test_families_that_are_always_whole_fit_in_what_is_reserved(batches):
 def test_queues_that_alerts_leave_out_are_named_by_patterns(batches):
     batches.figures.quiet = ("work", "retry.*")
     queues = [queue(name) for name in ("work", "works", "retry.5s", "retry")]
-    batches.run(report(Traffic(queues=queues)))
+    batches.run(report(BatchTraffic(queues=queues)))
 
     quiet = {key[1] for key in batches.values() if key[0] == "dlx_quiet_queue"}
 
@@ -313,7 +315,7 @@ def test_queues_that_alerts_leave_out_are_named_by_patterns(batches):
 
 def test_the_response_is_valid_text_whatever_queues_are_called(batches):
     names = ['a"b', "back\\slash", "two\nlines", "\N{SNOWMAN}", ""]
-    batches.run(report(Traffic(queues=[queue(name, ready=1) for name in names])))
+    batches.run(report(BatchTraffic(queues=[queue(name, ready=1) for name in names])))
 
     text = generate_latest(Collected(collect(batches.figures, "per-object", 20_000))).decode()
 

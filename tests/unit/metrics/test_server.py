@@ -12,7 +12,7 @@ from streaming.metrics.bounded_server import MOST
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.health import Health
 from streaming.metrics.server import PATHS, MetricsServer
-from streaming.pipeline.traffic import Traffic
+from streaming.pipeline.traffic import BatchTraffic
 from tests.fixtures.waiting import wait_until
 from tests.unit.metrics.job import Batches, queue, report
 
@@ -20,7 +20,7 @@ from tests.unit.metrics.job import Batches, queue, report
 @pytest.fixture
 def server():
     batches = Batches()
-    batches.run(report(Traffic(queues=[queue("work", ready=3)])))
+    batches.run(report(BatchTraffic(queues=[queue("work", ready=3)])))
     server = MetricsServer("127.0.0.1", 0, batches.figures, Health(300.0), 20_000)
     server.start()
     yield server
@@ -107,7 +107,9 @@ def test_clients_that_send_nothing_take_few_threads_and_keep_nobody_out(server):
 def test_clients_that_read_nothing_give_way_to_others(monkeypatch):
     monkeypatch.setattr(bounded_server, "SLOW_S", 0.2)
     batches = Batches()
-    batches.run(report(Traffic(queues=[queue(f"queue-{n}" * 20, ready=3) for n in range(1_500)])))
+    batches.run(
+        report(BatchTraffic(queues=[queue(f"queue-{n}" * 20, ready=3) for n in range(1_500)]))
+    )
     server = MetricsServer("127.0.0.1", 0, batches.figures, Health(300.0), 20_000)
     server.start()
     slow = []

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from streaming.cli.listing.table import Column, Listing, print_listing, print_record
-from streaming.cli.listing.view import View
+from streaming.cli.listing.view import OutputOptions
 
 LISTING = Listing(
     (
@@ -41,7 +41,7 @@ def printed(capsys, monkeypatch):
     """A function that prints rows at a width, and returns the lines of stdout and of stderr."""
     monkeypatch.setenv("DLX_TZ", "UTC")
 
-    def run(rows, view=View(), *, width=80, **notes):  # noqa: B008 (it is frozen)
+    def run(rows, view=OutputOptions(), *, width=80, **notes):  # noqa: B008 (it is frozen)
         if width is None:
             monkeypatch.delenv("COLUMNS", raising=False)
         else:
@@ -123,7 +123,7 @@ def test_names_of_more_than_half_the_width_are_cut_inside_and_leave_room_for_the
     rows = [a_row("q" * 250 + str(number), messages_unacknowledged=number) for number in (1, 2)]
 
     lines, _ = printed(rows)
-    wide, _ = printed(rows, View(wide=True))
+    wide, _ = printed(rows, OutputOptions(wide=True))
 
     name = f"{'q' * 19}…{'q' * 19}"
     assert lines[:3] == [
@@ -141,7 +141,9 @@ def test_wide_hides_and_cuts_nothing(printed):
     instant = "2020-09-13T12:26:40.250Z"
 
     lines, _ = printed(
-        [a_row("work", arguments=arguments, oldest_at=instant), *TWO], View(wide=True), width=20
+        [a_row("work", arguments=arguments, oldest_at=instant), *TWO],
+        OutputOptions(wide=True),
+        width=20,
     )
 
     assert lines[0].split() == [column.name for column in LISTING.columns]
@@ -159,14 +161,14 @@ def test_what_is_not_for_a_terminal_has_every_column(printed):
 
 def test_how_many_rows_were_left_out_is_said_apart_from_data(printed):
     for view, width in (
-        (View("json"), 80),
-        (View("csv"), 80),
-        (View(), None),
-        (View(), 80),
+        (OutputOptions("json"), 80),
+        (OutputOptions("csv"), 80),
+        (OutputOptions(), None),
+        (OutputOptions(), 80),
     ):
         lines, err = printed(TWO, view, width=width, total=5994)
         said = "2 of 5,994 rows; --limit 0 for all"
-        assert err == [said] or (view == View() and width == 80)
+        assert err == [said] or (view == OutputOptions() and width == 80)
         assert (lines + err).count(said) == 1
 
 
@@ -185,7 +187,7 @@ def test_times_are_short_and_their_zone_is_said_once(printed):
 
 def test_columns_are_chosen_by_name_or_short_name_and_sorted_by_value(printed):
     rows = [*TWO, a_row("none", messages_unacknowledged=None)]
-    view = View(columns=("unacked", "NAME"), sort=("unacked", True))
+    view = OutputOptions(columns=("unacked", "NAME"), sort=("unacked", True))
 
     lines, _ = printed(rows, view)
 
@@ -200,14 +202,14 @@ def test_columns_are_chosen_by_name_or_short_name_and_sorted_by_value(printed):
 def test_numbers_in_names_sort_by_value(printed):
     rows = [a_row(name) for name in ("work-10", "mail", "work-2")]
 
-    lines, _ = printed(rows, View(sort=("name", False)))
+    lines, _ = printed(rows, OutputOptions(sort=("name", False)))
 
     assert lines[1:4] == ["mail", "work-2", "work-10"]
 
 
 def test_json_has_every_key_or_those_that_were_asked_for(printed):
-    lines, _ = printed(TWO, View("json"))
-    chosen, _ = printed(TWO, View("json", ("name", "detail")))
+    lines, _ = printed(TWO, OutputOptions("json"))
+    chosen, _ = printed(TWO, OutputOptions("json", ("name", "detail")))
 
     assert [json.loads(line) for line in lines] == TWO
     assert [json.loads(line) for line in chosen] == [
@@ -217,7 +219,9 @@ def test_json_has_every_key_or_those_that_were_asked_for(printed):
 
 
 def test_no_cell_of_csv_is_a_formula(printed):
-    lines, _ = printed([a_row("=cmd", messages_unacknowledged=-5)], View("csv"), width=None)
+    lines, _ = printed(
+        [a_row("=cmd", messages_unacknowledged=-5)], OutputOptions("csv"), width=None
+    )
 
     [row] = csv.DictReader(lines)
     assert (row["name"], row["messages_unacknowledged"]) == ("'=cmd", "-5")
@@ -226,7 +230,9 @@ def test_no_cell_of_csv_is_a_formula(printed):
 def test_csv_quotes_what_must_be_quoted(printed):
     name = 'a "quoted", name\nof two lines'
 
-    lines, _ = printed([a_row(name, arguments={"n": 1})], View("csv", ("name", "arguments")))
+    lines, _ = printed(
+        [a_row(name, arguments={"n": 1})], OutputOptions("csv", ("name", "arguments"))
+    )
 
     assert list(csv.reader(io.StringIO("\n".join(lines)))) == [
         ["name", "arguments"],
@@ -235,7 +241,12 @@ def test_csv_quotes_what_must_be_quoted(printed):
 
 
 @pytest.mark.parametrize(
-    "view", [View(columns=("name", "polcy")), View(sort=("polcy", False)), View("json", ("polcy",))]
+    "view",
+    [
+        OutputOptions(columns=("name", "polcy")),
+        OutputOptions(sort=("polcy", False)),
+        OutputOptions("json", ("polcy",)),
+    ],
 )
 def test_an_unknown_column_is_refused_with_the_known_ones_even_without_rows(printed, view):
     for rows in ([], TWO):
@@ -245,8 +256,8 @@ def test_an_unknown_column_is_refused_with_the_known_ones_even_without_rows(prin
 
 def test_an_empty_answer_is_words_in_a_table_and_nothing_in_data(printed):
     assert printed([], nothing="no queues") == (["no queues"], [])
-    assert printed([], View("json"), nothing="no queues") == ([], [])
-    assert printed([], View("csv", ("name",)), nothing="no queues") == (["name"], [])
+    assert printed([], OutputOptions("json"), nothing="no queues") == ([], [])
+    assert printed([], OutputOptions("csv", ("name",)), nothing="no queues") == (["name"], [])
 
 
 def test_wide_characters_keep_columns_aligned(printed):
@@ -257,7 +268,7 @@ def test_wide_characters_keep_columns_aligned(printed):
 
 
 def test_a_record_has_a_line_for_each_attribute(capsys):
-    print_record(LISTING, a_row("work", policy="DLX"), View())
+    print_record(LISTING, a_row("work", policy="DLX"), OutputOptions())
 
     lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
     assert ["name", "work"] in lines
@@ -273,7 +284,7 @@ def test_a_name_cannot_command_the_terminal(printed):
 
 def _header(capsys, monkeypatch, columns, rows, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    print_listing(Listing(columns), rows, View())
+    print_listing(Listing(columns), rows, OutputOptions())
     return capsys.readouterr().out.splitlines()[0].split()
 
 
@@ -322,13 +333,13 @@ def test_a_cut_text_says_once_where_it_is_whole(capsys, monkeypatch):
 
     def said(width, rows):
         monkeypatch.setenv("COLUMNS", str(width))
-        print_listing(listing, rows, View())
+        print_listing(listing, rows, OutputOptions())
         return "".join(capsys.readouterr()).count("`dlx quarantine show ID`")
 
     assert said(60, rows) == 1
     assert said(900, [{"id": 1, "detail": "short"}]) == 0
     monkeypatch.delenv("COLUMNS")
-    print_listing(listing, rows, View())
+    print_listing(listing, rows, OutputOptions())
     captured = capsys.readouterr()
     assert "`dlx quarantine show ID`" not in captured.out
     assert captured.err.count("`dlx quarantine show ID`") == 1
@@ -345,7 +356,7 @@ def test_a_title_is_not_made_whole_where_that_cuts_text(capsys, monkeypatch):
     ]
 
     monkeypatch.setenv("COLUMNS", "42")
-    print_listing(Listing(columns), rows, View())
+    print_listing(Listing(columns), rows, OutputOptions())
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == ["name", "unacked", "body"]
     assert all(line.endswith("b" * 25) for line in lines[:2])

@@ -13,7 +13,7 @@ from streaming.pipeline.observe.job_log import JobLog, log_batch
 from streaming.pipeline.observe.live_view import LiveView
 from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.queue_activity import Traffic, queue_activity
+from streaming.queries.queue_activity import QueueTraffic, queue_activity
 from streaming.storage.location import Location
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
@@ -90,8 +90,8 @@ def test_traffic_counts_what_entered_and_left_in_later_batches(recording, tmp_pa
     later = queue_activity(tables, 0)
 
     assert (first.batch_id, first.traffic, first.consumers) == (1, {}, {("/", "work"): 1})
-    assert everything.traffic == {("/", "work"): Traffic(4, 1)}
-    assert later.traffic == {("/", "work"): Traffic(1, 1)}
+    assert everything.traffic == {("/", "work"): QueueTraffic(4, 1)}
+    assert later.traffic == {("/", "work"): QueueTraffic(1, 1)}
     assert queue_activity(tables, 1).traffic == {}
     assert [depth.queue for depth in first.queues] == ["idle", "work"]
 

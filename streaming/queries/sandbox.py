@@ -1,8 +1,8 @@
-"""A fence around the SQL of users: it only reads, and only the tables of this job.
+"""A sandbox for the SQL of users: it only reads, and only the tables of this job.
 
     text --DuckDB's parser--> tree: known views, harmless functions --> a connection without files
 
-Two fences stand behind each other. A query is refused by what its parsed form contains. If that
+Two guards stand behind each other. A query is refused by what its parsed form contains. If that
 misses something, the connection itself opens no file but those of the tables, loads nothing, and
 its settings are locked. Memory and time are limited by the reader.
 """
@@ -114,7 +114,7 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
             work.extend(one)
 
 
-def fence(tables: Tables) -> None:
+def sandbox(tables: Tables) -> None:
     """Close a connection to every file but those of the tables, for good."""
     run = tables.connection.execute
     root = local_path(tables.root)

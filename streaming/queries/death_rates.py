@@ -29,7 +29,7 @@ OLD_S: Final = 4 * 3600.0
 
 BURST_LETTERS: Final = 50
 BURST: Final = 4
-"""So many deaths in five minutes are a burst, if they are so many times as frequent as before."""
+"""A burst: at least 50 deaths in five minutes, and four times as many as is usual."""
 
 _MINUTE_US: Final = MINUTE // timedelta(microseconds=1)
 

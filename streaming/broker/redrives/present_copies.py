@@ -5,7 +5,7 @@ from streaming.broker.context import ShardContext
 from streaming.broker.queues.registry import QueueRegistry
 
 
-def residents(
+def present_copies(
     context: ShardContext, queues: QueueRegistry, channels: ChannelRegistry, wanted: set[int]
 ) -> set[int]:
     """Those of these copies that some queue still has; reads every queue that has any copy."""

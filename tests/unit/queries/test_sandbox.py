@@ -4,7 +4,7 @@ import duckdb
 import pytest
 
 from streaming.queries.duckdb_tables import QueryError, Tables
-from streaming.queries.fence import fence, require_harmless
+from streaming.queries.sandbox import require_harmless, sandbox
 from streaming.queries.sql import VIEWS, create_all_views
 
 REFUSED = (
@@ -81,7 +81,7 @@ def test_a_query_that_does_more_than_read_the_views_is_refused(opened, sql):
 def test_a_query_of_the_views_is_answered_behind_the_fence(opened, sql):
     create_all_views(opened)
     require_harmless(opened, sql, VIEWS)
-    fence(opened)
+    sandbox(opened)
 
     assert opened.connection.execute(sql).fetchall() is not None
 
@@ -100,7 +100,7 @@ def test_a_query_of_the_views_is_answered_behind_the_fence(opened, sql):
 )
 def test_the_connection_itself_opens_nothing_else(opened, sql):
     create_all_views(opened)
-    fence(opened)
+    sandbox(opened)
 
     with pytest.raises(duckdb.Error):
         opened.connection.execute(sql).fetchall()
