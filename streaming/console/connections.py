@@ -21,7 +21,7 @@ def bounded(most: int = MOST, request_s: float = REQUEST_S) -> type[H11Protocol]
     waiting: dict[H11Protocol, None] = {}  # those that wait for a request, the longest first
 
     class BoundedProtocol(H11Protocol):
-        """See the module."""
+        """Aborts a connection that waits too long, or is one too many; see the module."""
 
         late: asyncio.TimerHandle | None = None
 

@@ -55,7 +55,7 @@ class Collected(Collector):
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        """See `Collector`."""
+        """The metrics, as they were given."""
         return self._metrics
 
 

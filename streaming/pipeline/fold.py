@@ -98,7 +98,7 @@ class SparkStateStore:
         self.bytes_written = 0
 
     def read(self, key: str) -> bytes | None:
-        """See `StateStore`."""
+        """The value of a key, or None."""
         if key in self._changed:
             return self._changed[key]
         found = self._state.getValue((key,))
@@ -109,11 +109,11 @@ class SparkStateStore:
         return value
 
     def write(self, key: str, value: bytes) -> None:
-        """See `StateStore`."""
+        """Set the value of a key."""
         self._changed[key] = value
 
     def delete(self, key: str) -> None:
-        """See `StateStore`."""
+        """Delete a key; a missing one is not an error."""
         self._changed[key] = None
 
     def flush(self) -> None:
@@ -135,7 +135,7 @@ class BrokerProcessor(StatefulProcessor):
         self._settings = settings
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """See `StatefulProcessor`."""
+        """Check the executor, and get the state of the shards."""
         check_here(self._settings.driver)
         self._state = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
 
@@ -145,7 +145,7 @@ class BrokerProcessor(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
     ) -> Iterator[Row]:
-        """See `StatefulProcessor`."""
+        """Fold a batch of one shard, and yield its report."""
         shard = key[0]
         blobs = [bytes(row["blob"]) for row in rows]
         if shard == FILES_KEY:
@@ -155,7 +155,7 @@ class BrokerProcessor(StatefulProcessor):
         yield Row(shard=shard, report=encode_report(self._run(shard, blobs)))
 
     def close(self) -> None:
-        """See `StatefulProcessor`."""
+        """Do nothing: what a batch opens, it closes itself."""
 
     def _run(self, shard_key: int, blobs: list[bytes]) -> ShardReport:
         config = self._settings.shards[shard_key]

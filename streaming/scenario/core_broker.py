@@ -40,12 +40,12 @@ class CoreBroker:
         self._actors: dict[str, Actor] = {}
 
     def advance(self, at_ms: int) -> list[replies.Reply]:
-        """See `Broker`."""
+        """Advance the clock to `at_ms` of the scenario."""
         self.shard.advance(replies.START_MS + at_ms)
         return self._replies()
 
     def publish(self, publish: Publish) -> list[replies.Reply]:
-        """See `Broker`."""
+        """Publish with confirm."""
         self._publish(publish, self.shard, *self._add(publish))
         return self._replies()
 
@@ -66,13 +66,13 @@ class CoreBroker:
         return PublishedHeaders(self.publishes[message.offset].headers)
 
     def command(self, command: Command) -> list[replies.Reply]:
-        """See `Broker`."""
+        """Run a command."""
         channel = getattr(command, "channel", None) or ""
         self.shard.command(self.shard.now_ms, command, self._actor(channel))
         return self._replies()
 
     def unacked(self, delivery_ids: list[str]) -> set[str]:
-        """See `Broker`."""
+        """The deliveries of these that are not settled now."""
         return {each for each in delivery_ids if self.shard.state.channels.is_unacked(each)}
 
     def _actor(self, channel: str) -> Actor:

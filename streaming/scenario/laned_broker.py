@@ -46,14 +46,14 @@ class LanedBroker(CoreBroker):
         self._records = 0
 
     def advance(self, at_ms: int) -> list[replies.Reply]:
-        """See `Broker`."""
+        """Advance the clock to `at_ms` of the scenario."""
         for shard in self.shards:
             shard.advance(replies.START_MS + at_ms)
         self._agree()
         return self._replies()
 
     def publish(self, publish: Publish) -> list[replies.Reply]:
-        """See `Broker`."""
+        """Publish with confirm."""
         message, flags = self._add(publish)
         own = message.offset % len(self.shards)
         for lane in sorted({HOME, own}):
@@ -62,7 +62,7 @@ class LanedBroker(CoreBroker):
         return self._replies()
 
     def command(self, command: Command) -> list[replies.Reply]:
-        """See `Broker`."""
+        """Run a command."""
         channel = getattr(command, "channel", None) or ""
         actor = self._actor(channel)
         place = (1, 0, self._records)
@@ -84,7 +84,7 @@ class LanedBroker(CoreBroker):
                     shard.command(shard.now_ms, verdict, answering=Answering.SILENT)
 
     def unacked(self, delivery_ids: list[str]) -> set[str]:
-        """See `Broker`."""
+        """The deliveries of these that are not settled now."""
         found = set()
         for each in delivery_ids:
             lane, name = lane_of(each, len(self.shards))

@@ -84,7 +84,7 @@ class Story:
     # -- the phases
 
     def saw(self, phase: Phase, result: dict[str, Any], step: int | None) -> None:
-        """See `Watcher`."""
+        """Notify with the step's result as recorded; an `error` if definitions were refused."""
         news = self._narration.news()
         match phase:
             case "declared":

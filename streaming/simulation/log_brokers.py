@@ -36,22 +36,22 @@ class LogWriter:
         self._now_ms = START_MS
 
     def advance(self, at_ms: int) -> list[Reply]:
-        """See `Broker`."""
+        """Advance the clock to `at_ms` of the scenario."""
         self._now_ms = max(self._now_ms, START_MS + at_ms)
         return self._mark()
 
     def publish(self, publish: Publish) -> list[Reply]:
-        """See `Broker`."""
+        """Publish with confirm."""
         self.records.append(publish_record(self._now_ms, publish, self._vhost))
         return self._mark()
 
     def command(self, command: Command) -> list[Reply]:
-        """See `Broker`."""
+        """Run a command."""
         self.records.append(command_record(self._now_ms, command, self._vhost))
         return self._mark()
 
     def unacked(self, delivery_ids: list[str]) -> set[str]:
-        """See `Broker`."""
+        """The deliveries of these that are not settled now."""
         del delivery_ids
         self.looked_at = self.marks - 1
         return set()
@@ -79,7 +79,7 @@ class LogReader:
     advance = publish = command = _next
 
     def unacked(self, delivery_ids: list[str]) -> set[str]:
-        """See `Broker`."""
+        """The deliveries of these that are not settled now."""
         return self._unacked.intersection(delivery_ids)
 
 

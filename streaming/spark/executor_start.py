@@ -100,7 +100,7 @@ class _Idle(StatefulProcessor):
     """Writes one value to its state."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """See `StatefulProcessor`."""
+        """Get the state."""
         self._state = handle.getMapState("warm", "key string", "value binary")
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -109,9 +109,9 @@ class _Idle(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
     ) -> Iterator[Row]:
-        """See `StatefulProcessor`."""
+        """Write a value, and say whether there were rows."""
         self._state.updateValue(("key",), (b"value",))
         yield Row(ran=any(rows))
 
     def close(self) -> None:
-        """See `StatefulProcessor`."""
+        """Do nothing: the state is Spark's."""

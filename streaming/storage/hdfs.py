@@ -47,7 +47,7 @@ class HdfsStorage:
             raise self._failed("", error) from error
 
     def read(self, name: str) -> bytes | None:
-        """See `Storage`."""
+        """The content of a file; None if it does not exist."""
         with self._explained(name):
             try:
                 with self._client.read(self.path_of(name)) as file:
@@ -56,7 +56,7 @@ class HdfsStorage:
                 return None
 
     def create(self, name: str, write: Callable[[Any], object]) -> bool:
-        """See `Storage`."""
+        """Create a file; return False and change nothing if the name is taken."""
         if self.size(name) is not None:
             return False
         content = io.BytesIO()
@@ -69,17 +69,17 @@ class HdfsStorage:
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        """See `Storage`."""
+        """Write a file, whatever is there."""
         with self._explained(name):
             self._write(name, [content], overwrite=True)
 
     def upload(self, name: str, file: IO[bytes]) -> None:
-        """See `Storage`."""
+        """Write a file of any length from an open local one; replace an existing one."""
         with self._explained(name):
             self._write(name, iter(lambda: file.read(_CHUNK_BYTES), b""), overwrite=True)
 
     def size(self, name: str) -> int | None:
-        """See `Storage`."""
+        """The size of a file in bytes; None if it does not exist."""
         with self._explained(name):
             try:
                 status = self._client.get_file_info(self.path_of(name))
@@ -88,34 +88,34 @@ class HdfsStorage:
             return None if status.isdir else int(status.length)
 
     def delete(self, name: str) -> None:
-        """See `Storage`."""
+        """Remove a file if it exists."""
         with self._explained(name):
             self._client.delete(self.path_of(name))
 
     def files(self, folder: str = "") -> Iterator[StoredFile]:
-        """See `Storage`."""
+        """The files in a folder, hidden ones included, without those in folders below it."""
         for each in self._listed(folder, recursive=False):
             name = each.path.rsplit("/", 1)[-1]
             yield StoredFile(name, int(each.length), int(each.modification_time))
 
     def all_names(self) -> list[str]:
-        """See `Storage`."""
+        """The names of all files, with those in folders."""
         skipped = len(self.path_of("").rstrip("/")) + 1
         return [each.path[skipped:] for each in self._listed("", recursive=True)]
 
     def move(self, name: str, target: Self) -> None:
-        """See `Storage`."""
+        """Move a file below another place of the same store, under its name."""
         path = target.path_of(name)
         with self._explained(name):
             self._client.mkdirs(path.rpartition("/")[0], create_parent=True)
             self._client.rename(self.path_of(name), path, overwrite=True)
 
     def has_any(self, folder: str = "") -> bool:
-        """See `Storage`."""
+        """Whether there is a file in a folder, or below it."""
         return bool(self._listed(folder, recursive=True))
 
     def open(self, name: str) -> RemoteFile:
-        """See `Storage`."""
+        """Open a file for reading at any place: a binary file of Python's or of pyarrow's."""
         with self._explained(name):
             try:
                 return RemoteFile(_HdfsFile(self, self._client.read(self.path_of(name)), name))
@@ -170,12 +170,12 @@ class _HdfsFile:
         self._files, self._file, self._name = files, file, name
 
     def tail(self) -> tuple[int, bytes]:
-        """See `Source`."""
+        """The size of the file, and its last `TAIL_BYTES`."""
         size = len(self._file)
         return size, self.part(max(0, size - TAIL_BYTES), size)
 
     def part(self, start: int, end: int) -> bytes:
-        """See `Source`."""
+        """The bytes from `start` up to `end`."""
         if start == end:
             return b""
         with self._files._explained(self._name):  # noqa: SLF001 (the same module)

@@ -29,14 +29,17 @@ class LocalStorage:
     durable: bool = True
 
     def read(self, name: str) -> bytes | None:
-        """See `Storage`."""
+        """The content of a file; None if it does not exist."""
         try:
             return (self.root / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def create(self, name: str, write: Callable[[Any], object]) -> bool:
-        """See `Storage`. A crash leaves at most a hidden, unreferenced file."""
+        """Create a file; return False and change nothing if the name is taken.
+
+        A crash leaves at most a hidden, unreferenced file.
+        """
         target = self.root / name
         if target.exists():
             os.utime(target)  # still in use: cleaning up by age must spare it
@@ -56,41 +59,47 @@ class LocalStorage:
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        """See `Storage`. A crash leaves the old file or the new one.
+        """Write a file, whatever is there. A crash leaves the old file or the new one.
 
         The temporary file is hidden, because Spark lists the folders of its own logs.
         """
         self._put(name, lambda file: file.write(content))
 
     def upload(self, name: str, file: IO[bytes]) -> None:
-        """See `Storage`."""
+        """Write a file of any length from an open local one; replace an existing one."""
         self._put(name, lambda target: shutil.copyfileobj(file, target))
 
     def size(self, name: str) -> int | None:
-        """See `Storage`."""
+        """The size of a file in bytes; None if it does not exist."""
         try:
             return (self.root / name).stat().st_size
         except FileNotFoundError:
             return None
 
     def open(self, name: str) -> Any:
-        """See `Storage`. The open file stays readable after its name is removed."""
+        """Open a file for reading at any place: a binary file of Python's or of pyarrow's.
+
+        The open file stays readable after its name is removed.
+        """
         import pyarrow as pa  # noqa: PLC0415 - slow
 
         return pa.memory_map(str(self.root / name))
 
     def delete(self, name: str) -> None:
-        """See `Storage`."""
+        """Remove a file if it exists."""
         (self.root / name).unlink(missing_ok=True)
 
     def move(self, name: str, target: Self) -> None:
-        """See `Storage`; a folder moves whole."""
+        """Move a file below another place of the same store, under its name.
+
+        A folder moves whole.
+        """
         path = target.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         (self.root / name).rename(path)
 
     def files(self, folder: str = "") -> Iterator[StoredFile]:
-        """See `Storage`."""
+        """The files in a folder, hidden ones included, without those in folders below it."""
         path = self.root / folder
         if not path.is_dir():
             return
@@ -105,11 +114,11 @@ class LocalStorage:
                     continue
 
     def all_names(self) -> list[str]:
-        """See `Storage`."""
+        """The names of all files, with those in folders."""
         return [str(path.relative_to(self.root)) for path in _files_below(self.root)]
 
     def has_any(self, folder: str = "") -> bool:
-        """See `Storage`."""
+        """Whether there is a file in a folder, or below it."""
         return any(True for _ in _files_below(self.root / folder))
 
     def _put(self, name: str, write: Callable[[Any], object]) -> None:

@@ -51,7 +51,7 @@ class ObjectStorage:
             raise self._failed("", error) from error
 
     def read(self, name: str) -> bytes | None:
-        """See `Storage`."""
+        """The content of a file; None if it does not exist."""
         try:
             return bytes(obstore.get(self._store, self.path_of(name)).bytes())
         except FileNotFoundError:
@@ -60,7 +60,10 @@ class ObjectStorage:
             raise self._failed(name, error) from error
 
     def create(self, name: str, write: Callable[[Any], object]) -> bool:
-        """See `Storage`. The content is built in memory, since the request needs its length."""
+        """Create a file; return False and change nothing if the name is taken.
+
+        The content is built in memory, since the request needs its length.
+        """
         content = io.BytesIO()
         write(content)
         try:
@@ -70,18 +73,18 @@ class ObjectStorage:
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        """See `Storage`."""
+        """Write a file, whatever is there."""
         self._put(name, content, "overwrite")
 
     def upload(self, name: str, file: IO[bytes]) -> None:
-        """See `Storage`."""
+        """Write a file of any length from an open local one; replace an existing one."""
         try:
             obstore.put(self._store, self.path_of(name), file)
         except BaseError as error:
             raise self._failed(name, error) from error
 
     def size(self, name: str) -> int | None:
-        """See `Storage`."""
+        """The size of a file in bytes; None if it does not exist."""
         try:
             return int(obstore.head(self._store, self.path_of(name))["size"])
         except FileNotFoundError:
@@ -90,7 +93,7 @@ class ObjectStorage:
             raise self._failed(name, error) from error
 
     def delete(self, name: str) -> None:
-        """See `Storage`."""
+        """Remove a file if it exists."""
         try:
             with suppress(FileNotFoundError):
                 obstore.delete(self._store, self.path_of(name))
@@ -98,7 +101,7 @@ class ObjectStorage:
             raise self._failed(name, error) from error
 
     def files(self, folder: str = "") -> Iterator[StoredFile]:
-        """See `Storage`."""
+        """The files in a folder, hidden ones included, without those in folders below it."""
         prefix = self.path_of(folder).rstrip("/")
         try:
             found = obstore.list_with_delimiter(self._store, prefix or None)
@@ -109,7 +112,7 @@ class ObjectStorage:
             yield StoredFile(one["path"].rsplit("/", 1)[-1], one["size"], modified_ms)
 
     def all_names(self) -> list[str]:
-        """See `Storage`; empty objects stand for folders."""
+        """The names of all files, with those in folders. Empty objects stand for folders."""
         prefix = self.path_of("")
         try:
             pages = list(obstore.list(self._store, prefix or None))
@@ -119,21 +122,21 @@ class ObjectStorage:
         return [one["path"][skipped:] for page in pages for one in page if one["size"]]
 
     def move(self, name: str, target: Self) -> None:
-        """See `Storage`."""
+        """Move a file below another place of the same store, under its name."""
         try:
             obstore.rename(self._store, self.path_of(name), target.path_of(name))
         except (BaseError, FileNotFoundError) as error:
             raise self._failed(name, error) from error
 
     def has_any(self, folder: str = "") -> bool:
-        """See `Storage`."""
+        """Whether there is a file in a folder, or below it."""
         try:
             return any(obstore.list(self._store, self.path_of(folder), chunk_size=1))
         except BaseError as error:
             raise self._failed(folder, error) from error
 
     def open(self, name: str) -> RemoteFile:
-        """See `Storage`."""
+        """Open a file for reading at any place: a binary file of Python's or of pyarrow's."""
         try:
             return RemoteFile(_Object(self._store, self.path_of(name)))
         except FileNotFoundError:
@@ -165,7 +168,7 @@ class _Object:
         self._store, self._path = store, path
 
     def tail(self) -> tuple[int, bytes]:
-        """See `Source`.
+        """The size of the object, and its last bytes.
 
         Azure cannot send the end of an object of unknown size: a large one takes two requests.
         """
@@ -183,7 +186,7 @@ class _Object:
         return size, content
 
     def part(self, start: int, end: int) -> bytes:
-        """See `Source`."""
+        """The bytes from `start` up to `end`."""
         try:
             return bytes(obstore.get_range(self._store, self._path, start=start, end=end))
         except BaseError as error:

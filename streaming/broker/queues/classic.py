@@ -55,7 +55,7 @@ class ClassicQueue(Queue):
         self.apply_settings(settings)
 
     def new_order(self, levels: list[LevelRecord]) -> Order:
-        """See `Queue`."""
+        """The order of this type of queue, with these ready copies."""
         order = classic_order(self.context.store, self.number, self.max_priority, levels)
         self.by_arrival = order if isinstance(order, ClassicOrder) else None
         return order
@@ -79,7 +79,7 @@ class ClassicQueue(Queue):
         self.may_expire = self.may_expire and bool(self.ready or self.unacked)
 
     def apply_settings(self, settings: QueueSettings) -> None:
-        """See `Queue`."""
+        """Set the settings in force, without acting on them (see `settings_changed`)."""
         super().apply_settings(settings)
         limited = settings.has_length_limit
         self.drops_head = limited and settings.overflow == "drop-head"
@@ -96,7 +96,7 @@ class ClassicQueue(Queue):
         )
 
     def may_ever_hold(self, size: int) -> bool:
-        """See `Queue`."""
+        """Whether a message of that size would be accepted at least by an empty queue."""
         return not self.refuses or (self.max_length > 0 and size <= self.max_bytes)
 
     def arrive(
@@ -151,7 +151,7 @@ class ClassicQueue(Queue):
         return ACCEPTED
 
     def take(self) -> Copy:
-        """See `Queue`."""
+        """Remove the head; the caller records what becomes of it, then calls `after_take`."""
         by_arrival = self.by_arrival
         if by_arrival is None or by_arrival.requeued:
             copy = self.order.pop()
@@ -193,7 +193,7 @@ class ClassicQueue(Queue):
         self.serve()
 
     def place(self, copy: Copy) -> tuple[int, int]:
-        """See `Queue`."""
+        """The sort key of the copies in the queue, ready or not (R-QPID-10)."""
         top = self.max_priority
         return (0 if top is None else -min(copy.envelope.priority, top), copy.position)
 

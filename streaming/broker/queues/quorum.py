@@ -55,7 +55,10 @@ class QuorumQueue(Queue):
         self.apply_settings(settings)
 
     def new_order(self, levels: list[LevelRecord]) -> QuorumOrder:
-        """See `Queue`. Resets the two-to-one counter; positions continue."""
+        """The order of this type of queue, with these ready copies.
+
+        Resets the two-to-one counter; positions continue.
+        """
         self.quorum_order = QuorumOrder(
             self.context.store,
             self.number,
@@ -67,7 +70,7 @@ class QuorumQueue(Queue):
         return self.quorum_order
 
     def apply_settings(self, settings: QueueSettings) -> None:
-        """See `Queue`."""
+        """Set the settings in force, without acting on them (see `settings_changed`)."""
         super().apply_settings(settings)
         self.limited = settings.has_length_limit
         self.rejects = settings.refuses_when_full
@@ -202,7 +205,7 @@ class QuorumQueue(Queue):
         self.sweep()
 
     def after_take(self) -> None:
-        """See `Queue`."""
+        """Let the next head expire if it is past its deadline (R-TTL-3)."""
         super().after_take()
         self.settled()
 
@@ -235,7 +238,7 @@ class QuorumQueue(Queue):
         self.touch()
 
     def save(self) -> QueueRecord:
-        """See `Queue`."""
+        """Write pages and return the record. Do not use the queue afterwards."""
         record = super().save()
         record.taken = self.quorum_order.taken
         record.next_return = self.quorum_order.next_requeued

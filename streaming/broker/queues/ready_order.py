@@ -87,23 +87,23 @@ class ClassicOrder:
         return bool(self.requeued or self.fifo)
 
     def push(self, copy: Copy) -> None:
-        """See `Order`."""
+        """Add a copy that has just arrived."""
         self.fifo.append(copy)
 
     def put_back(self, copy: Copy, run_number: int) -> None:
-        """See `Order`."""
+        """Add a copy that had been handed out; may change `copy.position`."""
         if self.requeued is None:
             self.requeued = RequeuedCopies(self.fifo.store, self._prefix + "r")
         self.requeued.insert(copy, run_number)
 
     def head(self) -> Copy:
-        """See `Order`."""
+        """The next copy; there must be one."""
         if self.requeued and self._requeued_is_next(self.requeued):
             return self.requeued.head()
         return (self.fifo.front or self.fifo.fill())[0]
 
     def pop(self) -> Copy:
-        """See `Order`."""
+        """Remove the next copy; there must be one."""
         if self.requeued and self._requeued_is_next(self.requeued):
             return self.requeued.pop()
         return (self.fifo.front or self.fifo.fill()).popleft()
@@ -114,24 +114,27 @@ class ClassicOrder:
         return not front or requeued.head().position < front[0].position
 
     def extract(self, wanted: Callable[[Copy], bool]) -> Copy | None:
-        """See `Order`."""
+        """Remove the first copy that is wanted, wherever it is; None if there is none."""
         copy = self.requeued.extract(wanted) if self.requeued else None
         return self.fifo.extract(wanted) if copy is None else copy
 
     def matching(self, wanted: Callable[[Copy], bool]) -> Iterator[Copy]:
-        """See `Order`. Requeued copies come first."""
+        """Yield the copies that are wanted, and leave them where they are.
+
+        Requeued copies come first.
+        """
         if self.requeued is not None:
             yield from self.requeued.matching(wanted)
         yield from self.fifo.matching(wanted)
 
     def remove(self, wanted: Callable[[Copy], bool], count: int) -> int:
-        """See `Order`."""
+        """Remove copies that are wanted, up to `count`; return how many are left to find."""
         while count and self.requeued and self.requeued.extract(wanted) is not None:
             count -= 1
         return self.fifo.remove(wanted, count) if count else 0
 
     def take_all(self) -> Iterator[Copy]:
-        """See `Order`."""
+        """Remove and yield everything, in order."""
         while self.requeued:
             yield self.pop()
         yield from self.fifo.take_all()
@@ -145,7 +148,7 @@ class ClassicOrder:
         return LevelRecord(level, fifo, requeued)
 
     def save(self) -> list[LevelRecord]:
-        """See `Order`."""
+        """Write pages and return the records. Do not use the order afterwards."""
         record = self.save_level(0)
         return [] if record is None else [record]
 
@@ -178,19 +181,19 @@ class PriorityOrder:
         return order
 
     def push(self, copy: Copy) -> None:
-        """See `Order`."""
+        """Add a copy that has just arrived."""
         self._level(copy).push(copy)
 
     def put_back(self, copy: Copy, run_number: int) -> None:
-        """See `Order`."""
+        """Add a copy that had been handed out; may change `copy.position`."""
         self._level(copy).put_back(copy, run_number)
 
     def head(self) -> Copy:
-        """See `Order`."""
+        """The next copy; there must be one."""
         return self._levels[self._filled.bit_length() - 1].head()
 
     def pop(self) -> Copy:
-        """See `Order`."""
+        """Remove the next copy; there must be one."""
         priority = self._filled.bit_length() - 1
         order = self._levels[priority]
         copy = order.pop()
@@ -199,7 +202,7 @@ class PriorityOrder:
         return copy
 
     def extract(self, wanted: Callable[[Copy], bool]) -> Copy | None:
-        """See `Order`."""
+        """Remove the first copy that is wanted, wherever it is; None if there is none."""
         for priority in sorted(self._levels, reverse=True):
             order = self._levels[priority]
             copy = order.extract(wanted)
@@ -210,12 +213,12 @@ class PriorityOrder:
         return None
 
     def matching(self, wanted: Callable[[Copy], bool]) -> Iterator[Copy]:
-        """See `Order`."""
+        """Yield the copies that are wanted, and leave them where they are."""
         for priority in sorted(self._levels, reverse=True):
             yield from self._levels[priority].matching(wanted)
 
     def remove(self, wanted: Callable[[Copy], bool], count: int) -> int:
-        """See `Order`."""
+        """Remove copies that are wanted, up to `count`; return how many are left to find."""
         for priority in sorted(self._levels, reverse=True):
             order = self._levels[priority]
             if order:
@@ -225,13 +228,13 @@ class PriorityOrder:
         return count
 
     def take_all(self) -> Iterator[Copy]:
-        """See `Order`."""
+        """Remove and yield everything, in order."""
         for priority in sorted(self._levels, reverse=True):
             yield from self._levels[priority].take_all()
         self._filled = 0
 
     def save(self) -> list[LevelRecord]:
-        """See `Order`."""
+        """Write pages and return the records. Do not use the order afterwards."""
         records = (order.save_level(level) for level, order in sorted(self._levels.items()))
         return [record for record in records if record is not None]
 
@@ -269,12 +272,12 @@ class QuorumOrder:
         self.next_requeued = next_requeued
 
     def push(self, copy: Copy) -> None:
-        """See `Order`."""
+        """Add a copy that has just arrived."""
         high = self._two_levels and copy.envelope.priority >= HIGH_PRIORITY
         self._fifos[_HIGH if high else _NORMAL].append(copy)
 
     def put_back(self, copy: Copy, run_number: int) -> None:  # noqa: ARG002 - classic queues'
-        """See `Order`."""
+        """Add a copy that had been handed out; may change `copy.position`."""
         copy.position = self.next_requeued
         self.next_requeued += 1
         self._fifos[_REQUEUED].append(copy)
@@ -290,18 +293,24 @@ class QuorumOrder:
         return high if high.fill()[0].position < normal.fill()[0].position else normal
 
     def head(self) -> Copy:
-        """See `Order`."""
+        """The next copy; there must be one."""
         return self._next().fill()[0]
 
     def pop(self) -> Copy:
-        """See `Order`. Taking a copy that was not requeued moves the two-to-one counter."""
+        """Remove the next copy; there must be one.
+
+        Taking a copy that was not requeued moves the two-to-one counter.
+        """
         fifo = self._next()
         if fifo is not self._fifos[_REQUEUED]:
             self.taken = 0 if self.taken >= HIGHS_TO_ONE_NORMAL else self.taken + 1
         return fifo.popleft()
 
     def extract(self, wanted: Callable[[Copy], bool]) -> Copy | None:
-        """See `Order`. The two-to-one counter stays as it is."""
+        """Remove the first copy that is wanted, wherever it is; None if there is none.
+
+        The two-to-one counter stays as it is.
+        """
         requeued, normal, high = self._fifos
         for fifo in (requeued, high, normal):
             copy = fifo.extract(wanted)
@@ -310,18 +319,24 @@ class QuorumOrder:
         return None
 
     def matching(self, wanted: Callable[[Copy], bool]) -> Iterator[Copy]:
-        """See `Order`."""
+        """Yield the copies that are wanted, and leave them where they are."""
         for fifo in self._fifos:
             yield from fifo.matching(wanted)
 
     def remove(self, wanted: Callable[[Copy], bool], count: int) -> int:
-        """See `Order`. The two-to-one counter stays as it is."""
+        """Remove copies that are wanted, up to `count`; return how many are left to find.
+
+        The two-to-one counter stays as it is.
+        """
         for fifo in self._fifos:
             count = fifo.remove(wanted, count)
         return count
 
     def take_all(self) -> Iterator[Copy]:
-        """See `Order`. Requeued, then high, then normal copies; the counter starts again."""
+        """Remove and yield everything, in order.
+
+        Requeued, then high, then normal copies; the counter starts again.
+        """
         self.taken = 0
         requeued, normal, high = self._fifos
         yield from requeued.take_all()
@@ -329,6 +344,6 @@ class QuorumOrder:
         yield from normal.take_all()
 
     def save(self) -> list[LevelRecord]:
-        """See `Order`."""
+        """Write pages and return the records. Do not use the order afterwards."""
         records = ((level, fifo.save()) for level, fifo in enumerate(self._fifos))
         return [LevelRecord(level, fifo) for level, fifo in records if fifo is not None]

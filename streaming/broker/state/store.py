@@ -23,13 +23,13 @@ class MemoryStore:
         self.values: dict[str, bytes] = {}
 
     def read(self, key: str) -> bytes | None:
-        """See `StateStore`."""
+        """The value of a key, or None."""
         return self.values.get(key)
 
     def write(self, key: str, value: bytes) -> None:
-        """See `StateStore`."""
+        """Set the value of a key."""
         self.values[key] = value
 
     def delete(self, key: str) -> None:
-        """See `StateStore`."""
+        """Delete a key; a missing one is not an error."""
         self.values.pop(key, None)

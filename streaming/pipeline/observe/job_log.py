@@ -52,7 +52,7 @@ class JsonFormatter(logging.Formatter):
     """Formats a record as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter`."""
+        """The line of a record."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "time": at.replace("+00:00", "Z"),
@@ -92,7 +92,7 @@ class FolderHandler(logging.Handler):
         self._handler: RotatingFileHandler | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler`."""
+        """Write a record to the file; keep it for later while the folder is missing."""
         if self._handler is None and self._file.parent.is_dir():
             self._handler = _LogFile(
                 self._file, maxBytes=MAX_FILE_BYTES, backupCount=OLD_FILES, encoding="utf-8"
@@ -106,7 +106,7 @@ class FolderHandler(logging.Handler):
             self._handler.emit(record)
 
     def close(self) -> None:
-        """See `logging.Handler`."""
+        """Close the file."""
         if self._handler is not None:
             self._handler.close()
         super().close()
@@ -116,7 +116,7 @@ class TerminalHandler(logging.StreamHandler[TextIO]):
     """Writes to what is `sys.stderr` at that moment: a live view prints lines above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler`."""
+        """Write a record to the terminal."""
         self.stream = sys.stderr
         super().emit(record)
 

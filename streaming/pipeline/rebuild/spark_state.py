@@ -32,7 +32,7 @@ class StoringProcessor(StatefulProcessor):
     """Stores each row in the state of its shard."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """See `StatefulProcessor`."""
+        """Get the state of this task's shards."""
         self._state = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -41,7 +41,7 @@ class StoringProcessor(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: ARG002, N803 - Spark's signature
     ) -> Iterator[Row]:
-        """See `StatefulProcessor`."""
+        """Store the entries of one shard."""
         count = 0
         for row in rows:
             self._state.updateValue((row["key"],), (bytes(row["value"]),))
@@ -49,7 +49,7 @@ class StoringProcessor(StatefulProcessor):
         yield Row(shard=key[0], entries=count)
 
     def close(self) -> None:
-        """See `StatefulProcessor`."""
+        """Do nothing: the state is Spark's."""
 
 
 def write_entries(folder: Path, entries: Iterable[tuple[int, dict[str, bytes]]]) -> int:

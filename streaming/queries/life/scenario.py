@@ -345,7 +345,7 @@ class _Deaths:
         self.deaths: list[Death] = []
 
     def saw(self, phase: Phase, result: dict[str, Any], step: int | None) -> None:
-        """See `Watcher`."""
+        """Notify with the step's result as recorded; an `error` if definitions were refused."""
         del result, step
         if phase == "ended":
             self.deaths = [

@@ -37,7 +37,7 @@ class CountingStore(MemoryStore):
         self.bytes_written = 0
 
     def write(self, key: str, value: bytes) -> None:
-        """See `StateStore`."""
+        """Set the value of a key."""
         self.bytes_written += len(key) + len(value)
         super().write(key, value)
 

@@ -36,13 +36,13 @@ class Balance(Watch):
         self._seen = 0
 
     def after_step(self, shard: Shard, events: list[Event]) -> None:
-        """See `Watch`."""
+        """Called after a step with the events of the batch so far."""
         self.after_batch(events)
         self.close(shard)
         limits_hold(shard)
 
     def after_batch(self, events: list[Event]) -> None:
-        """See `Watch`. Process the new events."""
+        """Called after a batch with its events. Process the new events."""
         for event in events:
             if event.seq <= self._seen:
                 continue

@@ -15,3 +15,10 @@ def test_every_place_that_a_page_names_exists(page):
 
     assert places
     assert [place for place in places if not (CHECKOUT / place).exists()] == []
+
+
+def test_every_package_has_its_layer_on_the_page():
+    page = (CHECKOUT / "docs/contributing.md").read_text("utf-8")
+    packages = {file.parent.name for file in (CHECKOUT / "streaming").glob("*/__init__.py")}
+
+    assert {name for name in packages if f"`streaming/{name}/`" not in page} == set()

@@ -24,7 +24,7 @@ class Answers(socketserver.StreamRequestHandler):
     server: "LoneKafka"
 
     def handle(self) -> None:
-        """See `socketserver.BaseRequestHandler`."""
+        """Answer a request."""
         while size := self.rfile.read(4):
             request = self.rfile.read(*struct.unpack(">i", size))
             key, version, correlation = HEAD.unpack_from(request)
