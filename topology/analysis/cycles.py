@@ -46,7 +46,7 @@ from topology.vhost import Vhost
 Node = tuple[Literal["queue", "exchange"], str, Key]
 """A message in a queue, or at an exchange, and its routing key."""
 
-Node = tuple[Literal["queue", "exchange"], str]
+Vertex = tuple[Literal["queue", "exchange"], str]
 Edges = dict[Node, Sequence[Node]]
 
 Exit = tuple[str, Key]
@@ -254,9 +254,9 @@ class _Graph:
                 work.extend(edges[node])
         return edges
 
-    def leading_to(self, places: Collection[Node]) -> set[Node]:
+    def leading_to(self, places: Collection[Vertex]) -> set[Vertex]:
         """These places, and all from which messages may come to them."""
-        origins: dict[Node, list[Node]] = {}
+        origins: dict[Vertex, list[Vertex]] = {}
         for exchange in self._vhost.router.exchanges:
             for end in self._reach.hops(exchange, None) if exchange else ():
                 origins.setdefault(end, []).append(("exchange", exchange))
@@ -285,10 +285,10 @@ class _Graph:
         """The node of a message at a place; without its key if nothing depends on that."""
         return kind, name, key if (kind, name) in self._keyed else None
 
-    def _keyed_places(self) -> set[Node]:
+    def _keyed_places(self) -> set[Vertex]:
         """The queues and exchanges behind which something depends on the key that arrives there."""
-        origins: dict[Node, list[Node]] = {}
-        keyed: list[Node] = [("exchange", "")]
+        origins: dict[Vertex, list[Vertex]] = {}
+        keyed: list[Vertex] = [("exchange", "")]
         for exchange in self._vhost.router.exchanges:
             if exchange and self._reach.reads_key(exchange):
                 keyed.append(("exchange", exchange))
@@ -301,7 +301,7 @@ class _Graph:
         return _reached(keyed, origins)
 
 
-def _reached(places: Iterable[Node], edges: Mapping[Node, Collection[Node]]) -> set[Node]:
+def _reached(places: Iterable[Vertex], edges: Mapping[Vertex, Collection[Vertex]]) -> set[Vertex]:
     """These places, and all that are reached from them."""
     work = list(places)
     found = set(work)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from streaming.console import standing
+from streaming.console import balance_watch
 from streaming.console.app import PAGES
 from streaming.console.pages import queues as pages_of_queues
 from streaming.contents.updater import ContentsUpdater
@@ -80,7 +80,7 @@ def test_a_balance_that_takes_longer_is_drawn_in_the_background(
     make_client, shop_root, monkeypatch
 ):
     client = make_client(shop_root)
-    monkeypatch.setattr(standing, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(balance_watch, "PATIENCE_S", 0.0)
 
     def page():
         return client.get("/balance?as_of=0").text
