@@ -43,7 +43,7 @@ class GetOnLanes(Get, frozen=True, tag="get", kw_only=True):
 
 
 class Consume(Command, frozen=True, tag="consume"):
-    """Start a consumer. `prefetch` 0 is no limit; `lease_ms`: see `Get`."""
+    """Start a consumer. `prefetch` 0: as the last `Qos` says; `lease_ms`: see `Get`."""
 
     queue: str
     label: str = msgspec.field(name="as")
@@ -51,6 +51,19 @@ class Consume(Command, frozen=True, tag="consume"):
     auto_ack: bool = False
     channel: str = "c0"
     arguments: dict[str, Any] = {}
+    lease_ms: int | None = None
+
+
+class Qos(Command, frozen=True, tag="qos"):
+    """Limit unacked deliveries of a channel (R-QOS). 0 is no limit.
+
+    `is_global`: of all its consumers together; else of each one that it starts from now on, and a
+    limit on all ends. `lease_ms`: see `Get`.
+    """
+
+    prefetch: int
+    is_global: bool = msgspec.field(name="global", default=False)
+    channel: str = "c0"
     lease_ms: int | None = None
 
 
@@ -433,6 +446,7 @@ Settlement = Ack | Reject | Nack
 AnyCommand = (
     Get
     | Consume
+    | Qos
     | Cancel
     | Ack
     | Reject

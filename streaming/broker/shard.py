@@ -73,6 +73,7 @@ HANDLERS: Final[dict[type[Command], Handler]] = {
     commands.Get: channels.get,
     commands.GetOnLanes: channels.get,
     commands.Consume: channels.consume,
+    commands.Qos: channels.qos,
     commands.Cancel: channels.cancel,
     commands.Ack: settlement.settle,
     commands.Reject: settlement.settle,

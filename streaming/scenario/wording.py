@@ -65,6 +65,9 @@ def step_words(step: Step, body: str) -> str:
             room = f", prefetch {prefetch}" if prefetch else ""
             what = f"consumer {quoted(label)} subscribes to queue {quoted(queue)}"
             return f"{what}{room}{_automatic(step.action)}"
+        case commands.Qos(prefetch=prefetch, is_global=is_global, channel=channel):
+            whom = "all consumers together" if is_global else "each new consumer"
+            return f"prefetch of {whom} on channel {quoted(channel)}: {prefetch or 'no limit'}"
         case commands.Cancel(label=label):
             return f"cancel consumer {quoted(label)}"
         case commands.Ack() | commands.Reject() | commands.Nack():

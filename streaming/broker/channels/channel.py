@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from itertools import chain, takewhile
 from typing import Final
 
+from streaming.broker.channels.limiter import Limiter
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
 from streaming.broker.state.pages import PageCodec
@@ -47,8 +48,13 @@ class Consumer:
         key: channel and consumer number: how queues refer to it.
         id: the beginning of its delivery ids.
         unacked: deliveries that are not settled, tombstones included.
-        prefetch_window: how many deliveries may be unsettled.
+        prefetch_window: how many deliveries may be unsettled; -1 if the channel's limiter is asked
+            too.
+        own_window: how many may be, as far as the consumer alone is concerned.
+        limiter: the channel's, if it has one; `limited` if it allows the consumer's deliveries, not
+            only counts them.
         in_line: whether it waits for copies of its queue; only `Queue` changes it.
+        left_line: numbers the times that consumers of the channel had to leave their lines.
         next_number_before: the number of its first delivery in this batch.
         pages: the pages that hold any delivery -> how many, as of the last save.
     """
@@ -64,9 +70,13 @@ class Consumer:
         "in_line",
         "key",
         "label",
+        "left_line",
+        "limited",
+        "limiter",
         "next_number",
         "next_number_before",
         "number",
+        "own_window",
         "pages",
         "prefetch",
         "prefetch_window",
@@ -90,13 +100,48 @@ class Consumer:
         self.prefetch = record.prefetch
         self.auto_ack = record.auto_ack
         self.active = record.active
-        self.prefetch_window = record.prefetch if record.prefetch and not record.auto_ack else NEVER
-        self.in_line = self.active and self.has_room
+        self.own_window = record.prefetch if record.prefetch and not record.auto_ack else NEVER
+        self.prefetch_window = self.own_window
+        self.limited = record.limited
+        self.limiter: Limiter | None = None
+        self.limit(channel.limiter)
+        self.in_line = record.in_line
+        self.left_line = record.left_line
+
+    def limit(self, limiter: Limiter | None) -> None:
+        """Let the channel's limiter, or none, count its deliveries."""
+        if self.number:  # RabbitMQ does not count gets
+            self.limiter = limiter
+            self.prefetch_window = -1 if limiter is not None and self.limited else self.own_window
 
     @property
     def has_room(self) -> bool:
-        """Whether the prefetch limit allows one more delivery."""
-        return self.unacked < self.prefetch_window
+        """Whether prefetch and the channel's limit allow one more delivery."""
+        if self.unacked < self.prefetch_window:
+            return True
+        limiter = self.limiter
+        return self.limited and limiter is not None and self.has_own_room and limiter.has_room
+
+    @property
+    def has_own_room(self) -> bool:
+        """Whether its own prefetch allows one more delivery."""
+        return self.unacked < self.own_window
+
+    def passes_limiter(self) -> bool:
+        """Whether the channel's limiter allows the delivery that follows; it is counted."""
+        limiter = self.limiter
+        if limiter is None or not self.limited or not (self.has_own_room and limiter.has_room):
+            return False
+        if not self.auto_ack:
+            limiter.volume += 1
+        return True
+
+    def leave_line(self) -> None:
+        """Note that it had no room when it was its turn."""
+        self.in_line = False
+        channel = self.channel
+        channel.left_line += 1
+        self.left_line = channel.left_line
 
     def add(self, delivery: Delivery) -> None:
         """Keep an unacked delivery; numbers only grow."""
@@ -118,6 +163,8 @@ class Consumer:
         delivery = page.pop(number, None)
         if delivery is not None:
             self.unacked -= 1
+            if self.limiter is not None:
+                self.limiter.settled += 1
             if not page:
                 self._delete_page(page_number)
         return delivery
@@ -157,6 +204,7 @@ class Consumer:
     def take_up_to(self, tag: int) -> list[tuple[Consumer, Delivery]]:
         """Remove and return the deliveries with a tag up to this one, in order."""
         found: list[tuple[Consumer, Delivery]] = []
+        before = self.unacked
         while self.pages:
             page_number = next(iter(self.pages))
             page = self._page(page_number)
@@ -168,6 +216,8 @@ class Consumer:
                     del page[delivery.number]
                 break
             self._delete_page(page_number)
+        if self.limiter is not None:
+            self.limiter.settled += before - self.unacked
         return found
 
     def tags(self) -> Iterator[tuple[int, int]]:
@@ -222,6 +272,9 @@ class Consumer:
             self.prefetch,
             self.auto_ack,
             self.active,
+            self.limited,
+            self.in_line,
+            self.left_line,
         )
 
     def _page(self, page_number: int) -> dict[int, Delivery]:
@@ -250,6 +303,9 @@ class Channel:
 
     Attributes:
         lease_ms: how long it lives without a command; None for ever.
+        prefetch: that of consumers started from now on, unless they name one.
+        limiter: the limit on all its consumers together, if there is one.
+        left_line: how often its consumers had to leave the lines of their queues.
         tags: delivery tag -> consumer and number of an unsettled delivery, once its client settles
             by tag. One that was settled by ref may still be in here.
         connection: the number of the connection that it belongs to; below 0: none.
@@ -263,6 +319,9 @@ class Channel:
         self.actor = Actor(record.user, record.name)
         self.next_tag = record.next_tag
         self.next_consumer = record.next_consumer
+        self.prefetch = record.prefetch
+        self.limiter = Limiter(record.limit, record.volume) if record.limit else None
+        self.left_line = record.left_line
         self.consumers: dict[int, Consumer] = {
             consumer.number: Consumer(store, self, consumer) for consumer in record.consumers
         }
@@ -323,17 +382,53 @@ class Channel:
             self._crowded = 2 * (len(self.consumers) + len(self.get_labels)) + MIN_CROWD
 
     def new_consumer(
-        self, label: str, queue_number: int, prefetch: int, *, auto_ack: bool
+        self, label: str, queue_number: int, prefetch: int, *, auto_ack: bool, limited: bool
     ) -> Consumer:
-        """Create a consumer; it hides a cancelled one with the same label."""
+        """Create a consumer; it hides a cancelled one with the same label.
+
+        Args:
+            limited: whether the channel's limiter concerns it.
+        """
         self._drop_if_crowded()
         number = self.next_consumer
         self.next_consumer += 1
-        record = ConsumerRecord(number, label, 0, [], queue_number, prefetch, auto_ack, active=True)
+        record = ConsumerRecord(
+            number,
+            label,
+            0,
+            [],
+            queue_number,
+            prefetch,
+            auto_ack,
+            active=True,
+            limited=limited,
+        )
         consumer = Consumer(self._store, self, record)
         self.consumers[number] = consumer
         self.labels[label] = number
         return consumer
+
+    def set_limit(self, limit: int) -> bool:
+        """Limit its unacked deliveries; 0: no more. Returns whether consumers may have room now."""
+        limiter = self.limiter
+        if not limit or limiter is None:
+            unacked = sum(consumer.unacked for consumer in self.consumers.values())
+            self.limiter = Limiter(limit, unacked) if limit else None
+            for consumer in self.consumers.values():
+                consumer.limit(self.limiter)
+            return limiter is not None
+        had_room = limiter.has_room
+        limiter.limit = limit
+        return limiter.has_room and not had_room
+
+    def held_back(self) -> list[Consumer]:
+        """The consumers that left their lines and have room, in the order in which they left."""
+        found = [
+            consumer
+            for consumer in self.consumers.values()
+            if consumer.active and not consumer.in_line and consumer.has_room
+        ]
+        return sorted(found, key=lambda consumer: consumer.left_line)
 
     def candidates(self, label: str, *, before_batch: bool = False) -> list[Candidate]:
         """Where deliveries under a label may be: of a get, then of consumers, newest first.
@@ -454,4 +549,8 @@ class Channel:
             self.lease_timer_ms,
             self.timeout_timer_ms,
             self.connection,
+            self.prefetch,
+            0 if self.limiter is None else self.limiter.limit,
+            0 if self.limiter is None else self.limiter.volume,
+            self.left_line,
         )

@@ -5,13 +5,13 @@ from typing import Any
 from streaming.broker import commands
 from streaming.broker.channels.channel import Channel
 from streaming.broker.events import Actor
-from streaming.broker.handlers import lifecycle
-from streaming.broker.handlers.access import Result, record_channel
+from streaming.broker.handlers import lifecycle, settlement
+from streaming.broker.handlers.access import Result, record_channel, vhost_name
 from streaming.broker.handlers.queues import usable_queue
 from streaming.broker.lanes import HOME, prefetch_on
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
-from topology.refusals import Refusal, channel_error
+from topology.refusals import Refusal, channel_error, not_implemented, queue_in
 
 TAG_IN_USE = 530
 
@@ -58,22 +58,44 @@ def _lane_to_get_from(command: commands.Get, lane: int, queue: Queue) -> int:
 
 def consume(shard: ShardState, actor: Actor, command: commands.Consume) -> Result:
     """Start a consumer."""
+    label = command.label
+    known = shard.channels.get(actor.user, actor.channel)
+    if known is not None and known.active_consumer(label) is not None:
+        return Refusal(TAG_IN_USE, f"NOT_ALLOWED - attempt to reuse consumer tag '{label}'")
     queue = _readable(shard, actor, command.queue)
     if isinstance(queue, Refusal):
         return queue
+    if queue.quorum and known is not None and known.limiter is not None:
+        where = queue_in(queue.name, vhost_name(shard))
+        return not_implemented(f"{where} does not support global qos")
     channel = lifecycle.use_channel(shard, actor, command.lease_ms)
-    label = command.label
     prefetch = prefetch_on(
-        shard.context.config, command.prefetch, single_lane=queue.settings.single_lane
+        shard.context.config,
+        command.prefetch or channel.prefetch,
+        single_lane=queue.settings.single_lane,
     )
-    if channel.active_consumer(label) is not None:
-        return Refusal(TAG_IN_USE, f"NOT_ALLOWED - attempt to reuse consumer tag '{label}'")
-    consumer = channel.new_consumer(label, queue.number, prefetch, auto_ack=command.auto_ack)
+    consumer = channel.new_consumer(
+        label, queue.number, prefetch, auto_ack=command.auto_ack, limited=not queue.quorum
+    )
     queue.add_consumer(consumer)
     detail = {"consumer": label, "prefetch": prefetch, "auto_ack": command.auto_ack}
     record_channel(shard, "consumer_started", queue.name, detail)
     queue.serve()
     return {"consumer": label}
+
+
+def qos(shard: ShardState, actor: Actor, command: commands.Qos) -> Result:
+    """Set the prefetch of later consumers, or limit all (R-QOS)."""
+    channel = lifecycle.use_channel(shard, actor, command.lease_ms)
+    limit = 0
+    if command.is_global:
+        config = shard.context.config
+        limit = prefetch_on(config, command.prefetch, single_lane=False)
+    else:
+        channel.prefetch = command.prefetch
+    if channel.set_limit(limit):
+        settlement.serve_held_back(shard, channel)
+    return {}
 
 
 def cancel(shard: ShardState, actor: Actor, command: commands.Cancel) -> Result:

@@ -13,7 +13,7 @@ from streaming.broker.handlers.settlement import (
     Taken,
     ack,
     ack_run,
-    deliver_deaths,
+    finish_settling,
     reject,
     requeue,
     without_tombstones,
@@ -86,11 +86,11 @@ def _ack_run(shard: ShardState, channel: Channel, first: int, last: int) -> int:
 def _settle(
     shard: ShardState, taken: list[Taken], outcome: SettleOutcome, reason: str | None
 ) -> None:
-    taken = without_tombstones(taken)
+    live = without_tombstones(taken)
     if outcome == "ack":
-        ack(shard, taken)
+        ack(shard, live)
     elif outcome == "requeue":
-        requeue(shard, taken, explicitly=True, cause=cause_of(reason))
+        requeue(shard, live, explicitly=True, cause=cause_of(reason))
     else:
-        reject(shard, taken, cause_of(reason))
-    deliver_deaths(shard)
+        reject(shard, live, cause_of(reason))
+    finish_settling(shard, taken)

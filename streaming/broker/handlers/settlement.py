@@ -39,7 +39,7 @@ def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
     missing = []
     resolved = [refs.resolve(ref) for ref in command.refs]  # before any of them causes a delivery
     for ref, where in zip(command.refs, resolved, strict=True):
-        taken = refs.take_up_to(where) if multiple else refs.take(where)
+        all_taken = taken = refs.take_up_to(where) if multiple else refs.take(where)
         if not taken or taken[-1][1].queue_number == NO_QUEUE:
             missing.append(ref)
             shard.context.events.add(Kind.SETTLE_MISSED, detail={"ref": ref})
@@ -51,7 +51,7 @@ def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
             requeue(shard, taken, explicitly=True, cause=cause)
         else:
             reject(shard, taken, cause)
-        deliver_deaths(shard)
+        finish_settling(shard, all_taken)
     return {"missing": missing} if missing else {}
 
 
@@ -65,8 +65,10 @@ def recover(shard: ShardState, actor: Actor, command: Recover) -> Result:
 
 def requeue_all(shard: ShardState, channel: Channel, *, explicitly: bool) -> int:
     """Requeue everything unacked on a channel (R-SET-4); return how many copies."""
-    taken = without_tombstones(channel.take_up_to(NEVER))
+    all_taken = channel.take_up_to(NEVER)
+    taken = without_tombstones(all_taken)
     requeue(shard, taken, explicitly=explicitly)
+    _count_tombstones(shard, all_taken)
     return len(taken)
 
 
@@ -82,6 +84,7 @@ def requeue(
     channel_number = next(iter(consumers))[0] if consumers else -1
     queues = [shard.queues.in_use(number) for number in by_queue]
     active = [consumer for consumer in consumers.values() if consumer.active]
+    freed = _count_settled(consumers.values())
     for consumer in active:
         shard.queues.in_use(consumer.queue_number).rejoin(consumer)
     for queue in sorted(queues, key=lambda queue: queue.name):
@@ -92,6 +95,8 @@ def requeue(
         queue.put_back(copies, explicitly=explicitly, cause=cause)
     for consumer in active:
         shard.queues.in_use(consumer.queue_number).serve()
+    if freed is not None:
+        serve_held_back(shard, freed)
 
 
 def _ack_each(shard: ShardState, refs: DeliveryRefs, names: Sequence[str]) -> list[str]:
@@ -111,6 +116,7 @@ def _ack_each(shard: ShardState, refs: DeliveryRefs, names: Sequence[str]) -> li
                 ack(shard, taken)
                 deliver_deaths(shard)
             else:
+                _count_tombstones(shard, taken)
                 name = names[place + done]
                 missing.append(name)
                 shard.context.events.add(Kind.SETTLE_MISSED, detail={"ref": name})
@@ -135,6 +141,8 @@ def ack_run(shard: ShardState, consumer: Consumer, start: int, after: int) -> in
     that of one ack after the other.
     """
     number = start
+    if consumer.limiter is not None:
+        return 0
     own = shard.queues.in_use(consumer.queue_number) if consumer.active else None
     channel = consumer.channel.number
     while number < after:
@@ -199,12 +207,57 @@ def reject(shard: ShardState, taken: list[Taken], cause: str | None) -> None:
 
 def _give_room(shard: ShardState, taken: list[Taken]) -> None:
     """Serve the consumers whose deliveries were settled, if that gave them room."""
-    consumers = [taken[0][0]] if len(taken) == 1 else dict.fromkeys(one for one, _ in taken)
-    for consumer in consumers:
+    if len(taken) == 1:
+        consumer = taken[0][0]
+        freed = None if consumer.limiter is None else _count_settled([consumer])
         if consumer.active and not consumer.in_line:
             queue = shard.queues.in_use(consumer.queue_number)
             queue.rejoin(consumer)
             queue.serve()
+    else:
+        consumers = dict.fromkeys(one for one, _ in taken)
+        freed = _count_settled(consumers)
+        waiting = [one for one in consumers if one.active and not one.in_line]
+        waiting.sort(key=lambda one: one.left_line)
+        queues = [shard.queues.in_use(one.queue_number) for one in waiting]
+        for consumer, queue in zip(waiting, queues, strict=True):
+            queue.rejoin(consumer)
+        for queue in queues:
+            queue.serve()
+    if freed is not None:
+        serve_held_back(shard, freed)
+
+
+def _count_settled(consumers: Iterable[Consumer]) -> Channel | None:
+    """Let the limiter of the consumers' channel count; return the channel if that gave it room."""
+    for consumer in consumers:
+        if consumer.limiter is not None:
+            return consumer.channel if consumer.limiter.count_settled() else None
+    return None
+
+
+def serve_held_back(shard: ShardState, channel: Channel) -> None:
+    """Serve the consumers that the channel's limiter held back, while it allows more (R-QOS-3)."""
+    while held_back := channel.held_back():
+        queue = shard.queues.in_use(held_back[0].queue_number)
+        for consumer in held_back:
+            if consumer.queue_number == queue.number:
+                queue.rejoin(consumer)
+        queue.serve()
+
+
+def finish_settling(shard: ShardState, taken: list[Taken]) -> None:
+    """Do what follows a settlement, of deliveries and tombstones."""
+    _count_tombstones(shard, taken)
+    deliver_deaths(shard)
+
+
+def _count_tombstones(shard: ShardState, taken: list[Taken]) -> None:
+    """Let the limiter count, which the settlement of nothing but tombstones has not done."""
+    if taken:
+        channel = taken[0][0].channel
+        if channel.limiter is not None and channel.limiter.count_settled():
+            serve_held_back(shard, channel)
 
 
 def deliver_deaths(shard: ShardState) -> None:

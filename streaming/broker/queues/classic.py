@@ -129,8 +129,10 @@ class ClassicQueue(Queue):
         if failures:
             copy.failures = failures
         if self.waiting and not self.ready:
-            self.hand_over(copy)
-            return ACCEPTED
+            consumer = self.receiver()
+            if consumer is not None:
+                self.hand_over(copy, consumer)
+                return ACCEPTED
         by_arrival = self.by_arrival
         if by_arrival is None:
             self.order.push(copy)

@@ -6,15 +6,16 @@ r"""One queue: the copies it holds, its consumers, and what arriving and returni
                   |  |                 |
                   +--+---- put back <--+--> dead: delivery_limit (quorum)
 
-Consumers wait in line. The first in line gets the next copy and goes to the end while its prefetch
-window has room; otherwise it leaves the line, and rejoins when it gains room (R-QUEUE-2).
+Consumers wait in line. The first in line gets the next copy and goes to the end. One without room
+leaves the line, and rejoins at its end when it has room (R-QUEUE-2): in a classic queue when it is
+its turn, in a quorum queue as soon as a delivery takes its last room.
 
 Rule 1: only methods here and in `classic.py` and `quorum.py` move copies along the arrows.
 Rule 2: every arrow appends one event. A death also appends an entry to the outbox; dead letters are
         planned and delivered later, by `dead_letters`.
 Rule 3: limits and expiry look at ready copies only (R-QUEUE-1, R-LEN-3, R-TTL-5).
-Rule 4: a queue never has both ready copies and a waiting consumer, unless it is `paused`: handing
-        out very many copies continues later (`unfinished.py`).
+Rule 4: a queue never has both ready copies and a waiting consumer with room, unless it is `paused`:
+        handing out very many copies continues later (`unfinished.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -445,7 +446,10 @@ class Queue(ABC):
 
     def can_deliver(self) -> bool:
         """Whether a copy that arrives now would be handed out at once."""
-        return bool(self.waiting) and not self.ready
+        if self.ready:
+            return False
+        consumer = self.channels.consumer
+        return any(consumer(key).has_room for key in self.waiting)
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Put a new consumer at the end of the line (R-QUEUE-2)."""
@@ -473,26 +477,38 @@ class Queue(ABC):
         if self.paused or not self.waiting:
             return
         left = MAX_AT_ONCE
-        while self.ready and self.waiting:
+        while self.ready:
             if not left:
                 self.paused = True
                 self.outbox.unserved.append(self)
                 return
             left -= 1
-            self.hand_over(self.take())
+            consumer = self.receiver()
+            if consumer is None:
+                return
+            self.hand_over(self.take(), consumer)
             if self.may_expire:
                 self.after_take()
 
-    def hand_over(self, copy: Copy) -> None:
-        """Give a copy to the first consumer in line."""
+    def receiver(self) -> Consumer | None:
+        """The first in line that has room; those before it leave the line. It gets a copy next."""
         waiting = self.waiting
-        consumer = self.channels.consumer(waiting[0])
-        self.deliver(copy, consumer, consumer.label, consumer.next_number, consumer.auto_ack)
-        if consumer.unacked < consumer.prefetch_window:
-            waiting.rotate(-1)
-        else:
+        while waiting:
+            consumer = self.channels.consumer(waiting[0])
+            if consumer.unacked < consumer.prefetch_window or consumer.passes_limiter():
+                return consumer
             waiting.popleft()
-            consumer.in_line = False
+            consumer.leave_line()
+        return None
+
+    def hand_over(self, copy: Copy, consumer: Consumer) -> None:
+        """Give a copy to the first consumer in line."""
+        self.deliver(copy, consumer, consumer.label, consumer.next_number, consumer.auto_ack)
+        if self.quorum and not consumer.has_room:
+            self.waiting.popleft()
+            consumer.leave_line()
+        else:
+            self.waiting.rotate(-1)
 
     def deliver(
         self,

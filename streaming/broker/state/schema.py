@@ -83,6 +83,7 @@ class QueueRecord(msgspec.Struct, array_like=True):
     owner: int = -1
     may_expire: bool = False
     above_soft_limit: bool = False
+    active: tuple[int, int] | None = None  # the single active consumer
 
 
 NO_QUEUE: Final = -1
@@ -110,6 +111,11 @@ class ConsumerRecord(msgspec.Struct, array_like=True):
     prefetch: int = 0
     auto_ack: bool = False
     active: bool = False
+    limited: bool = False  # the limiter of the channel concerns it
+    in_line: bool = False
+    left_line: int = 0
+    priority: int = 0
+    exclusive: bool = False
 
 
 class ChannelRecord(msgspec.Struct, array_like=True):
@@ -126,6 +132,10 @@ class ChannelRecord(msgspec.Struct, array_like=True):
     lease_timer_ms: int
     timeout_timer_ms: int
     connection: int = -1
+    prefetch: int = 0  # of consumers that name none
+    limit: int = 0  # of all its consumers together; 0: none
+    volume: int = 0  # what counts towards it
+    left_line: int = 0
 
 
 class DirectoryRecord(msgspec.Struct, array_like=True):

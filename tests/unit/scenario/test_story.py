@@ -63,6 +63,14 @@ the path of each message
 @pytest.mark.parametrize(
     ("step", "words"),
     [
+        (
+            {"op": "qos", "prefetch": 2, "global": True},
+            "prefetch of all consumers together on channel 'c0': 2",
+        ),
+        (
+            {"op": "qos", "prefetch": 0},
+            "prefetch of each new consumer on channel 'c0': no limit",
+        ),
         ({"op": "settle", "tag": 2}, "ack delivery tag 2 of channel 'c0'"),
         (
             {"op": "settle", "tag": 2, "last": 4, "outcome": "reject", "reason": "bad"},

@@ -29,6 +29,7 @@ COMMANDS = [
     commands.Get(queue="q", reply_id="7"),
     commands.Get(queue="q", message=(1, 0, 42)),
     commands.Consume(queue="q", label="c", prefetch=2, arguments={"x-priority": 1}),
+    commands.Qos(prefetch=3, is_global=True, channel="c"),
     commands.Cancel(label="c"),
     commands.Ack(refs=("g/0", "g/1"), multiple=True),
     commands.Reject(refs=("g/0",), requeue=True, channel="c"),

@@ -289,7 +289,7 @@ def test_a_settlement_does_not_search_the_line_of_waiting_consumers():
     broker.ack("a/0", "b/0")
     broker.reject("c/0", requeue=True)
 
-    assert (queue.waiting is line, len(line), line.searches) == (True, 2, 0)
+    assert (queue.waiting is line, len(line), line.searches) == (True, 3, 0)
 
 
 @CUT
