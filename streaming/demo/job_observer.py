@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from streaming.broker.events import ENDINGS, Kind
-from streaming.demo.client_setup import Addresses
+from streaming.client.address import Address
 from streaming.demo.order_process import INVOICES
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
@@ -91,7 +91,7 @@ class JobObserver:
         arrived: set while batches wait to be processed.
     """
 
-    def __init__(self, addresses: Addresses) -> None:
+    def __init__(self, address: Address) -> None:
         self.depths = Depths()
         self.batches = 0
         self.failed_at: Counter[int] = Counter()
@@ -102,9 +102,11 @@ class JobObserver:
         self.arrived = threading.Event()
         self._last_batch_id = -1
         self._waiting: deque[tuple[float, BatchDone]] = deque()
-        self._inputs = (addresses.publishes, addresses.commands)
+        self._inputs = (address.publishes, address.commands)
         self._partitions: list[TopicPartition] = []
-        self._consumer = Consumer({**addresses.kafka, "group.id": "dlx-demo-lag", "log_level": 0})
+        self._consumer = Consumer(
+            {**address.properties, "group.id": "dlx-demo-lag", "log_level": 0}
+        )
 
     def load_queues(self, tables: Tables) -> None:
         """Load what an earlier run left in the queues; call it before the job starts."""

@@ -18,6 +18,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final, Literal, NamedTuple
 
+from streaming.client import Properties
+
 PAYMENTS: Final = "payments"
 INVOICES: Final = "invoices"
 FAILED_INVOICES: Final = "invoices.failed"
@@ -37,7 +39,7 @@ MAX_DEAD_LETTERS: Final = 1_000
 MAX_REJECTIONS: Final = 3
 DELIVERY_LIMIT: Final = 2
 
-_PROPERTIES: Final = {"content_type": "application/json", "delivery_mode": 2}
+_PROPERTIES: Final[Properties] = {"content_type": "application/json", "delivery_mode": 2}
 
 CURRENCIES: Final = {"eu": "EUR", "us": "USD", "asia": "JPY"}
 """Region -> the currency of its orders."""
@@ -57,7 +59,7 @@ QUEUES: Final = {
     "payments.retry": "waits 2 s, then back to payments",
     INVOICES: "its release 2.0 rejects every order in yen",
     FAILED_INVOICES: "what invoices rejected, until it is sent back",
-    SHIPPING: "quorum, kafka-python worker; delivery limit 2",
+    SHIPPING: "quorum; some parcels never fit; delivery limit 2",
     QUOTES: "slow worker; quotes expire after 1.5 s",
     "parking-lot": "messages that need a human",
     "dashboard": "holds 50, no consumer: drops its oldest",
@@ -78,7 +80,7 @@ class Order(NamedTuple):
     exchange: str
     routing_key: str
     body: bytes
-    properties: dict[str, Any]
+    properties: Properties
     headers: dict[str, Any]
 
 
@@ -131,7 +133,7 @@ TOPOLOGY: Final[tuple[dict[str, Any], ...]] = (
     _bind("orders.unroutable", "unroutable"),
     _policy("bounded", r"^(parking-lot|unroutable|invoices\.failed)$", MAX_DEAD_LETTERS),
 )
-"""Commands, each after those it depends on; running them again changes nothing."""
+"""Commands, each after those it depends on, the policy last; running them again changes nothing."""
 
 
 def order(number: int) -> Order:
@@ -141,7 +143,7 @@ def order(number: int) -> Order:
     """
     region = REGIONS[number % len(REGIONS)]
     slot = number % 20
-    properties: dict[str, Any] = {**_PROPERTIES, "message_id": f"shop-{number}"}
+    properties: Properties = {**_PROPERTIES, "message_id": f"shop-{number}"}
     if slot == 19:  # noqa: PLR2004 (the docstring says the shares)
         routing_key = f"ordre.{region}.created"
     elif slot % 4 == 1:

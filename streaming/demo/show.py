@@ -22,10 +22,11 @@ from typing import Final, NamedTuple
 import attrs
 from rich.console import Console
 
+from streaming.client.address import address_of
 from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettings, show_config
 from streaming.demo import report
 from streaming.demo.browser import console
-from streaming.demo.client_setup import DemoError, addresses_of
+from streaming.demo.errors import DemoError
 from streaming.demo.job_observer import JobObserver
 from streaming.demo.order_process import BAD_RELEASE, REPAIRED_RELEASE, WORKED
 from streaming.demo.screen import Screen, ScreenState, say
@@ -145,8 +146,8 @@ class Show:
             file.write_text(show_config(config), "utf-8")
             with suppress(OSError):  # commands then need --config
                 remember_demo(file)
-            addresses = addresses_of(config, os.environ)
-            observer = JobObserver(addresses)
+            address = address_of(config)
+            observer = JobObserver(address)
             stack.callback(observer.close)
             with closing(self._open()) as tables:
                 observer.load_queues(tables)
@@ -156,7 +157,7 @@ class Show:
             job.start()
             if self._with_console:
                 stack.enter_context(console(self._tables, file, self._show_link))
-            traffic = Traffic(addresses)
+            traffic = Traffic(address)
             stream.callback(traffic.stop)
             view = Screen(self._console)
             stream.callback(view.close)

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 from rich.console import Console
 
-from streaming.demo.client_setup import DemoError
+from streaming.demo.errors import DemoError
 from streaming.demo.order_process import (
     BAD_RELEASE,
     FAILED_INVOICES,

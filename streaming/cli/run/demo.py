@@ -1,6 +1,5 @@
 """`dlx demo`: shows the job with a real Kafka, Spark and Delta on an order process."""
 
-import os
 import signal
 import sys
 import threading
@@ -161,17 +160,17 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 def _traffic(file: Path, seconds: float | None) -> int:
     from rich.console import Console
 
+    from streaming.client.address import address_of
     from streaming.config import load_config
-    from streaming.demo.client_setup import addresses_of
     from streaming.demo.traffic import run_traffic_only
 
-    addresses = addresses_of(load_config(file), os.environ)
+    address = address_of(load_config(file))
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     try:
         run_traffic_only(
-            addresses, seconds, stopping, Console(highlight=False, markup=False, emoji=False)
+            address, seconds, stopping, Console(highlight=False, markup=False, emoji=False)
         )
     except DlxError as error:
         print(f"dlx demo: {error}", file=sys.stderr)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaming.demo.client_setup import Addresses
+from streaming.client.address import Address
 from streaming.demo.job_observer import Depth, JobObserver
 from streaming.pipeline.reports import BatchDone
 from streaming.queries.duckdb_tables import Tables
@@ -36,9 +36,9 @@ def test_a_batch_changes_the_depths_wherever_its_tables_are(tables):
         files = [SimpleNamespace(table="events", path=path) for path in opened.files("events")]
     report: Any = SimpleNamespace(next_deadline_ms=0, files=files)
     job: Any = SimpleNamespace(tables=tables)
-    addresses = Addresses({"bootstrap.servers": "127.0.0.1:1"}, "publishes", "commands", "out")
+    address = Address(bootstrap="127.0.0.1:1")
 
-    with closing(JobObserver(addresses)) as observer:
+    with closing(JobObserver(address)) as observer:
         observer.batch_done(BatchDone(0, 0, [report], 0, 0, {"stages": 0.1, "commit": 0.1}))
         observer.process_batches(job)
 

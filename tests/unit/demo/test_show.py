@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from streaming.client.address import Address
 from streaming.demo import show
-from streaming.demo.client_setup import Addresses, DemoError, TrafficCounters
+from streaming.demo.errors import DemoError
 from streaming.demo.job_observer import CopyEvent, JobObserver
 from streaming.demo.screen import Screen
 from streaming.demo.show import Running, Show, job_config
 from streaming.demo.story import MIN_POISONED
+from streaming.demo.traffic import TrafficCounters
 from streaming.pipeline.reports import BatchDone
 
 LATER_MS = 10**15
-ADDRESSES = Addresses({"bootstrap.servers": "127.0.0.1:1"}, "publishes", "commands", "outbound")
+ADDRESS = Address(bootstrap="127.0.0.1:1")
 
 
 class Story:
@@ -47,7 +49,7 @@ class Stage:
         self.out = io.StringIO()
         self.console = Console(file=self.out, width=400)
         self.show = Show(tmp_path, 0.05, keep=False, console=self.console, progress=self.console)
-        self.observer = JobObserver(ADDRESSES)
+        self.observer = JobObserver(ADDRESS)
         self.observer.batch_done(BatchDone(0, 0, [], 0, 0, {"stages": 0.1, "commit": 0.1}))
         self.observer.next_deadline_ms = LATER_MS
         self.lag: int | None = 0

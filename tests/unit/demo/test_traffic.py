@@ -1,0 +1,36 @@
+"""The demo's traffic while no job answers. tests/e2e/test_demo.py has one that does."""
+
+import io
+import threading
+
+from rich.console import Console
+
+from streaming.client.address import Address
+from streaming.demo.traffic import Traffic, run_traffic_only
+
+NOWHERE = Address(bootstrap="127.0.0.1:1", kafka={"log_level": "0"})
+
+
+def test_traffic_waits_for_a_job_and_stops_without_one():
+    traffic = Traffic(NOWHERE)
+
+    traffic.start()
+    traffic.stop()
+    traffic.raise_failure()
+
+    assert not traffic.opened.is_set()
+    assert not traffic.is_running
+    assert traffic.counters.snapshot() == {}
+
+
+def test_traffic_for_another_job_says_what_it_waits_for():
+    out = io.StringIO()
+    stopping = threading.Event()
+    stopping.set()
+
+    run_traffic_only(NOWHERE, 1, stopping, Console(file=out, width=100))
+
+    assert out.getvalue().splitlines() == [
+        "waiting for the job and its topics on 127.0.0.1:1",
+        "closed: 0 published, 0 confirmed, 0 acked, 0 rejected, 0 requeued",
+    ]
