@@ -1,7 +1,7 @@
 """`dlx.toml`: the typed, documented configuration file of the pipeline.
 
 `load_config` gives a job its `JobConfig`; `show_config` prints one; `outcome_hash` says whether two
-give the same results for the same records. Importing this package loads neither Spark nor cattrs.
+give the same results for the same records. Importing this package loads no Spark.
 """
 
 from streaming.config.clients import jvm_properties, librdkafka_properties

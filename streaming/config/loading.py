@@ -10,6 +10,7 @@ from streaming.config.clients import refuse_unknown_properties
 from streaming.config.model import JobConfig
 from streaming.config.secrets import Property, Secret
 from streaming.config.types import InvalidConfigError, Section, is_url, settings_of
+from streaming.config.validation import config_from
 from topology.errors import Problem
 
 S = TypeVar("S", bound=Section)
@@ -57,8 +58,6 @@ def parse_config(text: str, *, name: str = "dlx.toml") -> JobConfig:
     Raises:
         InvalidConfigError: every problem, in the order of the settings.
     """
-    from streaming.config.validation import config_from  # noqa: PLC0415 - cattrs starts slowly
-
     try:
         document = tomllib.loads(text)
     except RecursionError:

@@ -1,17 +1,10 @@
-"""From parsed TOML to `JobConfig`, with cattrs: every problem at once, each with its path.
+"""From parsed TOML to `JobConfig`: every problem at once, each with its path in the file."""
 
-cattrs reports all failures as one group of exceptions, whose notes say where each one happened;
-`_problems_in` turns them into paths of the file. It starts slowly, so that only `loading.py` may
-import this module, and only once there is a file to read.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import attrs
-from cattrs import BaseValidationError, Converter, ForbiddenExtraKeysError
-from cattrs.gen import make_dict_structure_fn, override
 
 from streaming.config import types
 from streaming.config.model import JobConfig
@@ -19,8 +12,8 @@ from streaming.config.rules import Parts, conflicts
 from topology.errors import Problem
 from topology.suggestions import did_you_mean
 
-Hook = Callable[[Any, Any], Any]
-"""How cattrs reads one value; the second argument is its type."""
+SectionReader = Callable[[type[types.Section], Any], types.Section | None]
+"""Reads a table of the file as a section."""
 
 
 def config_from(document: Mapping[str, object]) -> JobConfig:
@@ -30,9 +23,12 @@ def config_from(document: Mapping[str, object]) -> JobConfig:
         InvalidConfigError: every problem, in the order of the settings.
     """
     try:
-        return _STRICT.converter.structure(document, JobConfig)
-    except BaseValidationError as error:
-        problems = list(_problems_in(error))
+        config = _section(JobConfig, document)
+    except types.InvalidConfigError as error:
+        problems = list(error.problems)
+    else:
+        assert isinstance(config, JobConfig)
+        return config
     unreadable = [problem.where for problem in problems]
     problems += [
         Problem(conflict.paths[0], conflict.what)
@@ -42,106 +38,102 @@ def config_from(document: Mapping[str, object]) -> JobConfig:
     raise types.InvalidConfigError(tuple(dict.fromkeys(problems)))
 
 
-class _Reader:
-    """Reads sections; a lenient one takes defaults in place of what is unreadable."""
+def _section(section_class: type[types.Section], raw: Any) -> types.Section:
+    """Read a table.
 
-    def __init__(self, *, lenient: bool) -> None:
-        self.lenient = lenient
-        self.converter = Converter()
-        self.converter.register_structure_hook_factory(
-            lambda each: isinstance(each, type) and issubclass(each, types.Section), self.section
-        )
-
-    def section(self, section_class: type[types.Section]) -> Hook:
-        """How to read one table. Lenient: None if two of its values contradict each other."""
-        hooks: dict[str, Any] = {
-            field.name: override(struct_hook=self.field(field))
-            for field in attrs.fields(section_class)
-        }
-        hooks["_cattrs_forbid_extra_keys"] = not self.lenient
-        structure = make_dict_structure_fn(section_class, self.converter, **hooks)
-        settings = types.settings_of(section_class).items()
-        stand_ins = {name: each.stand_in for name, each in settings if each.stand_in is not None}
-
-        def read(raw: object, _type: object) -> types.Section | None:
-            if self.lenient:
-                readable = raw if isinstance(raw, dict) else {}
-                try:
-                    return structure(stand_ins | readable, section_class)
-                except BaseValidationError:
-                    return None
-            return structure(types.table(section_class).read(raw), section_class)
-
-        return read
-
-    def field(self, field: "attrs.Attribute[Any]") -> Hook:
-        """How to read and check one setting. Lenient: it never fails."""
-        setting: types.Setting = field.metadata["setting"]
-        structure: Hook = self.converter.structure
-
-        def read(raw: object, _type: object = None) -> object:
-            value = setting.kind.read(raw)
-            return value if setting.kind.section_class is None else structure(value, field.type)
-
-        def read_leniently(raw: object, _type: object = None) -> object:
+    Raises:
+        InvalidConfigError: every problem in it; unknown keys come first.
+    """
+    types.table(section_class).read(raw)
+    known = types.settings_of(section_class)
+    problems = [
+        Problem(types.join_key("", name), f"unknown key{_hint(name, section_class)}")
+        for name in sorted(raw.keys() - known.keys())
+    ]
+    values = {}
+    for field in attrs.fields(section_class):
+        if field.name in raw:
             try:
-                value = read(raw)
-            except (types.InvalidConfigError, BaseValidationError):
-                value = None
-            if value is not None:
-                return value
-            default = types.default_of(field)
-            return setting.stand_in if default is attrs.NOTHING else default
-
-        return read_leniently if self.lenient else read
+                values[field.name] = _value(known[field.name].kind, raw[field.name], _section)
+            except types.InvalidConfigError as error:
+                problems += error.within(field.name)
+        elif field.default is attrs.NOTHING:
+            problems.append(Problem(field.name, "is missing"))
+    types.refuse(problems)
+    return section_class(**values)
 
 
-_STRICT: Final = _Reader(lenient=False)
+def _value(kind: types.Kind, raw: Any, section: SectionReader) -> Any:
+    """Read a setting, with the tables in it.
+
+    Raises:
+        InvalidConfigError: every problem in it.
+    """
+    value = kind.read(raw)
+    if kind.section_class is None:
+        return value
+    match kind.form:
+        case "named tables":
+            steps = ((name, types.join_key("", name), each) for name, each in value.items())
+            return dict(_members(kind.section_class, steps, section))
+        case "list of tables":
+            steps = ((at, types.join_index("", at), each) for at, each in enumerate(value))
+            return tuple(each for _, each in _members(kind.section_class, steps, section))
+        case _:
+            return section(kind.section_class, value)
+
+
+def _members(
+    section_class: type[types.Section],
+    steps: Iterable[tuple[Any, str, Any]],
+    section: SectionReader,
+) -> list[tuple[Any, types.Section | None]]:
+    """Read the tables of an array or of a table of tables: key, path and content of each."""
+    found, problems = [], []
+    for key, path, raw in steps:
+        try:
+            found.append((key, section(section_class, raw)))
+        except types.InvalidConfigError as error:
+            problems += error.within(path)
+    types.refuse(problems)
+    return found
 
 
 def _readable_parts(document: Mapping[str, object]) -> Parts:
     """The tables that rules depend on, with defaults and stand-ins for unreadable values."""
-    reader = _Reader(lenient=True)
     fields = attrs.fields_dict(JobConfig)
     parts: dict[str, Any] = {
-        name: reader.field(fields[name])(document[name], None)
-        if name in document
-        else types.default_of(fields[name])
-        for name in Parts._fields
+        name: _lenient_value(fields[name], document.get(name)) for name in Parts._fields
     }
     return Parts(**parts)
 
 
-def _problems_in(error: Exception, path: str = "") -> Iterator[Problem]:
-    """The problems in a group of exceptions, with their paths; unknown keys come first."""
-    match error:
-        case types.InvalidConfigError():
-            yield from error.within(path)
-        case ForbiddenExtraKeysError():
-            for name in sorted(error.extra_fields):
-                yield Problem(types.join_key(path, name), f"unknown key{_hint(name, error.cl)}")
-        case KeyError():
-            yield Problem(path, "is missing")
-        case BaseValidationError():
-            for inner in sorted(
-                error.exceptions, key=lambda each: not isinstance(each, ForbiddenExtraKeysError)
-            ):
-                yield from _problems_in(inner, _continued(path, inner))
-        case _:
-            raise error
+def _lenient_section(section_class: type[types.Section], raw: Any) -> types.Section | None:
+    """Read what can be read of a table; None if two of its values contradict each other."""
+    readable = raw if isinstance(raw, dict) else {}
+    try:
+        return section_class(
+            **{
+                field.name: _lenient_value(field, readable.get(field.name))
+                for field in attrs.fields(section_class)
+            }
+        )
+    except types.InvalidConfigError:
+        return None
 
 
-def _continued(path: str, error: Exception) -> str:
-    """The path of an exception inside a group, from the note that cattrs attached."""
-    for note in getattr(error, "__notes__", ()):
-        step = getattr(note, "name", None) or getattr(note, "index", None)
-        if step is not None:
-            return (
-                types.join_index(path, step)
-                if isinstance(step, int)
-                else types.join_key(path, step)
-            )
-    return path
+def _lenient_value(field: "attrs.Attribute[Any]", raw: Any) -> Any:
+    """Read a setting; its default, or what stands in for it, if it is missing or unreadable."""
+    setting: types.Setting = field.metadata["setting"]
+    if raw is not None:
+        try:
+            value = _value(setting.kind, raw, _lenient_section)
+        except types.InvalidConfigError:
+            value = None
+        if value is not None:
+            return value
+    default = types.default_of(field)
+    return setting.stand_in if default is attrs.NOTHING else default
 
 
 def _hint(name: str, section_class: type[types.Section]) -> str:

@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 
 TASK_MODULES: Final = {
     "attrs": "attr",
-    "cattrs": "cattrs",
     "confluent-kafka": "confluent_kafka",
     "deltalake": "deltalake",
     "fsspec": "fsspec",

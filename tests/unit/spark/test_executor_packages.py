@@ -113,14 +113,14 @@ def test_a_compiled_core_is_sent_beside_its_sources(tmp_path, monkeypatch):
 
 
 def test_the_environment_has_whole_packages_and_is_written_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(executor_packages, "TASK_PACKAGES", ("cattrs",))
+    monkeypatch.setattr(executor_packages, "TASK_PACKAGES", ("jinja2",))
 
     first = environment_archive(tmp_path)
     written_ns = first.stat().st_mtime_ns
     again = environment_archive(tmp_path)
 
     names = zipfile.ZipFile(first).namelist()
-    assert {"cattrs/__init__.py", "attr/__init__.py"} <= set(names)  # and what it needs
+    assert {"jinja2/__init__.py", "markupsafe/__init__.py"} <= set(names)  # and what it needs
     assert again.stat().st_mtime_ns == written_ns
 
 
