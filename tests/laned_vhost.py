@@ -95,7 +95,7 @@ class LanedVhost:
 
     def agree(self) -> list[str]:
         """End batches until the lanes' notes make no verdict any more; return the verdicts."""
-        found = []
+        found: list[str] = []
         self.cut()
         while agreed := list(verdicts(self.notes)):
             for note, verdict in agreed:

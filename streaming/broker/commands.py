@@ -1,10 +1,34 @@
-"""What a broker can be asked to do; the vocabulary of scenario files and of the command topic."""
+"""What a broker can be asked to do; the vocabulary of scenario files and of the command topic.
 
-from typing import Any, Literal
+The types of the members say what is valid: from them follow how a command is read from JSON
+(`protocol.command_json`), how it travels to its shard, and the schema of scenario files.
+"""
+
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from topology.declarations import Binding, Exchange, Policy, Queue
+from topology.declarations import MAX_NAME_BYTES, Binding, Exchange, Policy, Queue
+
+MAX_COUNT: Final = 1_000_000
+"""How many messages one `get` may fetch."""
+
+Name: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_BYTES)]
+"""A short string of AMQP. Its limit is in bytes, which whoever reads it has to check too."""
+
+MESSAGE_ID: Final = "^[0-9]{1,18}/[0-9]{1,18}/[0-9]{1,18}$"
+"""Topic number, partition and offset."""
+
+MessageId: TypeAlias = Annotated[str, Meta(pattern=MESSAGE_ID)]
+Whole: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 53)]
+Prefetch: TypeAlias = Annotated[int, Meta(ge=0, le=65535)]
+Total: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 31)]
+
+SettleOutcome = Literal["ack", "requeue", "reject"]
+RedriveAction = Literal["pause", "resume", "cancel", "status"]
+VerdictWord = Literal["trust", "share", "stop", "finish"]
 
 
 class Command(
@@ -21,19 +45,19 @@ class Command(
 class Get(Command, frozen=True, tag="get"):
     """Up to `count` single gets, until the queue is empty. Deliveries are `label/0`, ...
 
-    `lease_ms` is the lease of the channel if this command opens it. With `message` (topic number,
-    partition, offset) only ready copies of that message count, wherever in the queue they are.
+    `lease_ms` is the lease of the channel if this command opens it. With `message` only ready
+    copies of that message count, wherever in the queue they are.
     `lane`: in a vhost of several lanes, the one to get from.
     """
 
-    queue: str
-    count: int = 1
-    message: tuple[int, int, int] | None = None
-    label: str | None = msgspec.field(name="as", default=None)
+    queue: Name
+    count: Annotated[int, Meta(ge=0, le=MAX_COUNT)] = 1
+    message: MessageId | None = None
+    label: Name | None = msgspec.field(name="as", default=None)
     auto_ack: bool = False
-    channel: str = "c0"
-    lease_ms: int | None = None
-    lane: int | None = None
+    channel: Name = "c0"
+    lease_ms: Positive | None = None
+    lane: Whole | None = None
 
 
 class GetOnLanes(Get, frozen=True, tag="get", kw_only=True):
@@ -45,13 +69,13 @@ class GetOnLanes(Get, frozen=True, tag="get", kw_only=True):
 class Consume(Command, frozen=True, tag="consume"):
     """Start a consumer. `prefetch` 0: as the last `Qos` says; `lease_ms`: see `Get`."""
 
-    queue: str
-    label: str = msgspec.field(name="as")
-    prefetch: int = 0
+    queue: Name
+    label: Name = msgspec.field(name="as")
+    prefetch: Prefetch = 0
     auto_ack: bool = False
-    channel: str = "c0"
+    channel: Name = "c0"
     arguments: dict[str, Any] = {}
-    lease_ms: int | None = None
+    lease_ms: Positive | None = None
 
 
 class Qos(Command, frozen=True, tag="qos"):
@@ -61,17 +85,17 @@ class Qos(Command, frozen=True, tag="qos"):
     limit on all ends. `lease_ms`: see `Get`.
     """
 
-    prefetch: int
+    prefetch: Prefetch
     is_global: bool = msgspec.field(name="global", default=False)
-    channel: str = "c0"
-    lease_ms: int | None = None
+    channel: Name = "c0"
+    lease_ms: Positive | None = None
 
 
 class Cancel(Command, frozen=True, tag="cancel"):
     """Stop a consumer; its unacked deliveries stay unacked."""
 
-    label: str = msgspec.field(name="as")
-    channel: str | None = None
+    label: Name = msgspec.field(name="as")
+    channel: Name | None = None
 
 
 class Ack(Command, frozen=True, tag="ack"):
@@ -79,7 +103,7 @@ class Ack(Command, frozen=True, tag="ack"):
 
     refs: tuple[str, ...]
     multiple: bool = False
-    channel: str | None = None
+    channel: Name | None = None
 
 
 class Reject(Command, frozen=True, tag="reject"):
@@ -87,7 +111,7 @@ class Reject(Command, frozen=True, tag="reject"):
 
     refs: tuple[str, ...]
     requeue: bool = False
-    channel: str | None = None
+    channel: Name | None = None
     reason: str | None = None
 
 
@@ -97,11 +121,8 @@ class Nack(Command, frozen=True, tag="nack"):
     refs: tuple[str, ...]
     requeue: bool = False
     multiple: bool = False
-    channel: str | None = None
+    channel: Name | None = None
     reason: str | None = None
-
-
-SettleOutcome = Literal["ack", "requeue", "reject"]
 
 
 class Settle(Command, frozen=True, tag="settle"):
@@ -111,18 +132,18 @@ class Settle(Command, frozen=True, tag="settle"):
     from `tag` to `last`, one after the other. `reason`: as in `Reject`.
     """
 
-    tag: int
-    last: int = 0
+    tag: Whole
+    last: Whole = 0
     multiple: bool = False
     outcome: SettleOutcome = "ack"
-    channel: str = "c0"
+    channel: Name = "c0"
     reason: str | None = None
 
 
 class Recover(Command, frozen=True, tag="recover"):
     """Requeue all unacked deliveries of the channel."""
 
-    channel: str = "c0"
+    channel: Name = "c0"
 
 
 class OpenChannel(Command, frozen=True, tag="open_channel"):
@@ -132,59 +153,59 @@ class OpenChannel(Command, frozen=True, tag="open_channel"):
     channel.
     """
 
-    channel: str
-    lease_ms: int | None = None
-    connection: str | None = None
+    channel: Name
+    lease_ms: Positive | None = None
+    connection: Name | None = None
 
 
 class Renew(Command, frozen=True, tag="renew"):
     """Renew the channel's lease and nothing else."""
 
-    channel: str
+    channel: Name
 
 
 class CloseChannel(Command, frozen=True, tag="close_channel"):
     """Close a channel: consumers end, unacked deliveries are requeued."""
 
-    channel: str = "c0"
+    channel: Name = "c0"
 
 
 class CloseConnection(Command, frozen=True, tag="close_connection"):
     """Close a connection of the user: its channels are closed, its exclusive queues deleted."""
 
-    connection: str
-    channel: str = "admin"
+    connection: Name
+    channel: Name = "admin"
 
 
 class Depth(Command, frozen=True, tag="depth"):
     """How many messages are ready; counts as a use of the queue (R-QEXP-2)."""
 
-    queue: str
-    channel: str = "admin"
+    queue: Name
+    channel: Name = "admin"
 
 
 class Purge(Command, frozen=True, tag="purge"):
     """Remove all ready messages without dead-lettering (R-GONE-1)."""
 
-    queue: str
-    channel: str = "admin"
+    queue: Name
+    channel: Name = "admin"
 
 
 class DeleteQueue(Command, frozen=True, tag="delete_queue"):
     """Delete a queue with its messages; a missing queue is not an error."""
 
-    queue: str
+    queue: Name
     if_unused: bool = False
     if_empty: bool = False
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class DeleteExchange(Command, frozen=True, tag="delete_exchange"):
     """Delete an exchange and all bindings from and to it."""
 
-    exchange: str
+    exchange: Name
     if_unused: bool = False
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class DeclareQueue(Command, frozen=True, tag="declare_queue"):
@@ -195,8 +216,8 @@ class DeclareQueue(Command, frozen=True, tag="declare_queue"):
 
     queue: Queue
     passive: bool = False
-    channel: str = "admin"
-    lease_ms: int | None = None
+    channel: Name = "admin"
+    lease_ms: Positive | None = None
 
 
 class DeclareExchange(Command, frozen=True, tag="declare_exchange"):
@@ -204,86 +225,86 @@ class DeclareExchange(Command, frozen=True, tag="declare_exchange"):
 
     exchange: Exchange
     passive: bool = False
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class Bind(Command, frozen=True, tag="bind"):
     """Add a binding."""
 
     binding: Binding
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class Unbind(Command, frozen=True, tag="unbind"):
     """Remove a binding; one that does not exist is not an error."""
 
     binding: Binding
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class SetPolicy(Command, frozen=True, tag="set_policy"):
     """Create or replace a policy; takes effect at once (R-POL-8)."""
 
     policy: Policy
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class SetOperatorPolicy(Command, frozen=True, tag="set_operator_policy"):
     """Create or replace an operator policy."""
 
     policy: Policy
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class ClearPolicy(Command, frozen=True, tag="clear_policy"):
     """Remove a policy."""
 
-    name: str
-    channel: str = "admin"
+    name: Name
+    channel: Name = "admin"
 
 
 class ClearOperatorPolicy(Command, frozen=True, tag="clear_operator_policy"):
     """Remove an operator policy."""
 
-    name: str
-    channel: str = "admin"
+    name: Name
+    channel: Name = "admin"
 
 
 class SetPermissions(Command, frozen=True, tag="set_permissions"):
     """What a user may configure, write to and read from: three patterns."""
 
-    user: str
+    user: Name
     configure: str
     write: str
     read: str
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class ClearPermissions(Command, frozen=True, tag="clear_permissions"):
     """Take all permissions of a user away."""
 
-    user: str
-    channel: str = "admin"
+    user: Name
+    channel: Name = "admin"
 
 
 class ImportDefinitions(Command, frozen=True, tag="import_definitions"):
     """Declare everything a definitions document holds for this vhost (R-DEF-4)."""
 
     definitions: dict[str, Any]
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class ExportDefinitions(Command, frozen=True, tag="export_definitions"):
     """A page of what is declared, as objects of a definitions document, from object `first` on."""
 
-    first: int = 0
-    channel: str = "admin"
+    first: Whole = 0
+    channel: Name = "admin"
 
 
 class CheckedPublish(msgspec.Struct, frozen=True, tag_field="op", tag="publish", kw_only=True):
     """A publish in `Check`: the fields that decide whether it is refused; `headers`: CC and BCC."""
 
-    exchange: str = ""
+    exchange: Name = ""
     expiration: str | None = None
     headers: dict[str, Any] = {}
 
@@ -296,7 +317,7 @@ class Check(Command, frozen=True, tag="check"):
     """
 
     steps: tuple[CheckedPublish | Ack | Reject | Nack, ...]
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):
@@ -400,23 +421,23 @@ class Redrive(Command, frozen=True, tag="redrive"):
     The redrive starts once all `total` letters have arrived. The same id again moves nothing.
     """
 
-    id: str
+    id: Name
     reason: str
     seal: str
-    total: int
+    total: Total
     letters: tuple[Letter, ...]
-    first: int = 0
+    first: Whole = 0
     options: RedriveOptions = RedriveOptions()
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class ControlRedrive(Command, frozen=True, tag="control_redrive"):
     """Pause, resume or cancel an open redrive, or ask for its status; `action` says which."""
 
-    id: str
-    action: str
+    id: Name
+    action: RedriveAction
     reason: str
-    channel: str = "admin"
+    channel: Name = "admin"
 
 
 class RedriveVerdict(Command, frozen=True, tag="redrive_verdict"):
@@ -428,18 +449,18 @@ class RedriveVerdict(Command, frozen=True, tag="redrive_verdict"):
             letters for the canary.
     """
 
-    id: str
-    round: int
-    verdict: str
+    id: Name
+    round: Whole
+    verdict: VerdictWord
     reason: str = ""
-    lane: int | None = None
-    share: int = 0
+    lane: Whole | None = None
+    share: Total = 0
 
 
 class Tick(Command, frozen=True, tag="tick"):
     """Nothing but the passing of time; on one lane, or on all."""
 
-    lane: int | None = None
+    lane: Whole | None = None
 
 
 Settlement = Ack | Reject | Nack

@@ -47,7 +47,6 @@ class Answering(IntFlag):
 
     SILENT = 1
     PART = 2  # its answer is merged with those of the other lanes
-    ROUTED = 4  # the command was changed for the lane (`on_each_lane`)
 
 
 ALONE = Answering(0)
@@ -167,14 +166,12 @@ def on_each_lane(command: Command, channel: str, turn: int, lanes: int) -> list[
             return _divided(_settlements(command, lanes), channel, lanes)
         case Check():
             parts = _checks(command, lanes)
-            answering = Answering.PART | Answering.ROUTED
-            return [LaneCommand(lane, part, answering) for lane, part in enumerate(parts)]
+            return [LaneCommand(lane, part, Answering.PART) for lane, part in enumerate(parts)]
         case Get():
             turn = turn if command.lane is None else command.lane % lanes
             members = {name: getattr(command, name) for name in Get.__struct_fields__}
             got = commands.GetOnLanes(**members, turn=turn)
-            answering = Answering.PART | Answering.ROUTED
-            return [LaneCommand(lane, got, answering) for lane in range(lanes)]
+            return [LaneCommand(lane, got, Answering.PART) for lane in range(lanes)]
     in_parts = isinstance(command, _IN_PARTS)
     other = Answering.PART if in_parts else Answering.SILENT
     home = Answering.PART if in_parts else ALONE
@@ -187,12 +184,12 @@ def _divided(parts: Mapping[int, Command], channel: str, lanes: int) -> list[Lan
     A single part answers alone. Otherwise the home lane gives a part in any case: it numbers the
     answer.
     """
-    answering = Answering.ROUTED | (ALONE if len(parts) == 1 else Answering.PART)
+    answering = ALONE if len(parts) == 1 else Answering.PART
     renew = commands.Renew(channel=channel)
     return [
         LaneCommand(lane, parts[lane], answering)
         if lane in parts
-        else LaneCommand(lane, renew, Answering.SILENT | Answering.ROUTED)
+        else LaneCommand(lane, renew, Answering.SILENT)
         for lane in range(lanes)
     ]
 

@@ -269,15 +269,14 @@ class Shard:
             if not isinstance(command, commands.Check):
                 lifecycle.close_after_error(self.state, actor, refusal)
         self._finish_step()
+        lane = self._context.config.lane
+        if lane and "missing" in result:
+            result["missing"] = [on_lane(ref, lane) for ref in result["missing"]]
         part: RecordId | None = None
         if answering is not ALONE:
             if answering & Answering.SILENT:
                 return
-            lane = self._context.config.lane
-            if lane and "missing" in result:
-                result["missing"] = [on_lane(ref, lane) for ref in result["missing"]]
-            if answering & Answering.PART:
-                part = place
+            part = place
         op = _OPS[kind]
         if part is not None or is_answered(op, command.reply_id, result, refusal):
             answer = AnswerOut(row, actor, op, command.reply_id, result, refusal, part)

@@ -54,8 +54,7 @@ from streaming.pipeline.rows.stored import published_rows, stored_rows
 from streaming.pipeline.rows.traffic import EventCounter, traffic_of
 from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
 from streaming.pipeline.task import BatchContext, TaskSettings, batch_context, paused_gc
-from streaming.protocol.command_json import parse_command, read_routed, read_settlement
-from streaming.protocol.json_input import read_json
+from streaming.protocol.command_codec import decode_command
 from streaming.spark.executor_facts import check_here
 
 OUTPUT = "shard int, report binary"
@@ -279,11 +278,7 @@ def fold(
             message = Message(topic, partition, offset, file, place, size)
             publish(at_ms, message, publications[code], flags, actors[actor])
         else:
-            value = commands[row].as_py()
-            if flags & Answering.ROUTED:
-                command = read_routed(value)
-            else:
-                command = read_settlement(value) or parse_command(read_json(value))
+            command = decode_command(commands[row].as_py(), config.lanes)
             if config.lanes == 1:
                 shard.command(at_ms, command, actors[actor])
             else:

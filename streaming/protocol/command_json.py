@@ -1,20 +1,25 @@
-"""Reading commands from JSON objects: steps of scenario files, values of the command topic.
+"""Reading commands from JSON: values of the command topic, steps of scenarios, a client's requests.
 
-`{"op": "get", "queue": "work", "count": 2, "as": "first", "channel": "worker"}`
+    {"op": "get", "queue": "work", "count": 2, "as": "first", "channel": "worker"}
+
+The types of a command's members (`broker.commands`) say what is valid. A command without nested
+members is decoded in one step. Any other is read member by member, and so is one that is malformed:
+that finds every problem, with its place and what to do.
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import reduce
+from operator import or_
+from typing import Any, Final
 
 import msgspec
+from msgspec import inspect
 
-from streaming.broker import commands
-from streaming.broker.commands import CheckedPublish, Command, Settlement
-from streaming.broker.redrives.agreement import FINISH, SHARE, STOP, TRUST
+from streaming.broker.commands import CheckedPublish, Command, SetOperatorPolicy, Settlement
 from streaming.protocol.definitions_packing import read_definitions
 from streaming.protocol.json_input import CommandFields
 from streaming.protocol.redrive_json import read_letters, read_redrive_options
-from topology.declarations import Binding, Exchange, Policy, Queue, too_long
+from topology.declarations import MAX_NAME_BYTES, Binding, Exchange, Policy, Queue, too_long
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
     read_binding,
@@ -27,25 +32,9 @@ from topology.errors import InvalidTopologyError, Problem
 from topology.suggestions import did_you_mean
 from topology.values import json_type
 
-MAX_COUNT = 1_000_000
-"""How many messages one `get` may fetch."""
+Reader = Callable[[CommandFields], Any]
 
-Reader = Callable[[CommandFields], Command]
-
-_BOUNDS = {
-    "count": (0, MAX_COUNT),
-    "prefetch": (0, 65535),
-    "first": (0, 1 << 53),
-    "last": (0, 1 << 53),
-    "tag": (0, 1 << 53),
-    "total": (0, 1 << 31),
-    "round": (0, 1 << 53),
-    "share": (0, 1 << 31),
-}
-_TEXTS = frozenset({"configure", "expiration", "read", "reason", "reply_id", "seal", "write"})
-"""The strings that are not names, so that AMQP does not limit their length."""
-
-_DECLARATIONS: dict[type, Callable[[Fields], Any]] = {
+_DECLARATIONS: Final[dict[type, Callable[[Fields], Any]]] = {
     Binding: read_binding,
     Exchange: read_exchange,
     Policy: read_policy,
@@ -53,40 +42,110 @@ _DECLARATIONS: dict[type, Callable[[Fields], Any]] = {
 }
 
 
-def _reader(kind: type[Any]) -> Callable[[CommandFields], Any]:
-    """Make the reader of a command from the names, types and defaults of its fields."""
-    members = {field.name: _member_reader(kind, field) for field in msgspec.structs.fields(kind)}
+# -- in one step
+
+
+def _is_name(kind: inspect.Type) -> bool:
+    if isinstance(kind, inspect.UnionType):
+        return any(map(_is_name, kind.types))
+    return isinstance(kind, inspect.StrType) and kind.max_length is not None
+
+
+def _is_flat(kind: inspect.Type) -> bool:
+    """Whether JSON holds values of a type as they are."""
+    if isinstance(kind, inspect.UnionType):
+        return all(map(_is_flat, kind.types))
+    if isinstance(kind, inspect.VarTupleType):
+        return _is_flat(kind.item_type)
+    flat = inspect.StrType | inspect.IntType | inspect.BoolType | inspect.NoneType
+    return isinstance(kind, flat | inspect.LiteralType)
+
+
+def _members(kind: type[Any]) -> tuple[inspect.Field, ...]:
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    return info.fields
+
+
+KINDS: Final[dict[str, type[Command]]] = {
+    str(kind.__struct_config__.tag): kind for kind in Command.__subclasses__()
+}
+"""The commands by their op."""
+
+_NAMES: Final = {
+    kind: tuple(member.name for member in _members(kind) if _is_name(member.type))
+    for kind in KINDS.values()
+}
+_flat: Final[msgspec.json.Decoder[Command]] = msgspec.json.Decoder(
+    reduce(
+        or_, (kind for kind in KINDS.values() if all(_is_flat(one.type) for one in _members(kind)))
+    )
+)
+
+
+def read_flat(value: bytes) -> Command | None:
+    """Read the JSON of a command without nested members in one step.
+
+    Returns:
+        What `read_command` would; None if it is another command or malformed.
+    """
+    try:
+        command = _flat.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if len(value) > MAX_NAME_BYTES:  # else nothing in it is too long
+        for name in _NAMES[type(command)]:
+            text = getattr(command, name)
+            if text is not None and too_long(text):
+                return None
+    return command
+
+
+# -- member by member
+
+
+def _reader(kind: type[Any]) -> Reader:
+    """Make the reader of a command from the names, types and defaults of its members."""
+    members = {member.name: _member_reader(kind, member) for member in _members(kind)}
     return lambda fields: kind(**{name: read(fields) for name, read in members.items()})
 
 
-def _member_reader(
-    kind: type[Any], field: msgspec.structs.FieldInfo
-) -> Callable[[CommandFields], Any]:
-    name = field.encode_name
-    default: Any = None if field.required else field.default
+def _member_reader(kind: type[Any], member: inspect.Field) -> Reader:
+    name = member.encode_name
     if name in _SPECIAL:
         return _SPECIAL[name]
-    if field.type in _DECLARATIONS:
-        operator = kind is commands.SetOperatorPolicy
-        read = read_operator_policy if operator else _DECLARATIONS[field.type]
-        return lambda fields: _declaration(fields, name, read)
-    if field.type is bool:
-        return lambda fields: fields.flag(name, default=default)
-    if field.type is int and field.required:
-        return lambda fields: fields.required_whole(name, *_BOUNDS[name])
-    if field.type is int:
-        return lambda fields: fields.whole(name, default, *_BOUNDS[name])
-    if field.type == int | None:
-        return lambda fields: fields.optional_whole(name, 1)
-    if field.type == str | None and name in _TEXTS:
-        return lambda fields: fields.optional_text(name)
-    if field.type == str | None:
-        return lambda fields: fields.optional_name(name)
-    if field.type is str and name in _TEXTS:
-        return lambda fields: fields.text(name, default)
-    if field.type is str:
-        return lambda fields: fields.name(name, default)
-    return lambda fields: fields.table(name)
+    default: Any = None if member.required else member.default
+    match member.type:
+        case inspect.StructType(cls=declared):
+            read = read_operator_policy if kind is SetOperatorPolicy else _DECLARATIONS[declared]
+            return lambda fields: _declaration(fields, name, read)
+        case inspect.DictType():
+            return lambda fields: fields.table(name)
+        case inspect.UnionType(types=(given, *_)):
+            read_given = _value_reader(name, given, None)
+            return lambda fields: None if fields.value(name) is None else read_given(fields)
+        case given:
+            return _value_reader(name, given, default)
+
+
+def _value_reader(name: str, kind: inspect.Type, default: Any) -> Reader:
+    """Make the reader of a member without members; it is required if the default is None."""
+    match kind:
+        case inspect.BoolType():
+            return lambda fields: fields.flag(name, default=default)
+        case inspect.IntType(ge=int(least), le=int(most)):
+            return lambda fields: fields.whole(name, default, least, most)
+        case inspect.LiteralType(values=values):
+            return lambda fields: fields.choice(name, [str(each) for each in values], default)
+        case inspect.VarTupleType():
+            return lambda fields: fields.refs()
+        case inspect.StrType(max_length=int()):
+            return lambda fields: fields.name(name, default)
+        case inspect.StrType(pattern=str()):
+            return lambda fields: fields.message_id(name)
+        case inspect.StrType():
+            return lambda fields: fields.text(name, default)
+    raise TypeError(f"the member {name!r} of a command has the type {kind}: give it bounds")
 
 
 def _declaration(fields: CommandFields, name: str, read: Callable[[Fields], Any]) -> Any:
@@ -118,62 +177,20 @@ def _step(fields: CommandFields) -> CheckedPublish | Settlement | None:
     if op == "publish":
         step = _read_checked_publish(fields)
     elif fields.sound:
-        settlement = READERS[op](fields)
-        assert isinstance(settlement, Settlement)
-        step = settlement
+        step = _READERS[op](fields)
     for path, what in fields.unknown():
         fields.report.problem(path, what)
     return step
 
 
-_SPECIAL: dict[str, Callable[[CommandFields], Any]] = {
-    "action": lambda fields: fields.choice("action", ("pause", "resume", "cancel", "status")),
+_SPECIAL: Final[dict[str, Reader]] = {
     "definitions": read_definitions,
-    "lane": lambda fields: fields.optional_whole("lane", 0),
     "letters": read_letters,
-    "message": lambda fields: fields.message_id("message"),
     "options": read_redrive_options,
-    "outcome": lambda fields: fields.choice("outcome", ("ack", "requeue", "reject"), "ack"),
-    "refs": lambda fields: fields.refs(),
     "steps": _steps,
-    "verdict": lambda fields: fields.choice("verdict", (TRUST, SHARE, STOP, FINISH)),
 }
-_read_checked_publish = _reader(CheckedPublish)
-
-_settlements = msgspec.json.Decoder(commands.Ack | commands.Reject | commands.Nack)
-_routed = msgspec.json.Decoder(
-    commands.Ack
-    | commands.Reject
-    | commands.Nack
-    | commands.Check
-    | commands.GetOnLanes
-    | commands.Renew
-)
-
-READERS: dict[str, Reader] = {
-    str(kind.__struct_config__.tag): _reader(kind) for kind in Command.__subclasses__()
-}
-"""The reader of each command, by its op."""
-
-
-def read_settlement(value: bytes) -> Settlement | None:
-    """Read the JSON of an ack, reject or nack, the most frequent commands, in one step.
-
-    Returns:
-        What `read_command` would; None if it is another command or malformed.
-    """
-    try:
-        settlement = _settlements.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    channel = settlement.channel
-    return None if channel is not None and too_long(channel) else settlement
-
-
-def read_routed(value: bytes) -> Command:
-    """Read a command that the first stage has changed for a lane (`broker.lanes`)."""
-    command: Command = _routed.decode(value)
-    return command
+_read_checked_publish: Final = _reader(CheckedPublish)
+_READERS: Final = {op: _reader(kind) for op, kind in KINDS.items()}
 
 
 def read_command(
@@ -188,12 +205,12 @@ def read_command(
     fields = CommandFields(document, where, report)
     before = len(report.problems)
     op = fields.text("op")
-    reader = READERS.get(op)
+    reader = _READERS.get(op)
     if reader is None:
         if len(report.problems) == before:
-            report.problem(fields.at("op"), f"unknown op {op!r}{did_you_mean(op, READERS)}")
+            report.problem(fields.at("op"), f"unknown op {op!r}{did_you_mean(op, KINDS)}")
         return None
-    command = reader(fields)
+    command: Command = reader(fields)
     for path, what in fields.unknown(also_known):
         report.problem(path, what)
     return None if len(report.problems) > before else command

@@ -1,14 +1,16 @@
 """Reading JSON from outside, up to a fixed depth, and the members of a command in it.
 
-How deep Python can read depends on the depth of its call stack at that moment. A command is read
-twice, at the intake and in the fold: if only the first succeeded, the stream would stop for ever.
-So the depth is limited, far below what both can read.
+How deep Python can read depends on the depth of its call stack at that moment. The fold decodes
+what the intake has read: if only the first succeeded, the stream would stop for ever. So the depth
+is limited, far below what both can read.
 """
 
+import re
 from typing import Any, Final
 
 import msgspec
 
+from streaming.broker.commands import MESSAGE_ID
 from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
 
@@ -18,9 +20,6 @@ MAX_DEPTH: Final = 200
 _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
 
 _decoder = msgspec.json.Decoder()
-
-MESSAGE_ID_PARTS = 3
-MAX_DIGITS = 18
 
 
 def read_json(text: bytes) -> Any:
@@ -54,35 +53,20 @@ def _is_too_deep(document: Any) -> bool:
     return True
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
-
-
 class CommandFields(Fields):
     """The members of one command, with the types that only commands have."""
 
-    def whole(self, name: str, default: int, least: int, most: int = 1 << 53) -> int:
-        """Read a whole number within bounds."""
-        value = self.integer(name, default)
-        if not least <= value <= most:
-            self._problem(name, f"must be from {least} to {most}, not {value}")
-            return default
-        return value
-
-    def required_whole(self, name: str, least: int, most: int) -> int:
-        """Read a whole number within bounds that must be there."""
-        if self.value(name) is None:
+    def whole(self, name: str, default: int | None, least: int, most: int) -> int:
+        """Read a whole number within bounds; required if there is no default."""
+        if default is None and self.value(name) is None:
             self._problem(name, "is missing")
             return least
-        return self.whole(name, least, least, most)
-
-    def optional_whole(self, name: str, least: int) -> int | None:
-        """Read a whole number; None if it is missing."""
-        return None if self.value(name) is None else self.whole(name, least, least)
-
-    def optional_text(self, name: str) -> str | None:
-        """Read a string; None if it is missing."""
-        return None if self.value(name) is None else self.text(name)
+        instead = least if default is None else default
+        value = self.integer(name, instead)
+        if not least <= value <= most:
+            self._problem(name, f"must be from {least} to {most}, not {value}")
+            return instead
+        return value
 
     def name(self, name: str, default: str | None = None) -> str:
         """Read a name, which AMQP limits in length; required if there is no default."""
@@ -91,10 +75,6 @@ class CommandFields(Fields):
         if fault is not None:
             self._problem(name, fault)
         return value
-
-    def optional_name(self, name: str) -> str | None:
-        """Read a name; None if it is missing."""
-        return None if self.value(name) is None else self.name(name)
 
     def refs(self) -> tuple[str, ...]:
         """Read the delivery refs of a settlement."""
@@ -105,18 +85,13 @@ class CommandFields(Fields):
             return ()
         return tuple(value)
 
-    def message_id(self, name: str) -> tuple[int, int, int] | None:
-        """Read a message id, such as `1/0/42`; None if it is missing."""
-        text = self.optional_text(name)
-        if text is None:
-            return None
-        parts = text.split("/")
-        if len(parts) != MESSAGE_ID_PARTS or not all(map(_is_number, parts)):
+    def message_id(self, name: str) -> str:
+        """Read a message id, such as `1/0/42`."""
+        text = self.text(name)
+        if isinstance(self.value(name), str) and not re.search(MESSAGE_ID, text):
             expected = "topic number/partition/offset, such as 1/0/42"
             self._problem(name, f"expected {expected}, got {text!r}")
-            return None
-        topic_number, partition, offset = map(int, parts)
-        return topic_number, partition, offset
+        return text
 
     def inner(self, name: str) -> Fields:
         """Read a nested object."""
@@ -125,7 +100,3 @@ class CommandFields(Fields):
             self._problem(name, "is missing")
             return Fields({}, self.at(name), Report())
         return Fields(value, self.at(name), self.report)
-
-    def reply_id(self) -> str | None:
-        """Read the client's correlation id for the reply."""
-        return self.optional_text("reply_id")

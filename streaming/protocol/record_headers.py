@@ -14,9 +14,7 @@ empty. Headers that do not begin with `dlx-` are the publisher's own and are car
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any, Final, NamedTuple
 
 from streaming.broker.commands import Command
 from streaming.broker.dead_letters import x_death
@@ -29,7 +27,7 @@ from streaming.broker.message import (
 )
 from streaming.broker.outbound import DeliveryOut
 from streaming.protocol.amqp_properties import property_fault
-from streaming.protocol.command_json import read_command, read_settlement
+from streaming.protocol.command_json import KINDS, read_command, read_flat
 from streaming.protocol.json_input import read_json
 from topology.declarations import MAX_NAME_BYTES
 from topology.definitions.json_object import MAX_PROBLEMS, Report
@@ -76,6 +74,8 @@ DEFAULT_CHANNEL = "pub"
 
 FLAG_BITS = {"mandatory": MANDATORY, "immediate": IMMEDIATE, "confirm": CONFIRM}
 
+_OPS: Final = {kind: op.encode() for op, kind in KINDS.items()}
+
 MAX_DETAIL = 10_000
 """Characters: the description of an error must not be many times as large as the record."""
 
@@ -106,12 +106,15 @@ class PublishHeaders(NamedTuple):
 
 
 class CommandRecord(NamedTuple):
-    """The contents of a command record; `value` is the JSON object, including its op."""
+    """The contents of a command record."""
 
     vhost: str
     command: Command
-    channel: str
-    value: bytes
+
+    @property
+    def channel(self) -> str:
+        """The channel that gets the answer; empty if there is none."""
+        return getattr(self.command, "channel", None) or ""
 
 
 def text(header: str, value: bytes | None, default: str) -> str:
@@ -228,15 +231,14 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
     if value is None:
         raise MalformedRecordError("null_body", "a command needs a JSON object as its value")
     vhost_name = text(VHOST, vhost, DEFAULT_VHOST)
-    named = text(OP, op, "")
     complete = bytes(value)
-    settlement = read_settlement(complete)
-    if settlement is not None and named in {"", settlement.__struct_config__.tag}:
-        return CommandRecord(vhost_name, settlement, settlement.channel or "", complete)
+    flat = read_flat(complete)
+    if flat is not None and (not op or op == _OPS[type(flat)]):
+        return CommandRecord(vhost_name, flat)
+    named = text(OP, op, "")
     document = json_object("value", complete)
     if named and "op" not in document:
         document["op"] = named
-        complete = msgspec.json.encode(document)
     if named and document["op"] != named:
         detail = f"{OP} says {named!r}, the value says {document['op']!r}"
         raise MalformedRecordError("op_mismatch", detail)
@@ -253,7 +255,7 @@ def command_record(op: bytes, vhost: bytes | None, value: bytes | None) -> Comma
         unknown = any("unknown op" in problem.what for problem in problems)
         detail = "; ".join(str(problem) for problem in problems)
         raise MalformedRecordError("unknown_op" if unknown else "bad_command", detail)
-    return CommandRecord(vhost_name, command, getattr(command, "channel", None) or "", complete)
+    return CommandRecord(vhost_name, command)
 
 
 def kafka_headers_table(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, Any]:

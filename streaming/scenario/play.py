@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 from streaming.broker import commands
-from streaming.broker.commands import Command
-from streaming.protocol.command_json import MAX_COUNT
+from streaming.broker.commands import MAX_COUNT, Command
 from streaming.scenario import replies
 from streaming.scenario.core_broker import CoreBroker
 from streaming.scenario.document import Scenario

@@ -11,7 +11,7 @@ import msgspec
 from streaming.broker.commands import Command, Get
 from streaming.broker.message import Publication, publication_of
 from streaming.protocol.amqp_properties import property_fault
-from streaming.protocol.command_json import READERS, read_command
+from streaming.protocol.command_json import KINDS, read_command
 from streaming.protocol.json_input import CommandFields
 from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
@@ -95,10 +95,10 @@ def _action(item: dict[str, Any], fields: CommandFields) -> Publish | Command | 
     if op == "sleep":
         _note_unknown(fields)
         return Sleep()
-    if op and op not in READERS:
-        hint = did_you_mean(op, [*READERS, "publish", "sleep"])
+    if op and op not in KINDS:
+        hint = did_you_mean(op, [*KINDS, "publish", "sleep"])
         report.problem(f"{where}.op", f"unknown op {op!r}{hint}")
-    if op not in READERS:
+    if op not in KINDS:
         return None
     if op in {"get", "consume"} and item.get("as") == "":
         report.problem(f"{where}.as", "must not be empty")

@@ -66,8 +66,6 @@ def _member(name: str, value: Any) -> Any:
             return declaration_document(value)
         case dict() if name in {"arguments", "headers"}:
             return table_to_json(value)
-        case tuple() if name == "message":
-            return "/".join(map(str, value))
         case RedriveOptions():
             return msgspec.to_builtins(value)
         case tuple() if name == "letters":

@@ -33,10 +33,10 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
     if command.message is None:
         done = queue.get(count, gets, label, auto_ack, deliver_deaths)
     else:
+        topic_number, partition, offset = map(int, command.message.split("/"))
+        message = topic_number, partition, offset
         done = 0
-        while done < count and queue.get_message(
-            command.message, gets, label, done, auto_ack=auto_ack
-        ):
+        while done < count and queue.get_message(message, gets, label, done, auto_ack=auto_ack):
             done += 1
             deliver_deaths()
     if label and done and not command.auto_ack:

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.broker.commands import RedriveOptions, RedriveVerdict
+from streaming.broker.commands import RedriveOptions, RedriveVerdict, VerdictWord
 from streaming.broker.redrives.records import RUNNING
 
 TRUST: Final = "trust"
@@ -99,7 +99,12 @@ def agreed(notes: Sequence[LaneNote]) -> RedriveVerdict | None:
 
 
 def _verdict(
-    note: LaneNote, verdict: str, reason: str = "", *, lane: int | None = None, share: int = 0
+    note: LaneNote,
+    verdict: VerdictWord,
+    reason: str = "",
+    *,
+    lane: int | None = None,
+    share: int = 0,
 ) -> RedriveVerdict:
     return RedriveVerdict(
         id=note.id, round=note.round, verdict=verdict, reason=reason, lane=lane, share=share

@@ -50,7 +50,8 @@ def unpack(value: bytes) -> bytes:
     return value[1:]
 
 
-def _to_msgpack(value: Any) -> Any:
+def to_msgpack(value: Any) -> Any:
+    """Replace values of a table that msgpack lacks by extensions."""
     match value:
         case Timestamp():
             return msgspec.msgpack.Ext(_TIMESTAMP, str(value.seconds).encode())
@@ -59,14 +60,15 @@ def _to_msgpack(value: Any) -> Any:
         case int() if value not in _INT64:
             return msgspec.msgpack.Ext(_BIG_INTEGER, str(value).encode())
         case list():
-            return [_to_msgpack(item) for item in value]
+            return [to_msgpack(item) for item in value]
         case dict():
-            return {name: _to_msgpack(item) for name, item in value.items()}
+            return {name: to_msgpack(item) for name, item in value.items()}
         case _:
             return value
 
 
-def _from_msgpack(code: int, data: memoryview) -> Any:
+def from_msgpack(code: int, data: memoryview) -> Any:
+    """Read an extension that `to_msgpack` wrote."""
     text = bytes(data).decode()
     if code == _TIMESTAMP:
         return Timestamp(int(text))
@@ -76,7 +78,7 @@ def _from_msgpack(code: int, data: memoryview) -> Any:
 
 
 _table_decoder: msgspec.msgpack.Decoder[dict[str, Any] | None] = msgspec.msgpack.Decoder(
-    dict[str, Any] | None, ext_hook=_from_msgpack
+    dict[str, Any] | None, ext_hook=from_msgpack
 )
 
 
@@ -85,7 +87,7 @@ def encode_table(table: dict[str, Any] | None) -> bytes:
     if table:
         for value in table.values():
             if type(value) not in _PLAIN or (type(value) is int and value not in _INT64):
-                return _encoder.encode({name: _to_msgpack(item) for name, item in table.items()})
+                return _encoder.encode(to_msgpack(table))
     return _encoder.encode(table)
 
 

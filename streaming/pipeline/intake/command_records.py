@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
 import pyarrow as pa
 
+from streaming.broker.commands import Command
 from streaming.broker.lanes import ALONE, Answering, on_each_lane
 from streaming.pipeline.rows.quarantine import Faults
-from streaming.protocol.record_headers import CommandRecord, MalformedRecordError, command_record
+from streaming.protocol.command_codec import encode_command
+from streaming.protocol.record_headers import MalformedRecordError, command_record
 
 _COLUMNS = ("partition", "offset", "at_ms", "dlx_op", "dlx_vhost", "value")
 
@@ -46,8 +47,9 @@ def read_commands(
         except MalformedRecordError as error:
             faults.append((index, error))
         else:
-            row = CommandRow(partition, offset, at_ms, record.value, record.channel, keys[0])
-            commands.extend([row] if len(keys) == 1 else _on_lanes(row, record, keys))
+            command, channel = record.command, record.channel
+            row = CommandRow(partition, offset, at_ms, encode_command(command), channel, keys[0])
+            commands.extend([row] if len(keys) == 1 else _on_lanes(row, command, keys))
     return commands, faults
 
 
@@ -56,11 +58,14 @@ def unlisted_vhost(vhost: str) -> MalformedRecordError:
     return MalformedRecordError("unlisted_vhost", f"this job has no vhost {vhost!r}")
 
 
-def _on_lanes(row: CommandRow, record: CommandRecord, keys: tuple[int, ...]) -> list[CommandRow]:
+def _on_lanes(row: CommandRow, command: Command, keys: tuple[int, ...]) -> list[CommandRow]:
     """Return what each lane executes."""
-    rows = []
     turn = row.partition % len(keys)
-    for lane, command, answering in on_each_lane(record.command, record.channel, turn, len(keys)):
-        value = msgspec.json.encode(command) if answering & Answering.ROUTED else row.value
-        rows.append(row._replace(value=value, key=keys[lane], answering=answering))
-    return rows
+    return [
+        row._replace(
+            value=row.value if part is command else encode_command(part),
+            key=keys[lane],
+            answering=answering,
+        )
+        for lane, part, answering in on_each_lane(command, row.channel, turn, len(keys))
+    ]

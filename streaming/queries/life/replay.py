@@ -369,8 +369,9 @@ class Replay:
         self, at_ms: int, actor: Actor, queue: str, message: MessageKey, *, auto_ack: bool
     ) -> str | None:
         """Take a message out of a queue; return the id of the delivery, None if it is missing."""
+        wanted = "/".join(map(str, message))
         get = commands.Get(
-            queue=queue, message=message, label="g", auto_ack=auto_ack, channel=actor.channel
+            queue=queue, message=wanted, label="g", auto_ack=auto_ack, channel=actor.channel
         )
         self._shard.command(at_ms, get, actor)
         given = [out for out in self._shard.take_outbound() if isinstance(out, DeliveryOut)]

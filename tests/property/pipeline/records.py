@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from streaming.protocol.amqp_properties import PROPERTIES
-from streaming.protocol.command_json import READERS
+from streaming.protocol.command_json import KINDS
 from streaming.protocol.record_headers import INBOUND
 from tests.builders import START_MS
 from tests.property.topology.amqp_values import json_values, texts
@@ -74,7 +74,7 @@ flags = st.one_of(
     st.sampled_from([b"mandatory", b"immediate , confirm", b",", b"mandatroy"]),
     st.binary(max_size=4),
 )
-ops = st.sampled_from([*READERS, "publish", "gett", ""])
+ops = st.sampled_from([*KINDS, "publish", "gett", ""])
 
 members = st.fixed_dictionaries(
     {},

@@ -18,8 +18,8 @@ def test_the_very_message_is_delivered_and_the_others_keep_their_order(cut, argu
     for number in range(5):
         broker.publish("", "dead", f"m{number}", priority=number % 2)
 
-    [got] = broker.get("dead", "g", message=(0, 0, 3))
-    nothing = broker.get("dead", "h", message=(0, 0, 3))
+    [got] = broker.get("dead", "g", message="0/0/3")
+    nothing = broker.get("dead", "h", message="0/0/3")
 
     assert (broker.body(got), nothing) == ("m3", [])
     assert broker.depth("dead") == 4
@@ -35,7 +35,7 @@ def test_the_last_copy_of_a_queue_can_be_got_by_its_identity(cut, arguments):
     broker.queue("dead", **arguments)
     broker.publish("", "dead", "m0", priority=2)
 
-    got = broker.get("dead", message=(0, 0, 0), auto_ack=True)
+    got = broker.get("dead", message="0/0/0", auto_ack=True)
     broker.publish("", "dead", "m1")
 
     assert [broker.body(one) for one in got] == ["m0"]
@@ -52,13 +52,13 @@ def test_count_gets_several_copies_of_the_message():
     broker.reject("g/0")
     broker.reject("g/1")
 
-    got = broker.get("dead", count=5, message=(0, 0, 0))
+    got = broker.get("dead", count=5, message="0/0/0")
 
     assert [broker.body(one) for one in got] == ["m0", "m0"]
     assert broker.drain("dead") == ["m1"]
 
 
-@pytest.mark.parametrize("other", [(1, 0, 1), (0, 1, 1), (0, 0, 9)])
+@pytest.mark.parametrize("other", ["1/0/1", "0/1/1", "0/0/9"])
 def test_another_identity_gets_nothing_and_reports_so(other):
     broker = Broker()
     broker.queue("dead")
@@ -79,7 +79,7 @@ def test_an_expired_message_behind_the_head_is_not_delivered():
     broker.publish("", "dead", "m1", expiration="100")
     broker.at(200)
 
-    assert broker.get("dead", message=(0, 0, 1)) == []
+    assert broker.get("dead", message="0/0/1") == []
     assert broker.depth("dead") == 2
 
 
@@ -90,7 +90,7 @@ def test_the_next_head_expires_if_the_message_was_the_head():
     broker.publish("", "dead", "m1", expiration="100")
     broker.at(200)
 
-    got = broker.get("dead", message=(0, 0, 0))
+    got = broker.get("dead", message="0/0/0")
 
     assert [broker.body(one) for one in got] == ["m0"]
     assert broker.depth("dead") == 0
@@ -103,8 +103,8 @@ def test_a_message_with_time_left_behind_a_consumed_prefetch_is_delivered():
         broker.publish("", "dead", f"m{number}", expiration="1000")
     broker.do(commands.Consume(queue="dead", label="c", prefetch=2))
 
-    assert broker.get("dead", message=(0, 0, 0)) == []  # unacked
-    assert [broker.body(one) for one in broker.get("dead", message=(0, 0, 3))] == ["m3"]
+    assert broker.get("dead", message="0/0/0") == []  # unacked
+    assert [broker.body(one) for one in broker.get("dead", message="0/0/3")] == ["m3"]
 
 
 @CUT
@@ -119,9 +119,9 @@ def test_a_requeued_message_is_got_and_the_other_requeued_ones_keep_their_order(
     for number in (5, 0, 3, 1):
         broker.reject(f"g/{number}", requeue=True)
 
-    [first] = broker.get("dead", "h", message=(0, 0, 0))
-    [last] = broker.get("dead", "i", message=(0, 0, 5))
-    missing = broker.get("dead", "j", message=(0, 0, 4))
+    [first] = broker.get("dead", "h", message="0/0/0")
+    [last] = broker.get("dead", "i", message="0/0/5")
+    missing = broker.get("dead", "j", message="0/0/4")
 
     assert (broker.body(first), broker.body(last), missing) == ("m0", "m5", [])
     assert broker.depth("dead") == 3
@@ -138,7 +138,7 @@ def test_the_requeued_message_that_begins_a_run_makes_way_for_older_ones(cut):
     for number in (5, 0, 3):
         broker.reject(f"g/{number}", requeue=True)
 
-    [got] = broker.get("dead", message=(0, 0, 0), auto_ack=True)
+    [got] = broker.get("dead", message="0/0/0", auto_ack=True)
 
     assert broker.body(got) == "m0"
     assert broker.drain("dead") == ["m3", "m5"]
@@ -152,7 +152,7 @@ def test_a_got_message_has_its_label_and_is_counted_like_any_other(cut, auto_ack
     for number in range(3):
         broker.publish("", "dead", f"m{number}", size=10 + number)
 
-    (got,) = broker.get("dead", "lab", message=(0, 0, 1), auto_ack=auto_ack)
+    (got,) = broker.get("dead", "lab", message="0/0/1", auto_ack=auto_ack)
     left = broker.shard.state.queues.named("dead")
 
     assert (got.ref, got.delivery_id == "") == ("lab/0", auto_ack)
@@ -169,7 +169,7 @@ def test_r_ttl_8_a_message_is_not_delivered_from_its_deadline_on(at_ms, bodies):
     broker.publish("", "dead", "m1", expiration="100")
     broker.at(at_ms)
 
-    assert [broker.body(one) for one in broker.get("dead", message=(0, 0, 1))] == bodies
+    assert [broker.body(one) for one in broker.get("dead", message="0/0/1")] == bodies
 
 
 @CUT
@@ -183,8 +183,8 @@ def test_a_message_taken_from_a_page_at_rest_is_not_delivered_again(cut):
         broker.get("dead", count=3, auto_ack=True)
         broker.finish()
 
-        taken = [broker.get("dead", message=(0, 0, number)) for number in range(3)]
-        [next_one] = broker.get("dead", message=(0, 0, 3), auto_ack=True)
+        taken = [broker.get("dead", message=f"0/0/{number}") for number in range(3)]
+        [next_one] = broker.get("dead", message="0/0/3", auto_ack=True)
 
         assert taken == [[], [], []]
         assert broker.body(next_one) == "m3"

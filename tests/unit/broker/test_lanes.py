@@ -231,12 +231,12 @@ def test_a_get_from_a_single_lane_goes_there_and_nowhere_else():
 def test_a_get_of_one_message_looks_on_one_lane():
     vhost = filled(4)
 
-    assert vhost.do(Get(queue="q", message=(0, 2, 2), lane=2, channel="c0")) == {
+    assert vhost.do(Get(queue="q", message="0/2/2", lane=2, channel="c0")) == {
         "delivered": 1,
         "lane": 2,
         "lanes": 4,
     }
-    assert result(vhost, Get(queue="q", message=(0, 1, 1), lane=2, channel="c0"))["delivered"] == 0
+    assert result(vhost, Get(queue="q", message="0/1/1", lane=2, channel="c0"))["delivered"] == 0
 
 
 # -- queues

@@ -13,7 +13,7 @@ import pytest
 from streaming.config import load_config
 from streaming.console.access import Credentials
 from streaming.protocol.amqp_properties import PROPERTIES
-from streaming.protocol.command_json import READERS, parse_command
+from streaming.protocol.command_json import KINDS, parse_command
 from streaming.protocol.record_headers import FLAG_BITS, INBOUND, KIND, LANE, SEQ
 from streaming.scenario.compare import compare_outcome
 from streaming.scenario.document import parse_scenario
@@ -109,7 +109,7 @@ def test_json_is_a_scenario_or_definitions_or_a_command_or_the_value_of_a_record
         scenario = parse_scenario(block.text, "page")
         assert compare_outcome(scenario, play(scenario, "4.0"), "4.0").differences == ()
     elif "op" in document:
-        assert document["op"] in READERS
+        assert document["op"] in KINDS
         parse_command(document)
     elif "queues" in document:
         load_definitions(document)
@@ -170,7 +170,7 @@ def test_the_wire_page_names_every_op_property_header_and_cause():
     named = set(re.findall(r"`([^`]+)`", prose(ROOT / "docs/wire-format.md")))
     outbound = {KIND, SEQ, LANE, *("delivery", "confirm", "return", "publish_error", "answer")}
 
-    assert READERS.keys() - {"tick"} <= named
+    assert KINDS.keys() - {"tick"} <= named
     assert {*INBOUND, *PROPERTIES, *FLAG_BITS, *outbound} <= named
     assert causes_of_quarantine() <= named
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.protocol.command_json import READERS
+from streaming.protocol.command_json import KINDS
 from streaming.scenario.document import parse_file
 from streaming.scenario.json_schema import json_schema
 from tests.recordings import PACKED
@@ -51,7 +51,7 @@ def test_every_recorded_scenario_fits_the_schema(validator):
     assert broken == []
 
 
-@pytest.mark.parametrize("op", sorted({"publish", "sleep", *READERS}))
+@pytest.mark.parametrize("op", sorted({"publish", "sleep", *KINDS}))
 def test_every_step_of_the_reader_is_in_the_schema(op):
     definition = json_schema()["$defs"][op]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.broker import commands
-from streaming.protocol.command_json import READERS
+from streaming.protocol.command_json import KINDS
 from streaming.scenario.steps import MAX_MS, Publish, Sleep, Step, read_steps
 from topology.definitions.json_object import Report
 from topology.errors import Problem
@@ -166,7 +166,7 @@ def test_names_and_keys_fit_into_amqp():
     ]
 
 
-@pytest.mark.parametrize("op", ["publish", *READERS])
+@pytest.mark.parametrize("op", ["publish", *KINDS])
 def test_members_of_wrong_types_are_problems_whatever_the_step(op):
     members = ("queue", "exchange", "binding", "policy", "refs", "as", "name", "user", "channel")
     step = dict.fromkeys((*members, "body", "definitions", "lease_ms", "reply_id"), 1.5)

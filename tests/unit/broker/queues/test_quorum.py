@@ -67,7 +67,7 @@ def test_a_message_is_got_from_any_level_without_moving_the_counter(cut):
     got = [
         broker.body(one)
         for offset in (2, 1, 4, 1)
-        for one in broker.get("q", message=(0, 0, offset))
+        for one in broker.get("q", message=f"0/0/{offset}")
     ]
 
     assert got == ["m2", "m1", "m4"]

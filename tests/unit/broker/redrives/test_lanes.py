@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import ControlRedrive, Letter, Redrive, RedriveOptions, Target
+from streaming.broker.commands import (
+    ControlRedrive,
+    Letter,
+    Redrive,
+    RedriveAction,
+    RedriveOptions,
+    Target,
+)
 from streaming.broker.commands import RedriveVerdict as Verdict
 from streaming.broker.events import Actor, Kind
 from streaming.broker.lanes import Answering
@@ -59,7 +66,7 @@ class Case:
         )
         return self.do(command, user=user)
 
-    def control(self, action: str, **fields: Any) -> Any:
+    def control(self, action: RedriveAction, **fields: Any) -> Any:
         return self.do(ControlRedrive(id="r", action=action, reason="why"), **fields)
 
     def statuses(self) -> set[str]:

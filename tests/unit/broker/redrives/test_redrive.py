@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import ControlRedrive, Letter, Redrive, RedriveOptions, Target
+from streaming.broker.commands import (
+    ControlRedrive,
+    Letter,
+    Redrive,
+    RedriveAction,
+    RedriveOptions,
+    Target,
+)
 from streaming.broker.events import Kind
 from streaming.broker.redrives import open_redrives
 from tests.builders import ADMIN, Broker
@@ -68,7 +75,7 @@ def redrive(broker: Broker, sealed: tuple[Letter, ...], **options: Any) -> dict[
     return answer
 
 
-def control(broker: Broker, action: str, redrive_id: str = "r", **fields: Any) -> Any:
+def control(broker: Broker, action: RedriveAction, redrive_id: str = "r", **fields: Any) -> Any:
     return broker.answer(ControlRedrive(id=redrive_id, action=action, reason="why"), **fields)
 
 

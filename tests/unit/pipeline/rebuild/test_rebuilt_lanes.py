@@ -12,6 +12,7 @@ from streaming.broker.commands import (
     ControlRedrive,
     Letter,
     Redrive,
+    RedriveAction,
     RedriveOptions,
     Target,
 )
@@ -141,7 +142,8 @@ class LanedPlay(RandomPlay):
     def control(self) -> None:
         """Pause, resume or cancel a redrive."""
         name = f"r{self.chance.randrange(self.redrives + 1)}"
-        action = self.chance.choice(["pause", "resume", "cancel"])
+        actions: list[RedriveAction] = ["pause", "resume", "cancel"]
+        action = self.chance.choice(actions)
         self.broker.do(ControlRedrive(id=name, action=action, reason="y"))
 
     def edit(self) -> None:

@@ -1,0 +1,43 @@
+"""Commands arrive in the fold as the intake has read them."""
+
+import msgspec
+import pytest
+
+from streaming.broker import commands
+from streaming.protocol.command_codec import decode_command, encode_command
+from streaming.protocol.command_json import KINDS, read_flat
+from tests.every_command import COMMANDS
+
+
+def test_every_command_is_covered_by_these_tests():
+    assert {command.__struct_config__.tag for command in COMMANDS} == set(KINDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__struct_config__.tag)
+def test_a_command_is_decoded_as_it_was_encoded(command):
+    assert decode_command(encode_command(command), 1) == command
+
+
+def test_in_a_vhost_of_several_lanes_a_get_knows_whose_turn_it_is():
+    get = commands.GetOnLanes(queue="q", turn=2)
+    ack = commands.Ack(refs=("a",))
+
+    assert decode_command(encode_command(get), 3) == get
+    assert decode_command(encode_command(ack), 3) == ack
+
+
+def test_a_large_document_of_definitions_is_small_on_its_way():
+    queues = [{"name": f"q{number}", "durable": True} for number in range(10_000)]
+    command = commands.ImportDefinitions(definitions={"queues": queues})
+
+    data = encode_command(command)
+
+    assert len(data) < len(msgspec.json.encode(command)) / 4
+    assert decode_command(data, 1) == command
+
+
+@pytest.mark.parametrize("op", ["get", "ack", "settle", "renew", "depth", "purge"])
+def test_a_command_without_nested_members_is_read_in_one_step(op):
+    [command, *_] = [one for one in COMMANDS if one.__struct_config__.tag == op]
+
+    assert read_flat(msgspec.json.encode(command)) == command
