@@ -69,16 +69,20 @@ def _root_logger() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the slowest files and those with long tests first; give services more time."""
-    with_long = {item.path for item in items if item.get_closest_marker("long") is not None}
+    with_long = {item.path for item in items if _takes_minutes(item)}
     turns = {TESTS / name: turn for turn, name in enumerate(SLOWEST, -len(SLOWEST))}
     items.sort(key=lambda item: turns.get(item.path, item.path not in with_long))
     for item in items:
         if item.get_closest_marker("timeout") is not None:
             continue
-        if item.get_closest_marker("long") is not None:
+        if _takes_minutes(item):
             item.add_marker(pytest.mark.timeout(LONG_TIMEOUT_S))
         elif item.path.relative_to(TESTS).parts[0] in {"spark", "e2e", "bench"}:
             item.add_marker(pytest.mark.timeout(SERVICE_TIMEOUT_S))
+
+
+def _takes_minutes(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) is not None for name in ("long", "nightly"))
 
 
 def pytest_terminal_summary(

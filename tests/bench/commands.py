@@ -266,7 +266,7 @@ def load(
         typer.Option(
             "--cluster",
             help="Run tasks on two Spark workers that share no disk, with tables and checkpoint in "
-            "an S3-compatible store; needs root.",
+            "MinIO; needs root, and Go to build MinIO once.",
         ),
     ] = False,
 ) -> int:

@@ -66,12 +66,10 @@ def has_rabbitmq():
     return True
 
 
-@pytest.fixture(scope="module")
-def figures():
-    """The lines of one run of all cases, by their names; those of versus if there is a RabbitMQ."""
-    versus = ["versus"] if has_rabbitmq() else []
+def figures_of(cases):
+    """The lines of one run of some cases, by their names."""
     options = [f"--{name}={value}" for name, value in TINY.items()]
-    options += [f"--case={case}" for case in (*CASES, *versus, *SMALL_CASES)]
+    options += [f"--case={case}" for case in cases]
     command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--json", *options]
 
     run = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
@@ -80,7 +78,25 @@ def figures():
     return {line["case"]: line for line in map(json.loads, run.stdout.splitlines())}
 
 
+@pytest.fixture(scope="module")
+def figures():
+    """The lines of all cases; those of versus if there is a RabbitMQ."""
+    versus = ["versus"] if has_rabbitmq() else []
+    return figures_of([*CASES, *versus, *SMALL_CASES])
+
+
 @pytest.mark.long
+def test_a_case_of_each_kind_prints_its_lines():
+    """The others are variants of these, with a job each."""
+    figures = figures_of(["throughput", "settle", "latency"])
+
+    assert tuple(figures) == ("copy", "core", *LANES, "settle_0", "settle_10", "latency")
+    assert all(figures[name]["of_copy"] > 0 for name in LANES)
+    assert 0 < figures["settle_10"]["outbound_share"] < 1
+    assert figures["latency"]["rejects"] == TINY["rate"] * TINY["seconds"]
+
+
+@pytest.mark.nightly
 def test_each_case_prints_its_lines_in_order(figures):
     compared = VERSUS if has_rabbitmq() else ()
     lines = ("copy", "core", *LANES, *SHAPES, *CONSUMING, *compared, *SMALL_CASES)
@@ -88,7 +104,7 @@ def test_each_case_prints_its_lines_in_order(figures):
     assert tuple(figures) == lines
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_throughput_is_compared_with_the_copy_the_core_and_plain_messages(figures):
     for name in LANES:
         assert figures[name]["of_copy"] > 0
@@ -97,7 +113,7 @@ def test_throughput_is_compared_with_the_copy_the_core_and_plain_messages(figure
     assert all("spark_us" in figures[name] for name in ("copy", *LANES, *SHAPES))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_everything_is_delivered_and_settled(figures):
     for name in CONSUMING:
         assert figures[name]["messages_per_s"] > 0
@@ -105,7 +121,7 @@ def test_everything_is_delivered_and_settled(figures):
         assert 0 < figures[name]["outbound_share"] < 1
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_job_is_compared_with_a_real_rabbitmq(figures):
     if not has_rabbitmq():
         pytest.skip("no rabbitmq-server is installed")
@@ -138,7 +154,7 @@ def test_an_amqp_url_that_does_not_answer_is_refused_before_anything_starts(url)
     assert "secret" not in run.stderr
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_latency_sizes_and_an_idle_job_are_measured(figures):
     assert figures["latency"]["rejects"] == TINY["rate"] * TINY["seconds"]
     assert figures["latency"]["p99_ms"] >= figures["latency"]["p50_ms"] > 0

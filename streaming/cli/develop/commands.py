@@ -51,7 +51,9 @@ MOST_ALONE = 5
 """More failures than this have a cause of their own, and are not tried again."""
 
 
-def pytest_checks(*, fast: bool, every: bool, durations: int | None) -> tuple[Check, ...]:
+def pytest_checks(
+    *, fast: bool, every: bool, nightly: bool = False, durations: int | None
+) -> tuple[Check, ...]:
     """The runs of pytest; pyproject.toml has its settings, tests/conftest.py the profiles.
 
     Tests without services share the cores and have the coverage gate of the pure core. Tests with
@@ -62,14 +64,20 @@ def pytest_checks(*, fast: bool, every: bool, durations: int | None) -> tuple[Ch
     Args:
         fast: leave out the tests with services, and try fewer examples of each property.
         every: run the long tests too, and try the same examples on every machine.
+        nightly: run those too that a change need not wait for.
         durations: how many of the slowest tests to list, if any.
     """
     report = (f"--durations={durations}",) if durations else ()
+    some = ("-m", "not long and not nightly")
     if fast:
-        selection = ("--hypothesis-profile=fast", "-m", "not long", *report)
+        selection = ("--hypothesis-profile=fast", *some, *report)
         return (Check("fast tests", (*PURE_TESTS, *selection)),)
-    profile = ("--hypothesis-profile=ci",) if every else ()
-    selection = (*(profile or ("-m", "not long")), *report)
+    profile = ("--hypothesis-profile=ci",) if every or nightly else ()
+    if nightly:
+        some = ()
+    elif every:
+        some = ("-m", "not nightly")
+    selection = (*profile, *some, *report)
     return (
         Check("unit and property tests", (*PURE_TESTS, *COVERAGE, *selection)),
         Check(
@@ -125,6 +133,9 @@ def run_suite(
         bool, typer.Option("--fast", help="No Spark, no Kafka, no coverage; fewer examples.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="Run the long tests too.")] = False,
+    nightly: Annotated[
+        bool, typer.Option("--nightly", help="As --all, and what a change need not wait for.")
+    ] = False,
     durations: Annotated[
         int | None, typer.Option(min=1, help="List this many of the slowest tests.")
     ] = None,
@@ -139,14 +150,15 @@ def run_suite(
     --fast     under three minutes
     (nothing)  under 15 minutes
     --all      under an hour, on two cores
+    --nightly  some minutes more
     """
-    if fast and every:
-        print("dlx test: --fast and --all exclude each other", file=sys.stderr)
+    if fast + every + nightly > 1:
+        print("dlx test: --fast, --all and --nightly exclude each other", file=sys.stderr)
         return EXIT_INVALID
     if not (ROOT / "tests").is_dir():
         print(f"dlx test: {ROOT} is not a checkout: it has no folder tests", file=sys.stderr)
         return EXIT_INVALID
-    checks = pytest_checks(fast=fast, every=every, durations=durations)
+    checks = pytest_checks(fast=fast, every=every, nightly=nightly, durations=durations)
     return run_checks((*STATIC_CHECKS, *checks), ROOT)
 
 

@@ -3,8 +3,8 @@
     2 publishers --> work --> 4 consumers: reject 10 %, requeue 5 % once, ack the rest
                                  +--> graveyard
 
-In a cluster, the job's tasks run on two workers that share no disk, and its checkpoint and tables
-are in an S3-compatible store.
+In a cluster, the job's tasks run on two workers that share nothing with the driver
+(`tests.fixtures.strangers`), and its checkpoint and tables are in MinIO.
 
 With `kills`, consumers, publishers, Kafka, the job, and in a cluster one of the workers, are killed
 at random instants and replaced.
@@ -41,6 +41,8 @@ from tests.bench.load.actors import DEAD, GRAVEYARD, WORK
 from tests.bench.load.drift import SAMPLE_S, Change, Drift
 from tests.bench.load.verify import LoadReport, copies_in_queue, verify
 from tests.bench.processes import Process
+from tests.fixtures.minio import Minio
+from tests.fixtures.strangers import Strangers
 
 PUBLISHERS, CONSUMERS = 2, 4
 LEAST_SAMPLES = 30
@@ -80,7 +82,7 @@ def run_load(
     Args:
         root: an empty folder; event logs, logs and tables stay in it.
         report: called with lines about the progress.
-        in_cluster: run the job's tasks in a cluster; needs root.
+        in_cluster: run the job's tasks in a cluster; needs root, and Go to build MinIO once.
 
     Returns:
         The report, and how memory, files and batch time changed during the run.
@@ -93,8 +95,9 @@ def run_load(
         settings = job_config(root, kafka.bootstrap_servers, load.partitions, load.lanes)
         cluster = None
         if in_cluster:
-            hidden = [root / "kafka", root / "logs"]
-            cluster = running.enter_context(LocalCluster(root / "cluster", hidden=hidden))
+            hidden = [root / "kafka", root / "logs", root / "store"]
+            store = running.enter_context(Minio(root / "store"))
+            cluster = running.enter_context(Strangers(root / "cluster", hidden, store))
             settings = cluster.config(settings)
         tables = tables_place(settings, os.environ)
         config = root / "dlx.toml"

@@ -49,6 +49,7 @@ def project(tmp_path):
             "        file.write(f'{what} {settings().max_examples}\\n')\n"
             f"def test_quick():\n    ran('{folder}')\n"
             f"@pytest.mark.long\ndef test_long():\n    ran('long {folder}')\n"
+            f"@pytest.mark.nightly\ndef test_nightly():\n    ran('nightly {folder}')\n"
         )
     (tmp_path / "pyproject.toml").write_text(
         (CHECKOUT / "pyproject.toml").read_text().replace(', "streaming.broker"', "")
@@ -145,14 +146,16 @@ def test_many_failures_are_not_tried_again(project, capfd):
     assert errors == "dlx test: failed: Spark and end-to-end tests\n"
 
 
-def test_the_ordinary_run_leaves_out_the_long_tests_and_nothing_else():
+def test_each_larger_run_leaves_out_less_and_nothing_else():
     ordinary = pytest_checks(fast=False, every=False, durations=None)
     everything = pytest_checks(fast=False, every=True, durations=None)
+    at_night = pytest_checks(fast=False, every=False, nightly=True, durations=None)
 
-    for some, every in zip(ordinary, everything, strict=True):
-        assert some.arguments[-2:] == ("-m", "not long")
-        assert every.arguments[-1:] == ("--hypothesis-profile=ci",)
-        assert some.arguments[:-2] == every.arguments[:-1]
+    for some, every, all_there_are in zip(ordinary, everything, at_night, strict=True):
+        assert some.arguments[-2:] == ("-m", "not long and not nightly")
+        assert every.arguments[-3:] == ("--hypothesis-profile=ci", "-m", "not nightly")
+        assert every.arguments[:-2] == all_there_are.arguments
+        assert some.arguments[:-2] == every.arguments[:-3]
 
 
 def test_every_test_of_the_checkout_is_in_a_folder_that_is_run():
@@ -187,8 +190,9 @@ def test_outside_a_checkout_there_is_nothing_to_test(dlx, monkeypatch, tmp_path)
     assert str(tmp_path) in stderr
 
 
-def test_fast_and_all_exclude_each_other(dlx):
+def test_fast_all_and_nightly_exclude_each_other(dlx):
     assert dlx("test", "--fast", "--all")[0] == 2
+    assert dlx("test", "--all", "--nightly")[0] == 2
 
 
 def test_the_command_runs_the_static_checks_and_then_the_tests(dlx, monkeypatch):
