@@ -68,7 +68,7 @@ def pytest_checks(
         durations: how many of the slowest tests to list, if any.
     """
     report = (f"--durations={durations}",) if durations else ()
-    some = ("-m", "not long and not nightly")
+    some: tuple[str, ...] = ("-m", "not long and not nightly")
     if fast:
         selection = ("--hypothesis-profile=fast", *some, *report)
         return (Check("fast tests", (*PURE_TESTS, *selection)),)
