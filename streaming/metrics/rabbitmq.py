@@ -46,20 +46,6 @@ def _build(_view: Scrape) -> Iterator[Sample]:
     yield (program_version(), "dlx-stream", platform.python_version(), "none"), 1
 
 
-def _global(*names: str) -> "_ByProtocol":
-    return _ByProtocol(names)
-
-
-class _ByProtocol:
-    """Reads a total of all vhosts, with the label `protocol`."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
-
-    def __call__(self, view: Scrape) -> Iterator[Sample]:
-        yield (PROTOCOL,), sum(view.figures.count(name) for name in self._names)
-
-
 def _sizes(view: Scrape) -> Distribution:
     reached, buckets = 0, []
     for index, bound in enumerate((*map(str, SIZE_BOUNDS), "+Inf")):
@@ -116,12 +102,90 @@ def _job(name: str, form: str, text: str, read: object, *detailed: str) -> Famil
     return Family(name, form, text, (), read, detailed=detailed)  # type: ignore[arg-type]
 
 
+def _rows(table: str) -> Iterator[list[str]]:
+    """The cells of each line of a table."""
+    for line in table.strip().splitlines():
+        yield [cell.strip() for cell in line.split("|")]
+
+
+_QUEUE_GAUGES: Final = """
+messages_ready | ready | queue_coarse_metrics | Messages ready to be delivered.
+messages_unacked | unacked | queue_coarse_metrics | Messages delivered and not yet acknowledged.
+messages | ready+unacked | queue_coarse_metrics | Ready and unacknowledged messages.
+consumers | consumers | queue_metrics queue_consumer_count | Consumers.
+messages_bytes | ready_bytes+unacked_bytes | queue_metrics | Size of the bodies of all messages.
+messages_ready_bytes | ready_bytes | queue_metrics | Size of the bodies of ready messages.
+messages_unacked_bytes | unacked_bytes | queue_metrics | Size of the bodies of unacked messages.
+"""
+"""Name | attributes of `QueueOverview` | detailed families | help."""
+
+_QUEUE_COUNTERS: Final = """
+published | published | Messages that a publish brought into a queue.
+delivered_ack | delivered | Messages handed out with manual acknowledgement, to consumers and gets.
+delivered | consumed | Messages handed out with automatic acknowledgement, to consumers and gets.
+redelivered | redelivered | Messages handed out after they had been requeued.
+acked | acked | Messages acknowledged.
+"""
+"""Name | kind of event | help."""
+
+_GLOBAL_COUNTERS: Final = """
+received | received | Messages published.
+received_confirm | received_confirm | Messages published that ask for a confirm.
+confirmed | confirmed | Messages confirmed to publishers.
+routed | published | Copies that publishes brought into queues.
+unroutable_dropped | unroutable | Messages that reached no queue and were dropped.
+unroutable_returned | returned | Messages that reached no queue and were returned.
+delivered | delivered consumed | Messages handed out, to consumers and gets.
+delivered_consume_manual_ack | consume_manual | Messages consumed with manual acknowledgement.
+delivered_consume_auto_ack | consume_auto | Messages consumed with automatic acknowledgement.
+delivered_get_manual_ack | get_manual | Messages that gets fetched with manual acknowledgement.
+delivered_get_auto_ack | get_auto | Messages that gets fetched with automatic acknowledgement.
+get_empty | get_empty | Gets on an empty queue.
+redelivered | redelivered | Messages handed out after they had been requeued.
+acknowledged | acked | Messages acknowledged.
+"""
+"""Name | counts | help."""
+
+_CHANNEL_COUNTERS: Final = """
+messages_published | received | Messages published.
+messages_confirmed | confirmed | Messages confirmed to publishers.
+messages_unroutable_dropped | unroutable | Messages that reached no queue and were dropped.
+messages_unroutable_returned | returned | Messages that reached no queue and were returned.
+messages_delivered | consume_auto | Messages delivered to consumers with automatic acknowledgement.
+messages_delivered_ack | consume_manual | Messages consumed with manual acknowledgement.
+messages_redelivered | redelivered | Messages handed out after they had been requeued.
+messages_acked | acked | Messages acknowledged.
+get | get_auto | Messages that gets fetched with automatic acknowledgement.
+get_ack | get_manual | Messages that gets fetched with manual acknowledgement.
+get_empty | get_empty | Gets on an empty queue.
+"""
+"""Name | count | help."""
+
+_CHURN: Final = """
+connections_opened | Connections opened.
+connections_closed | Connections closed.
+channels_opened | Channels opened.
+channels_closed | Channels closed.
+queues_declared | Declarations of queues, of existing ones too.
+queues_created | Queues created.
+queues_deleted | Queues deleted.
+"""
+"""Name, which is also the count | help."""
+
+
 def _queue(name: str, form: str, text: str, read: object, *detailed: str) -> Family:
     return Family(name, form, text, ("vhost", "queue"), read, by_queue=True, detailed=detailed)  # type: ignore[arg-type]
 
 
-def _counter(name: str, text: str, *kinds: str) -> Family:
-    return Family(f"rabbitmq_global_{name}_total", "counter", text, ("protocol",), _global(*kinds))
+def _global(name: str, counts: str, text: str) -> Family:
+    """A total of all vhosts, with the label `protocol`."""
+    everything = total(*counts.split())
+
+    def read(view: Scrape) -> Iterator[Sample]:
+        for _, value in everything(view):
+            yield (PROTOCOL,), value
+
+    return Family(f"rabbitmq_global_messages_{name}_total", "counter", text, ("protocol",), read)
 
 
 RABBITMQ: Final[tuple[Family, ...]] = (
@@ -145,142 +209,26 @@ RABBITMQ: Final[tuple[Family, ...]] = (
         "How long the job has been running; named as RabbitMQ's dashboards expect.",
         single(lambda figures: max(time.time() - figures.started_s, 0)),
     ),
-    _queue(
-        "rabbitmq_queue_messages_ready",
-        "gauge",
-        "Messages ready to be delivered.",
-        of_queue("ready"),
-        "queue_coarse_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_messages_unacked",
-        "gauge",
-        "Messages delivered and not yet acknowledged.",
-        of_queue("unacked"),
-        "queue_coarse_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_messages",
-        "gauge",
-        "Ready and unacknowledged messages.",
-        of_queue("ready+unacked"),
-        "queue_coarse_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_consumers",
-        "gauge",
-        "Consumers.",
-        of_queue("consumers"),
-        "queue_metrics",
-        "queue_consumer_count",
-    ),
-    _queue(
-        "rabbitmq_queue_messages_bytes",
-        "gauge",
-        "Size of the bodies of all messages.",
-        of_queue("ready_bytes+unacked_bytes"),
-        "queue_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_messages_ready_bytes",
-        "gauge",
-        "Size of the bodies of ready messages.",
-        of_queue("ready_bytes"),
-        "queue_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_messages_unacked_bytes",
-        "gauge",
-        "Size of the bodies of unacknowledged messages.",
-        of_queue("unacked_bytes"),
-        "queue_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_messages_published_total",
-        "counter",
-        "Messages that a publish brought into a queue.",
-        events_of_queue("published"),
-        "queue_delivery_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_messages_delivered_ack_total",
-        "counter",
-        "Messages handed out with manual acknowledgement, to consumers and gets.",
-        events_of_queue("delivered"),
-        "queue_delivery_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_messages_delivered_total",
-        "counter",
-        "Messages handed out with automatic acknowledgement, to consumers and gets.",
-        events_of_queue("consumed"),
-        "queue_delivery_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_messages_redelivered_total",
-        "counter",
-        "Messages handed out after they had been requeued.",
-        events_of_queue("redelivered"),
-        "queue_delivery_metrics",
-    ),
-    _queue(
-        "rabbitmq_queue_messages_acked_total",
-        "counter",
-        "Messages acknowledged.",
-        events_of_queue("acked"),
-        "queue_delivery_metrics",
-    ),
-    _counter("messages_received", "Messages published.", "received"),
-    _counter(
-        "messages_received_confirm",
-        "Messages published that ask for a confirm.",
-        "received_confirm",
-    ),
-    _counter("messages_confirmed", "Messages confirmed to publishers.", "confirmed"),
-    _counter("messages_routed", "Copies that publishes brought into queues.", "published"),
-    _counter(
-        "messages_unroutable_dropped",
-        "Messages that reached no queue and were dropped.",
-        "unroutable",
-    ),
-    _counter(
-        "messages_unroutable_returned",
-        "Messages that reached no queue and were returned.",
-        "returned",
-    ),
-    _counter(
-        "messages_delivered", "Messages handed out, to consumers and gets.", "delivered", "consumed"
-    ),
-    _counter(
-        "messages_delivered_consume_manual_ack",
-        "Messages delivered to consumers with manual acknowledgement.",
-        "consume_manual",
-    ),
-    _counter(
-        "messages_delivered_consume_auto_ack",
-        "Messages delivered to consumers with automatic acknowledgement.",
-        "consume_auto",
-    ),
-    _counter(
-        "messages_delivered_get_manual_ack",
-        "Messages that gets fetched with manual acknowledgement.",
-        "get_manual",
-    ),
-    _counter(
-        "messages_delivered_get_auto_ack",
-        "Messages that gets fetched with automatic acknowledgement.",
-        "get_auto",
-    ),
-    _counter("messages_get_empty", "Gets on an empty queue.", "get_empty"),
-    _counter(
-        "messages_redelivered", "Messages handed out after they had been requeued.", "redelivered"
-    ),
-    _counter("messages_acknowledged", "Messages acknowledged.", "acked"),
     *(
-        _counter(
-            f"messages_dead_lettered_{reason}",
-            f"Messages that died with the reason {reason}.",
+        _queue(f"rabbitmq_queue_{name}", "gauge", text, of_queue(what), *detailed.split())
+        for name, what, detailed, text in _rows(_QUEUE_GAUGES)
+    ),
+    *(
+        _queue(
+            f"rabbitmq_queue_messages_{name}_total",
+            "counter",
+            text,
+            events_of_queue(kind),
+            "queue_delivery_metrics",
+        )
+        for name, kind, text in _rows(_QUEUE_COUNTERS)
+    ),
+    *(_global(name, counts, text) for name, counts, text in _rows(_GLOBAL_COUNTERS)),
+    *(
+        _global(
+            f"dead_lettered_{reason}",
             f"died.{reason}",
+            f"Messages that died with the reason {reason}.",
         )
         for reason in DEATH_REASONS
     ),
@@ -308,65 +256,9 @@ RABBITMQ: Final[tuple[Family, ...]] = (
         lambda _view: (),
         histogram=_sizes,
     ),
-    _job(
-        "rabbitmq_channel_messages_published_total",
-        "counter",
-        "Messages published.",
-        total("received"),
-    ),
-    _job(
-        "rabbitmq_channel_messages_confirmed_total",
-        "counter",
-        "Messages confirmed to publishers.",
-        total("confirmed"),
-    ),
-    _job(
-        "rabbitmq_channel_messages_unroutable_dropped_total",
-        "counter",
-        "Messages that reached no queue and were dropped.",
-        total("unroutable"),
-    ),
-    _job(
-        "rabbitmq_channel_messages_unroutable_returned_total",
-        "counter",
-        "Messages that reached no queue and were returned.",
-        total("returned"),
-    ),
-    _job(
-        "rabbitmq_channel_messages_delivered_total",
-        "counter",
-        "Messages delivered to consumers with automatic acknowledgement.",
-        total("consume_auto"),
-    ),
-    _job(
-        "rabbitmq_channel_messages_delivered_ack_total",
-        "counter",
-        "Messages delivered to consumers with manual acknowledgement.",
-        total("consume_manual"),
-    ),
-    _job(
-        "rabbitmq_channel_messages_redelivered_total",
-        "counter",
-        "Messages handed out after they had been requeued.",
-        total("redelivered"),
-    ),
-    _job(
-        "rabbitmq_channel_messages_acked_total", "counter", "Messages acknowledged.", total("acked")
-    ),
-    _job(
-        "rabbitmq_channel_get_total",
-        "counter",
-        "Messages that gets fetched with automatic acknowledgement.",
-        total("get_auto"),
-    ),
-    _job(
-        "rabbitmq_channel_get_ack_total",
-        "counter",
-        "Messages that gets fetched with manual acknowledgement.",
-        total("get_manual"),
-    ),
-    _job(
-        "rabbitmq_channel_get_empty_total", "counter", "Gets on an empty queue.", total("get_empty")
+    *(
+        _job(f"rabbitmq_channel_{name}_total", "counter", text, total(count))
+        for name, count, text in _rows(_CHANNEL_COUNTERS)
     ),
     _job(
         "rabbitmq_channel_consumers",
@@ -386,56 +278,11 @@ RABBITMQ: Final[tuple[Family, ...]] = (
         "Users that have an open channel, by vhost: the connections of `dlx clients connections`.",
         single(_connections),
     ),
-    _job(
-        "rabbitmq_connections_opened_total",
-        "counter",
-        "Connections opened.",
-        total("connections_opened"),
-        "connection_churn_metrics",
-    ),
-    _job(
-        "rabbitmq_connections_closed_total",
-        "counter",
-        "Connections closed.",
-        total("connections_closed"),
-        "connection_churn_metrics",
-    ),
     _job("rabbitmq_channels", "gauge", "Open channels.", single(_channels)),
-    _job(
-        "rabbitmq_channels_opened_total",
-        "counter",
-        "Channels opened.",
-        total("channels_opened"),
-        "connection_churn_metrics",
-    ),
-    _job(
-        "rabbitmq_channels_closed_total",
-        "counter",
-        "Channels closed.",
-        total("channels_closed"),
-        "connection_churn_metrics",
-    ),
     _job("rabbitmq_queues", "gauge", "Queues.", single(lambda figures: len(figures.queues))),
-    _job(
-        "rabbitmq_queues_declared_total",
-        "counter",
-        "Declarations of queues, of existing ones too.",
-        total("queues_declared"),
-        "connection_churn_metrics",
-    ),
-    _job(
-        "rabbitmq_queues_created_total",
-        "counter",
-        "Queues created.",
-        total("queues_created"),
-        "connection_churn_metrics",
-    ),
-    _job(
-        "rabbitmq_queues_deleted_total",
-        "counter",
-        "Queues deleted.",
-        total("queues_deleted"),
-        "connection_churn_metrics",
+    *(
+        _job(f"rabbitmq_{name}_total", "counter", text, total(name), "connection_churn_metrics")
+        for name, text in _rows(_CHURN)
     ),
     _job(
         "rabbitmq_resident_memory_limit_bytes",
