@@ -203,14 +203,23 @@ class OutboundRecords:
         table = published
         if out.quorum or not is_as_published:
             table = self._headers(out, published)
-        label, consumer = out.label, out.consumer_id
-        ref = b"" if not label else f"{label}/{out.label_number}".encode()
         if properties is not None:
             size += len(properties)
         if table is not None:
             size += len(table)
-        if size + len(body) + len(ref) + _OTHER_BYTES > self._record_bytes:
+        headers = self._required(out, prepared, seq)
+        if size + len(body) + len(headers[_REF_AT][1] or b"") + _OTHER_BYTES > self._record_bytes:
             return None
+        if properties is not None:
+            headers.append((_PROPERTIES, properties))
+        if table is not None:
+            headers.append((_HEADERS, table))
+        return body, foreign + headers if foreign else headers, None
+
+    def _required(self, out: DeliveryOut, prepared: list[Header], seq: int) -> list[Header]:
+        """Return the headers that every delivery has."""
+        label, consumer = out.label, out.consumer_id
+        ref = b"" if not label else f"{label}/{out.label_number}".encode()
         headers = prepared.copy()
         headers[_SEQ_AT] = (_SEQ, b"%d" % seq)
         delivery_id = f"{consumer}.{out.number}".encode() if consumer else b""
@@ -221,17 +230,13 @@ class OutboundRecords:
             )
         headers[_REF_AT] = (_REF, ref)
         headers[_ID_AT] = (_DELIVERY_ID, delivery_id)
-        headers[_COPY_AT] = (_COPY_ID, b"%d" % copy.copy_id)
+        headers[_COPY_AT] = (_COPY_ID, b"%d" % out.copy.copy_id)
         if out.requeue_count or out.failures:
             earlier = out.delivery_count
             if earlier:
                 headers[_REDELIVERED_AT] = _REDELIVERED
                 headers.append((wire.DELIVERY_COUNT, b"%d" % earlier))
-        if properties is not None:
-            headers.append((_PROPERTIES, properties))
-        if table is not None:
-            headers.append((_HEADERS, table))
-        return body, foreign + headers if foreign else headers, None
+        return headers
 
     def _share(self, shared: tuple[str, str, Envelope]) -> tuple[list[Header], bool]:
         """Return the headers of the deliveries that share channel, queue and envelope.
@@ -318,7 +323,7 @@ class OutboundRecords:
         ]
         place: tuple[int, int, int] | None = None
         if isinstance(out, DeliveryOut | ReturnOut):
-            parts = self._message_parts(out, arrived, common)
+            parts = self._message_parts(out, arrived, common, seq)
             place = (parts.message.topic_number, parts.message.partition, parts.message.offset)
             fitted = fit_message(parts, key, self._record_bytes)
         else:
@@ -338,25 +343,27 @@ class OutboundRecords:
         return fitted.value, fitted.headers, truncated
 
     def _message_parts(
-        self, out: DeliveryOut | ReturnOut, arrived: _Stored, common: list[Header]
+        self, out: DeliveryOut | ReturnOut, arrived: _Stored, common: list[Header], seq: int
     ) -> MessageParts:
         published = published_table(arrived.headers)
         if isinstance(out, DeliveryOut):
             message, envelope = out.copy.message, out.copy.envelope
             headers = wire.delivered_headers(out, published, self._config.compat)
-            more = _delivery_headers(out, self._config.lane)
+            shared = (out.actor.channel, out.queue, envelope)
+            prepared, _is_as_published = self._shared.get(shared) or self._share(shared)
+            required = self._required(out, prepared, seq)
         else:
             message, envelope = out.message, out.envelope
             headers = headers_after(envelope, published)
-            more = [(wire.REPLY_CODE, str(out.code).encode()), (wire.REPLY_TEXT, out.text.encode())]
             origin = _origin(message).values()
-            more += [(name, b"%d" % value) for name, value in zip(wire.PLACE, origin, strict=True)]
-        required: list[Header] = [
-            *common,
-            (wire.EXCHANGE, envelope.exchange.encode()),
-            (wire.ROUTING_KEY, envelope.routing_keys[0].encode()),
-            *more,
-        ]
+            required = [
+                *common,
+                (wire.EXCHANGE, envelope.exchange.encode()),
+                (wire.ROUTING_KEY, envelope.routing_keys[0].encode()),
+                (wire.REPLY_CODE, str(out.code).encode()),
+                (wire.REPLY_TEXT, out.text.encode()),
+                *((name, b"%d" % value) for name, value in zip(wire.PLACE, origin, strict=True)),
+            ]
         sent = msgspec.structs.asdict(_sent(arrived, envelope))
         properties = {name: value for name, value in sent.items() if value is not None}
         return MessageParts(message, arrived.body, required, properties, headers, arrived.foreign)
@@ -426,20 +433,6 @@ def _message(out: Outbound) -> Message | None:
 
 _FIRST_DELIVERY: Final[Header] = (wire.REDELIVERED, b"false")
 _REDELIVERED: Final[Header] = (wire.REDELIVERED, b"true")
-
-
-def _delivery_headers(out: DeliveryOut, lane: int) -> list[Header]:
-    count = out.delivery_count
-    headers: list[Header] = [
-        (wire.QUEUE, out.queue.encode()),
-        (wire.REF, on_lane(out.ref, lane).encode()),
-        (wire.DELIVERY_ID, on_lane(out.delivery_id, lane).encode()),
-        _REDELIVERED if count else _FIRST_DELIVERY,
-        (wire.COPY_ID, str(out.copy.copy_id).encode()),
-    ]
-    if count:
-        headers.append((wire.DELIVERY_COUNT, str(count).encode()))
-    return headers
 
 
 def _document(out: PublishErrorOut | CancelOut | AnswerOut, first_event: int) -> dict[str, Any]:
