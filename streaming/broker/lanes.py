@@ -27,6 +27,7 @@ import msgspec
 from streaming.broker import commands
 from streaming.broker.commands import Check, CheckedPublish, Command, Get, Settlement
 from streaming.broker.config import ShardConfig
+from topology.policies import QueueSettings
 from topology.refusals import Refusal
 
 HOME = 0
@@ -135,6 +136,49 @@ def prefetch_on(config: ShardConfig, prefetch: int, *, single_lane: bool) -> int
     if single_lane:
         return prefetch if config.lane == HOME else min(prefetch, 1)
     return share(prefetch, config.lane, config.lanes)
+
+
+def settings_on(config: ShardConfig, settings: QueueSettings) -> QueueSettings:
+    """A queue's settings on this lane: its limits are divided, unless all its messages are here."""
+    lanes, lane = config.lanes, config.lane
+    if lanes == 1 or (settings.single_lane and lane == HOME):
+        return settings
+
+    def part(limit: int | None) -> int | None:
+        return None if limit is None else share(limit, lane, lanes)
+
+    return msgspec.structs.replace(
+        settings,
+        max_length=part(settings.max_length),
+        max_length_bytes=part(settings.max_length_bytes),
+    )
+
+
+def takes(config: ShardConfig, settings: QueueSettings, *, is_away: bool) -> bool:
+    """Whether a queue gets a message on this lane that is routed to it.
+
+    Args:
+        is_away: the publish is another lane's: only queues on a single lane get it here.
+    """
+    if config.lanes == 1 or (config.lane == HOME and not is_away):
+        return not is_away
+    return settings.single_lane == is_away
+
+
+def lane_to_get_from(command: Get, lane: int, settings: QueueSettings) -> int:
+    """The named lane, else the only lane of the queue, else the one whose turn it is."""
+    if command.lane is not None:
+        return command.lane
+    if not isinstance(command, commands.GetOnLanes):
+        return lane
+    return HOME if settings.single_lane else command.turn
+
+
+def got_on(config: ShardConfig, lane: int, settings: QueueSettings) -> dict[str, Any]:
+    """What the answer to a get says of lanes: which it got from, and how many the queue is on."""
+    if config.lanes == 1:
+        return {}
+    return {"lane": lane, "lanes": 1 if settings.single_lane else config.lanes}
 
 
 def refuse_on_lanes(config: ShardConfig, what: str) -> Refusal | None:

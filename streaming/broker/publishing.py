@@ -12,7 +12,7 @@ from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.message_route import headers_for, route_of
 from streaming.broker.dead_letters.x_death import X_DEATH
 from streaming.broker.events import Actor, Kind
-from streaming.broker.lanes import HOME
+from streaming.broker.lanes import HOME, takes
 from streaming.broker.message import (
     AWAY,
     CONFIRM,
@@ -345,15 +345,9 @@ class Publishing:
         )
 
     def _of_this_lane(self, queues: tuple[Queue, ...], *, is_away: bool) -> tuple[Queue, ...]:
-        """The queues that get a message from this lane.
-
-        Args:
-            is_away: the publish is another lane's: only queues on a single lane get it here.
-        """
+        """The queues that get a message from this lane; see `lanes.takes`."""
         config = self._context.config
-        if config.lanes == 1 or (config.lane == HOME and not is_away):
-            return () if is_away else queues
-        return tuple([queue for queue in queues if queue.settings.single_lane == is_away])
+        return tuple([queue for queue in queues if takes(config, queue.settings, is_away=is_away)])
 
 
 _envelopes: dict[tuple[str, str, str | None, int | None, str], Envelope] = {}

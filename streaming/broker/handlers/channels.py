@@ -8,7 +8,7 @@ from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle, settlement
 from streaming.broker.handlers.access import Result, record_channel, vhost_name
 from streaming.broker.handlers.queues import usable_queue
-from streaming.broker.lanes import HOME, prefetch_on
+from streaming.broker.lanes import got_on, lane_to_get_from, prefetch_on
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 from topology.refusals import Refusal, channel_error, not_implemented, queue_in
@@ -24,7 +24,7 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
     channel = lifecycle.use_channel(shard, actor, command.lease_ms)
     queue.touch()
     config = shard.context.config
-    lane = _lane_to_get_from(command, config.lane, queue)
+    lane = lane_to_get_from(command, config.lane, queue.settings)
     count = command.count if lane == config.lane else 0
     first = channel.gets.next_number
     label = command.label or ""
@@ -41,19 +41,7 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
             deliver_deaths()
     if label and done and not command.auto_ack:
         channel.add_get_label(label, first, done)
-    if config.lanes == 1:
-        return {"delivered": done}
-    lanes = 1 if queue.settings.single_lane else config.lanes
-    return {"delivered": done, "lane": lane, "lanes": lanes}
-
-
-def _lane_to_get_from(command: commands.Get, lane: int, queue: Queue) -> int:
-    """The named lane, else the only lane of the queue, else the one whose turn it is."""
-    if command.lane is not None:
-        return command.lane
-    if not isinstance(command, commands.GetOnLanes):
-        return lane
-    return HOME if queue.settings.single_lane else command.turn
+    return {"delivered": done, **got_on(config, lane, queue.settings)}
 
 
 def consume(shard: ShardState, actor: Actor, command: commands.Consume) -> Result:

@@ -13,7 +13,7 @@ from streaming.broker.clock import Clock, TimerKind
 from streaming.broker.config import ShardConfig
 from streaming.broker.context import ShardContext
 from streaming.broker.events import Events
-from streaming.broker.lanes import HOME, share
+from streaming.broker.lanes import settings_on
 from streaming.broker.message import NEVER, no_headers_port
 from streaming.broker.queues.classic import ClassicQueue
 from streaming.broker.queues.queue import DeathOutbox, Queue
@@ -173,19 +173,7 @@ class QueueRegistry:
 
     def settings_for(self, declaration: Declaration) -> QueueSettings:
         """The settings in force for a queue on this lane: limits are divided (D2)."""
-        settings = self._context.vhost.settings(declaration)
-        lanes, lane = self._context.config.lanes, self._context.config.lane
-        if lanes == 1 or (settings.single_lane and lane == HOME):
-            return settings
-
-        def part(limit: int | None) -> int | None:
-            return None if limit is None else share(limit, lane, lanes)
-
-        return msgspec.structs.replace(
-            settings,
-            max_length=part(settings.max_length),
-            max_length_bytes=part(settings.max_length_bytes),
-        )
+        return settings_on(self._context.config, self._context.vhost.settings(declaration))
 
     def resident(self) -> tuple[int, int]:
         """Ready, unacked and held copies of all queues, and their bodies' bytes."""
