@@ -77,17 +77,6 @@ def _depths(tables: Tables, contents: str, vhost: str | None) -> list[QueueDepth
     return [QueueDepth(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
 
 
-def ready_counts(tables: Tables, vhost: str) -> dict[str, int]:
-    """How many copies are ready in each queue that has any."""
-    return dict(
-        tables.values(
-            f"SELECT queue, count(*) FROM ({prepare_contents(tables)}) "
-            "WHERE state = 'ready' AND vhost = ? GROUP BY queue",
-            [vhost],
-        )
-    )
-
-
 def largest_queues(tables: Tables, count: int) -> list[QueueBytes]:
     """The queues that hold the most bytes according to `queue_contents`, largest first."""
     tables.view("queue_contents", columns=["vhost", "queue", "body_bytes"])

@@ -31,7 +31,6 @@ from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.redrives.edits import LetterEdit
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.redrives.plan import (
-    FORECASTS,
     Destination,
     RedrivePlan,
     RedriveWish,
@@ -86,7 +85,6 @@ def redrive_plan(view: View) -> Answer:
         "deaths": DEATHS,
         "actions": ACTIONS,
         "may_act": view.may("operator"),
-        "forecasts": FORECASTS,
     }
 
 

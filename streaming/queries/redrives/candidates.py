@@ -13,14 +13,16 @@ message again, until it dies again.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from streaming.broker.commands import StoredLetter
 from streaming.queries.current_contents import EVENTS, prepare_contents
 from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import Row, Tables
-from streaming.queries.message_attributes import MessageId
+from streaming.queries.message_attributes import MessageId, present
 from streaming.queries.snapshots import opening_batch, opening_snapshot, snapshot_contents
 
 Which = Literal["resting", "gone", "discarded"]
@@ -286,6 +288,48 @@ def _prepare_events(tables: Tables) -> None:
     run(f"CREATE OR REPLACE TEMP TABLE redrive_opening AS FROM {copies}")
     tables.drop("redrive_events")
     run(_OPENING)
+
+
+def stored_letter(row: Row) -> StoredLetter:
+    """A letter with all that publishes it again."""
+    message = row["message_id"]
+    properties = present(row["properties"])
+    return StoredLetter(
+        (message["topic_number"], message["partition"], message["offset"]),
+        row["body_bytes"] or 0,
+        max(properties.get("priority", 0), 0),
+        row["headers"],
+        tuple(_deaths(row)),
+        _note(row["first_death"]),
+        _note(row["last_death"]),
+    )
+
+
+def _deaths(row: Row) -> list[tuple[int, str, str, int, str, tuple[str, ...], str | None]]:
+    return [
+        (
+            max(death["count"] or 0, 0),
+            death["reason"] or "",
+            death["queue"] or "",
+            _seconds(death["time"]),
+            death["exchange"] or "",
+            tuple(death["routing_keys"] or ()),
+            death["original_expiration"],
+        )
+        for death in row["x_death"] or []
+    ]
+
+
+def _seconds(instant: str | None) -> int:
+    return (
+        0 if instant is None else int(datetime.fromisoformat(f"{instant[:19]}+00:00").timestamp())
+    )
+
+
+def _note(note: dict[str, str] | None) -> tuple[str, str, str] | None:
+    if note is None or note["reason"] is None:
+        return None
+    return note["reason"], note["queue"], note["exchange"]
 
 
 def overtaken(

@@ -1,58 +1,34 @@
 """Make the sealed plan of a redrive, and the forecast of what it would do now."""
 
-from collections import Counter
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import Edit, Letter, RedriveOptions, StoredLetter, Target
-from streaming.broker.dead_letters.x_death import is_cycle
-from streaming.broker.message import Death
+from streaming.broker.commands import Edit, Letter, Redrive, RedriveOptions, Target
 from streaming.broker.redrives.letters import is_expiration
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.protocol.letter_content import LetterContent
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
-from streaming.queries.message_attributes import MessageId, present
-from streaming.queries.queues import ready_counts
+from streaming.queries.message_attributes import MessageId
 from streaming.queries.redrives.candidates import (
     LetterPublication,
     Which,
     candidates,
-    overtaken,
     publications,
+    stored_letter,
 )
 from streaming.queries.redrives.edits import EditWish, LetterEdit, contents_of, diff_of
-from streaming.queries.vhosts.clients import consumer_counts
+from streaming.queries.redrives.forecast import COPY, DryRun, Expected, Forecast
 from streaming.queries.vhosts.declared import declared
 from streaming.queries.vhosts.permissions import reading_as
 from topology.declarations import too_long
 from topology.refusals import access_refused
-from topology.values import table_from_json
 from topology.vhost import Vhost
 
 Destination = Literal["died", "original", "queue", "exchange"]
-
-UNROUTABLE: Final = "unroutable"
-QUEUE_GONE: Final = "queue gone"
-EXCHANGE_GONE: Final = "exchange gone"
-PARKED: Final = "redriven too often"
-EXPIRES: Final = "expires at once"
-FULL: Final = "target full"
-DROPS: Final = "pushes out older ones"
-CYCLE: Final = "lost if it expires again"
-NO_CONSUMER: Final = "no consumer"
-OVERTAKEN: Final = "a later one was acked"
-AGAIN: Final = "redriven before"
-COPY: Final = "a copy that stays"
-FORECASTS: Final = (
-    *(UNROUTABLE, QUEUE_GONE, EXCHANGE_GONE, PARKED, EXPIRES, FULL, DROPS, CYCLE, NO_CONSUMER),
-    *(OVERTAKEN, AGAIN, COPY),
-)
-"""What may become of a letter; the first four and the last do not move."""
 
 
 class RedriveWish(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +133,7 @@ def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
     arrived = publications(tables, ready) if wish.destination == "original" and ready else {}
     letters = [_letter(row, wish, arrived) for row in ready]
     ready, letters, copies = _once(ready, letters, wish)
-    ready, letters, edited, edits = _edited(tables, ready, letters, wish)
+    letters, edited, edits = _edited(tables, ready, letters, wish)
     sealed = SealedPlan(
         vhost=name,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -168,7 +144,7 @@ def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
         letters=tuple(letters),
         edited=edited,
     ).sealed()
-    groups = _Forecast(tables, name, vhost, wish, ready).groups(ready, letters, copies)
+    groups = _groups(tables, vhost, wish, sealed, ready, copies)
     unreadable = matching - len(rows)
     return RedrivePlan(sealed, groups, unacked, len(copies), tuple(edits), unreadable)
 
@@ -227,8 +203,8 @@ def _once(
 
 def _edited(
     tables: Tables, rows: list[Row], letters: list[Letter], wish: RedriveWish
-) -> tuple[list[Row], list[Letter], dict[str, LetterContent], list[LetterEdit]]:
-    """Edit letters; the rows get the new headers, for the forecast.
+) -> tuple[list[Letter], dict[str, LetterContent], list[LetterEdit]]:
+    """Edit letters.
 
     Raises:
         QueryError: the edit is wrong.
@@ -236,8 +212,8 @@ def _edited(
     edited: dict[str, LetterContent] = {}
     edits: list[LetterEdit] = []
     if wish.edit is None:
-        return rows, letters, edited, edits
-    changed_rows, changed = list(rows), list(letters)
+        return letters, edited, edits
+    changed = list(letters)
     for index, (before, after) in enumerate(contents_of(tables, rows, wish.edit)):
         if before == after:
             continue
@@ -247,9 +223,7 @@ def _edited(
         edits.append(LetterEdit(name, original, version, diff_of(before, after)))
         edit = Edit(original, version, *_changed_limits(before, after, name))
         changed[index] = msgspec.structs.replace(letters[index], edit=edit)
-        headers = None if after.headers is None else msgspec.json.encode(after.headers).decode()
-        changed_rows[index] = {**rows[index], "headers": headers}
-    return changed_rows, changed, edited, edits
+    return changed, edited, edits
 
 
 def _changed_limits(
@@ -325,7 +299,7 @@ def _letter(
         row["now_in"],
         None if wish.options.action == "discard" else _target(row, wish, arrived),
         row["published_ms"] or 0,
-        None if is_resting else _stored(row),
+        None if is_resting else stored_letter(row),
     )
 
 
@@ -365,156 +339,46 @@ def _first_death(row: Row) -> dict[str, Any]:
     return deaths[-1] if deaths else {"exchange": row["exchange"], "routing_keys": None}
 
 
-def _stored(row: Row) -> StoredLetter:
-    message = row["message_id"]
-    properties = present(row["properties"])
-    return StoredLetter(
-        (message["topic_number"], message["partition"], message["offset"]),
-        row["body_bytes"] or 0,
-        max(properties.get("priority", 0), 0),
-        row["headers"],
-        tuple(_deaths(row)),
-        _note(row["first_death"]),
-        _note(row["last_death"]),
-    )
+def _groups(
+    tables: Tables,
+    vhost: Vhost,
+    wish: RedriveWish,
+    sealed: SealedPlan,
+    rows: list[Row],
+    copies: list[Row],
+) -> list[ForecastGroup]:
+    """The letters by group; copies that stay go nowhere.
 
-
-def _deaths(row: Row) -> list[tuple[int, str, str, int, str, tuple[str, ...], str | None]]:
-    return [
-        (
-            max(death["count"] or 0, 0),
-            death["reason"] or "",
-            death["queue"] or "",
-            _seconds(death["time"]),
-            death["exchange"] or "",
-            tuple(death["routing_keys"] or ()),
-            death["original_expiration"],
+    Raises:
+        QueryError: the broker would refuse the redrive.
+    """
+    found: dict[tuple[str, str, str, str], ForecastGroup] = {}
+    for row in copies:
+        _count(found, row, (), [COPY])
+    expected: dict[tuple[int, int], Expected] = {}
+    if rows and wish.options.action != "discard":
+        options = msgspec.structs.replace(
+            wish.options, rate=None, ceiling=None, canary=0, stop_after=None, stop_percent=None
         )
-        for death in row["x_death"] or []
-    ]
+        redrive = Redrive(sealed.id, "", "", len(rows), sealed.letters, options=options)
+        expected = DryRun(tables, sealed.vhost, vhost, sealed.edited).redrive(redrive, rows)
+    forecast = Forecast(tables, sealed.vhost, vhost, wish.key, rows)
+    for row, letter in zip(rows, sealed.letters, strict=True):
+        one = expected.get((letter.lane, letter.copy_id))
+        words = [] if one is None else forecast.words(row, one, wish.options)
+        _count(found, row, () if one is None else one.queues, words)
+    return sorted(found.values(), key=lambda group: (-group.letters, group.died_in))
 
 
-def _seconds(instant: str | None) -> int:
-    return (
-        0 if instant is None else int(datetime.fromisoformat(f"{instant[:19]}+00:00").timestamp())
-    )
-
-
-def _note(note: dict[str, str] | None) -> tuple[str, str, str] | None:
-    if note is None or note["reason"] is None:
-        return None
-    return note["reason"], note["queue"], note["exchange"]
-
-
-class _Forecast:
-    """Says what would become of letters by the current topology."""
-
-    def __init__(
-        self, tables: Tables, name: str, vhost: Vhost, wish: RedriveWish, rows: list[Row]
-    ) -> None:
-        self._vhost = vhost
-        self._wish = wish
-        self._tables, self._name = tables, name
-        counts = consumer_counts(tables)
-        self._consumers = {queue: n for (where, queue), n in counts.items() if where == name}
-        self._acked = overtaken(tables, wish.key, rows)
-        self._now_ms = int(datetime.now(UTC).timestamp() * 1000)
-
-    @cached_property
-    def _depths(self) -> dict[str, int]:
-        """How many copies are ready by queue; only limits need it."""
-        return ready_counts(self._tables, self._name)
-
-    def groups(
-        self, rows: list[Row], letters: list[Letter], copies: list[Row]
-    ) -> list[ForecastGroup]:
-        """The letters by group; copies that stay go nowhere."""
-        found: dict[tuple[str, str, str, str], ForecastGroup] = {}
-        for row in copies:
-            key = (row["died_in"], row["reason"], row["now_in"], "")
-            group = found.setdefault(key, ForecastGroup(*key))
-            group.letters += 1
-            group.forecast[COPY] = group.forecast.get(COPY, 0) + 1
-        coming = Counter[str]()
-        for row, letter in zip(rows, letters, strict=True):
-            queues, expected = self._of(row, letter, coming)
-            key = (row["died_in"], row["reason"], row["now_in"], ", ".join(queues))
-            group = found.setdefault(key, ForecastGroup(*key))
-            group.letters += 1
-            for each in expected:
-                group.forecast[each] = group.forecast.get(each, 0) + 1
-        return sorted(found.values(), key=lambda group: (-group.letters, group.died_in))
-
-    def _of(self, row: Row, letter: Letter, coming: Counter[str]) -> tuple[list[str], list[str]]:
-        """The queues a letter would reach, and what is to be expected."""
-        target, options = letter.target, self._wish.options
-        if target is None:
-            return [], []
-        expected = [AGAIN] if row["redriven"] else []
-        if options.action == "redrive" and row["redriven"] >= options.cap:
-            return [], [PARKED, *expected]
-        queues, fault = self._route(row, target)
-        if fault:
-            return [], [fault, *expected]
-        for queue in queues:
-            expected += self._at(row, letter, queue, coming)
-            coming[queue] += 1
-        value = row["routing_keys"][0] if row["routing_keys"] else None
-        if self._wish.key.startswith("header:"):
-            headers = msgspec.json.decode(row["headers"] or "{}")
-            found = headers.get(self._wish.key.removeprefix("header:"))
-            if found is not None and not isinstance(found, str):
-                found = msgspec.json.encode(
-                    found
-                ).decode()  # as the `->>` of `overtaken` returns it
-            value = found
-        last = self._acked.get((row["vhost"], row["lane"], row["died_in"], value), -1)
-        if value is not None and last > row["death_copy"]:
-            expected.append(OVERTAKEN)
-        return queues, sorted(set(expected), key=FORECASTS.index)
-
-    def _route(self, row: Row, target: Target) -> tuple[list[str], str]:
-        vhost = self._vhost
-        if target.queue is not None:
-            gone = target.queue not in vhost.queues
-            return ([], QUEUE_GONE) if gone else ([target.queue], "")
-        if target.exchange not in vhost.router.exchanges:
-            return [], EXCHANGE_GONE
-        headers = table_from_json(msgspec.json.decode(row["headers"] or "{}"))
-        queues = list(vhost.router.route(target.exchange, target.routing_keys, headers).queues)
-        return queues, "" if queues else UNROUTABLE
-
-    def _at(self, row: Row, letter: Letter, queue: str, coming: Counter[str]) -> list[str]:
-        """What is to be expected in one queue."""
-        settings = self._vhost.settings(self._vhost.queues[queue])
-        options = self._wish.options
-        expected = []
-        if settings.message_ttl_ms == 0 or self._expires(row, letter):
-            expected.append(EXPIRES)
-        if settings.max_length is not None:
-            depth = self._depths.get(queue, 0) + coming[queue]
-            if depth >= settings.max_length:
-                expected.append(DROPS if settings.overflow == "drop-head" else FULL)
-        if options.x_death == "keep" and settings.dead_letter_exchange is not None:
-            deaths = tuple(Death(*death) for death in _deaths(row))
-            exchange = settings.dead_letter_exchange
-            if exchange in self._vhost.router.exchanges:
-                key = settings.dead_letter_routing_key
-                keys = row["routing_keys"] if key is None else [key]
-                route = self._vhost.router.route(exchange, tuple(keys or ("",)), {})
-                if route.queues and all(is_cycle(deaths, name) for name in route.queues):
-                    expected.append(CYCLE)
-        if not self._consumers.get(queue):
-            expected.append(NO_CONSUMER)
-        return expected
-
-    def _expires(self, row: Row, letter: Letter) -> bool:
-        if letter.edit is not None and letter.edit.expiration is not None:
-            return letter.edit.expiration == "0"
-        given = [death["original_expiration"] for death in row["x_death"] or []]
-        expiration = next((one for one in reversed(given) if one is not None), None)
-        if expiration is None or self._wish.options.expiration == "drop":
-            return False
-        if self._wish.options.expiration == "restart":
-            return int(expiration) == 0
-        return letter.published_ms + int(expiration) <= self._now_ms
+def _count(
+    found: dict[tuple[str, str, str, str], ForecastGroup],
+    row: Row,
+    queues: tuple[str, ...],
+    words: list[str],
+) -> None:
+    """Count a letter in its group."""
+    key = (row["died_in"], row["reason"], row["now_in"], ", ".join(queues))
+    group = found.setdefault(key, ForecastGroup(*key))
+    group.letters += 1
+    for word in words:
+        group.forecast[word] = group.forecast.get(word, 0) + 1

@@ -117,7 +117,7 @@ def test_priority_and_expiration_of_an_edit_are_told_to_the_broker(shop):
     edits = [letter.edit for letter in plan.sealed.letters]
     assert [(one.priority, one.expiration) for one in edits] == [(3, "0")] * 2
     [group] = plan.groups
-    assert group.forecast["expires at once"] == 2
+    assert group.forecast["expired"] == 2
 
 
 @pytest.mark.parametrize(

@@ -251,25 +251,49 @@ def test_discarded_letters_can_be_restored_and_redriven_then(shop):
 @pytest.mark.parametrize(
     ("wish", "what"),
     [
-        ({"destination": "queue", "name": "gone"}, "queue gone"),
-        ({"destination": "exchange", "name": "gone"}, "exchange gone"),
-        ({"destination": "exchange", "name": "amq.direct"}, "unroutable"),
-        ({"destination": "queue", "name": "full"}, "target full"),
-        ({"destination": "queue", "name": "small"}, "pushes out older ones"),
-        ({"destination": "queue", "name": "hasty"}, "expires at once"),
-        ({"destination": "queue", "name": "loop"}, "lost if it expires again"),
+        ({"destination": "queue", "name": "gone"}, "target_gone"),
+        ({"destination": "exchange", "name": "gone"}, "target_gone"),
+        ({"destination": "exchange", "name": "amq.direct"}, "no_route"),
+        ({"destination": "queue", "name": "full"}, "waits"),
+        ({"destination": "queue", "name": "small"}, "maxlen"),
+        ({"destination": "queue", "name": "hasty"}, "expired"),
+        ({"destination": "queue", "name": "tiny"}, "too_large"),
+        ({"destination": "queue", "name": "light"}, "maxlen"),
+        ({"destination": "queue", "name": "loop"}, "cycle"),
     ],
 )
 def test_the_forecast_knows_the_topology(shop, wish, what):
     shop.broker.queue("full", max_length=1, overflow="reject-publish")
     shop.broker.queue("small", max_length=2)
     shop.broker.queue("hasty", message_ttl=0)
+    shop.broker.queue("tiny", max_length_bytes=1, overflow="reject-publish")
+    shop.broker.queue("light", max_length_bytes=4)
     shop.broker.queue("other", dead_letter_exchange="", dead_letter_routing_key="dead")
     shop.broker.queue("loop", dead_letter_exchange="", dead_letter_routing_key="other")
     shop.broker.publish("", "other", "x", expiration="5")
     shop.broker.at(10)
 
     assert expected(shop.plan(**wish)).get(what)
+
+
+def test_the_forecast_counts_what_a_full_target_does_with_each_letter(shop):
+    shop.broker.queue("full", max_length=3, overflow="reject-publish")
+    shop.broker.queue("small", max_length=3)
+    for name in ("full", "small"):
+        shop.broker.publish("", name, "x")
+
+    for name, word in (("full", "waits"), ("small", "maxlen")):
+        plan = shop.plan(destination="queue", name=name)
+        assert expected(plan)[word] == 2
+    assert shop.approve(plan)["moved"] == 4
+    assert shop.broker.depth("small") == 3
+
+
+def test_what_the_broker_would_refuse_is_refused_as_a_plan(shop):
+    shop.broker.exchange("inside", internal=True)
+
+    with pytest.raises(QueryError, match="403 ACCESS_REFUSED"):
+        shop.plan(destination="exchange", name="inside")
 
 
 @pytest.mark.parametrize("destination", ["original", "died"])
@@ -304,7 +328,7 @@ def test_a_kept_expiration_may_be_over(tmp_path, expiration, expires):
 
     plan = shop.plan(options=RedriveOptions(expiration=expiration))
 
-    assert expected(plan).get("expires at once", 0) == expires
+    assert expected(plan).get("expired", 0) == expires
 
 
 def test_letters_of_the_cap_are_forecast_as_parked(shop):
@@ -313,7 +337,7 @@ def test_letters_of_the_cap_are_forecast_as_parked(shop):
 
     plan = shop.plan(options=RedriveOptions(cap=1))
 
-    assert expected(plan)["redriven too often"] == 4
+    assert expected(plan)["cap"] == 4
     assert shop.approve(plan)["parked"] == 4
 
 
