@@ -282,10 +282,11 @@ def test_the_forecast_counts_what_a_full_target_does_with_each_letter(shop):
     for name in ("full", "small"):
         shop.broker.publish("", name, "x")
 
-    for name, word in (("full", "waits"), ("small", "maxlen")):
-        plan = shop.plan(destination="queue", name=name)
-        assert expected(plan)[word] == 2
-    assert shop.approve(plan)["moved"] == 4
+    waiting = shop.plan(destination="queue", name="full")
+    pushing = shop.plan(destination="queue", name="small")
+
+    assert (expected(waiting)["waits"], expected(pushing)["maxlen"]) == (2, 2)
+    assert shop.approve(pushing)["moved"] == 4
     assert shop.broker.depth("small") == 3
 
 
