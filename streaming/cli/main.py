@@ -92,10 +92,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
 }
 """Section of the help -> command -> its function or group, as module:name in streaming.cli."""
 
-EPILOG: Final = (
-    "\b\nExamples: dlx demo; dlx check definitions.json; dlx dead-letters list.\n"
-    "More: dlx COMMAND --help. In a checkout: dlx test, docs, bench, compile."
-)
+EPILOG: Final = "Examples: dlx COMMAND --help. In a checkout: dlx test, docs, bench, compile."
 
 
 def build_app(names: Iterable[str] | None = None) -> typer.Typer:

@@ -28,7 +28,7 @@ from streaming.queries.as_of import last_batch
 from streaming.queries.current_contents import query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.state.copies import LostStateError, Place
+from streaming.queries.state.copies import LostStateError, ShardName
 from streaming.queries.state.shards import ShardFigures, known_shards, vhost_of
 from streaming.queries.vhosts.declared import Declared, declared
 from streaming.storage.location import Location
@@ -135,7 +135,7 @@ def plan_rebuild(
     )
 
 
-def _figures(row: BatchRow, manifest: KnownManifest) -> dict[Place, ShardFigures]:
+def _figures(row: BatchRow, manifest: KnownManifest) -> dict[ShardName, ShardFigures]:
     clocks = row.detail.clocks
     return {
         _place(name): ShardFigures(*clocks[key])
@@ -144,14 +144,14 @@ def _figures(row: BatchRow, manifest: KnownManifest) -> dict[Place, ShardFigures
     }
 
 
-def _place(name: str) -> Place:
+def _place(name: str) -> ShardName:
     """The vhost and lane that a name in the manifest stands for."""
     lane, _space, vhost = name.partition(" ")
     return vhost, int(lane)
 
 
 def _check_residents(
-    row: BatchRow, manifest: KnownManifest, found: Mapping[Place, KnownShard]
+    row: BatchRow, manifest: KnownManifest, found: Mapping[ShardName, KnownShard]
 ) -> None:
     """Compare the copies that were found with the count of the broker itself."""
     counted = row.detail.resident
@@ -172,8 +172,8 @@ def _check_residents(
 
 
 def _shard_configs(
-    config: JobConfig, found: Mapping[Place, KnownShard]
-) -> dict[Place, ShardConfig]:
+    config: JobConfig, found: Mapping[ShardName, KnownShard]
+) -> dict[ShardName, ShardConfig]:
     """The configuration of each shard; one whose vhost is no longer listed must be empty."""
     settings = task_settings(
         config,
@@ -209,7 +209,7 @@ class _Numbers:
 def _add_lanes(
     config: JobConfig,
     tables: Tables,
-    found: dict[Place, KnownShard],
+    found: dict[ShardName, KnownShard],
     manifest: KnownManifest,
     notes: list[str],
 ) -> None:
@@ -275,7 +275,7 @@ def _like_home(known: KnownShard, home: KnownShard, vhost: Vhost) -> KnownShard:
 
 
 def _new_manifest(
-    config: JobConfig, known: KnownManifest, found: Mapping[Place, KnownShard], partitions: int
+    config: JobConfig, known: KnownManifest, found: Mapping[ShardName, KnownShard], partitions: int
 ) -> Manifest:
     settings = outcome_settings(config)
     manifest = Manifest(
@@ -305,7 +305,7 @@ def _new_manifest(
 
 
 def _changed_detail(
-    row: BatchRow, known: KnownManifest, new: Manifest, found: Mapping[Place, KnownShard]
+    row: BatchRow, known: KnownManifest, new: Manifest, found: Mapping[ShardName, KnownShard]
 ) -> BatchDetail:
     """The detail of the last batch row with other figures by shard: every one is due at once."""
     keys = {key: new.shards[name] for name, key in known.shards.items() if name in new.shards}
@@ -322,7 +322,7 @@ def _changed_detail(
     )
 
 
-def _shard_plan(place: Place, known: KnownShard) -> ShardPlan:
+def _shard_plan(place: ShardName, known: KnownShard) -> ShardPlan:
     return ShardPlan(
         *place,
         queues=len(known.vhost.queues),
@@ -334,7 +334,7 @@ def _shard_plan(place: Place, known: KnownShard) -> ShardPlan:
     )
 
 
-def _notes(config: JobConfig, row: BatchRow, found: Mapping[Place, KnownShard]) -> Any:
+def _notes(config: JobConfig, row: BatchRow, found: Mapping[ShardName, KnownShard]) -> Any:
     """Say what the tables do not know, as far as it matters here."""
     shards = found.values()
     if any(shard.unacked or shard.channels for shard in shards):

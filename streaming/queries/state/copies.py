@@ -45,7 +45,7 @@ _PUBLISHED: Final = f"""
         FROM {RESIDENT} WHERE parent_copy_id IS NULL OR ?)
 """
 
-Place = tuple[str, int]
+ShardName = tuple[str, int]
 """The vhost and lane of a shard."""
 
 
@@ -72,7 +72,7 @@ class KnownCopy(NamedTuple):
         held: at-least-once dead-lettering holds it.
     """
 
-    place: Place
+    place: ShardName
     queue: str
     copy: Copy
     since_ms: int

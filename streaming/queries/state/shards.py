@@ -33,7 +33,7 @@ from streaming.broker.redrives.records import (
 from streaming.broker.redrives.version_keys import version_of
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.snapshots import snapshot_before
-from streaming.queries.state.copies import RESIDENT, Copies, KnownCopy, LostStateError, Place
+from streaming.queries.state.copies import RESIDENT, Copies, KnownCopy, LostStateError, ShardName
 from streaming.queries.vhosts.clients import clients_of_lanes, list_channels
 from streaming.queries.vhosts.declared import Declared, declared
 from topology.definitions.json_object import Fields, Report
@@ -92,8 +92,8 @@ class ShardFigures(msgspec.Struct, frozen=True):
 
 
 def known_shards(
-    tables: Tables, compat: Compat, figures: Mapping[Place, ShardFigures], outbound_bound: int
-) -> dict[Place, KnownShard]:
+    tables: Tables, compat: Compat, figures: Mapping[ShardName, ShardFigures], outbound_bound: int
+) -> dict[ShardName, KnownShard]:
     """Read what the tables know, up to their cut.
 
     Args:
@@ -113,7 +113,7 @@ def known_shards(
     ends = (
         {} if snapshot is None else {(vhost, lane): seq for vhost, lane, seq in snapshot.last_seq}
     )
-    at_ms: dict[Place, int] = {}
+    at_ms: dict[ShardName, int] = {}
     for vhost, lane, seq, at_us in tables.values(
         'SELECT vhost, lane, max(seq), max(epoch_us("at")) FROM later_event WHERE seq IS NOT NULL '
         "GROUP BY ALL"
@@ -124,7 +124,7 @@ def known_shards(
         earliest = int(snapshot.at.timestamp() * 1000)
         at_ms = {place: max(at_ms.get(place, 0), earliest) for place in ends}
     topologies = declared(tables)
-    found: dict[Place, KnownShard] = {}
+    found: dict[ShardName, KnownShard] = {}
     for place in sorted(ends.keys() | figures.keys()):
         seq = ends.get(place, 0)  # 0: it had no event yet
         known = figures.get(place, ShardFigures())
@@ -154,9 +154,9 @@ def vhost_of(topology: Declared, compat: Compat) -> Vhost:
 
 
 def _add_copies(
-    tables: Tables, found: dict[Place, KnownShard], copies: Iterable[KnownCopy]
+    tables: Tables, found: dict[ShardName, KnownShard], copies: Iterable[KnownCopy]
 ) -> None:
-    deliveries: dict[Place, list[tuple[int, KnownDelivery]]] = {}
+    deliveries: dict[ShardName, list[tuple[int, KnownDelivery]]] = {}
     for known in copies:
         shard = found[known.place]
         if known.queue not in shard.vhost.queues:
@@ -197,7 +197,7 @@ def _add_leaving_queue(tables: Tables, shard: KnownShard, known: KnownCopy) -> N
 # -- queues and clients
 
 
-def _add_queues(tables: Tables, found: dict[Place, KnownShard]) -> None:
+def _add_queues(tables: Tables, found: dict[ShardName, KnownShard]) -> None:
     for vhost, lane, queue, arrived, requeued in tables.values(_POSITIONS):
         shard = found.get((vhost, lane))
         if shard is None or queue not in shard.vhost.queues:
@@ -211,7 +211,9 @@ def _add_queues(tables: Tables, found: dict[Place, KnownShard]) -> None:
             shard.owners[queue] = Actor(actor["user"], actor["channel"] or "")
 
 
-def _add_clients(tables: Tables, found: dict[Place, KnownShard], lanes: Container[Place]) -> None:
+def _add_clients(
+    tables: Tables, found: dict[ShardName, KnownShard], lanes: Container[ShardName]
+) -> None:
     """Add channels and consumers to every lane of their vhost, as the lanes have them.
 
     A channel that is open on one lane only is there too: its lease has expired on the others
@@ -238,11 +240,11 @@ def _add_clients(tables: Tables, found: dict[Place, KnownShard], lanes: Containe
         shard.consumers.extend(one for one in known if one.queue in shard.vhost.queues)
 
 
-def _add_redrives(tables: Tables, found: dict[Place, KnownShard]) -> None:
+def _add_redrives(tables: Tables, found: dict[ShardName, KnownShard]) -> None:
     """Add the redrives, whose events retention keeps, and the versions that are in `messages`."""
     columns = ["batch_id", "vhost", "lane", "seq", "kind", "user", "copy_id", "detail"]
     tables.view("events", columns=[*columns, "message_id"], view="every")
-    open_ones: dict[tuple[Place, str], OpenRecord] = {}
+    open_ones: dict[tuple[ShardName, str], OpenRecord] = {}
     handled: Counter[tuple[str, str]] = Counter()  # letters on all lanes, by vhost and redrive
     for vhost, lane, kind, seq, user, copy_id, text in tables.values(_REDRIVES):
         shard = found[vhost, lane]
