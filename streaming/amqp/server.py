@@ -19,6 +19,7 @@ from streaming.amqp.login import Client, User, Users
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
+from streaming.machine_memory import detect_memory, this_machine
 
 LOG = logging.getLogger(__name__)
 
@@ -27,6 +28,11 @@ SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"
 _CHECK_EVERY_S: Final = 0.5
 _CLOSING_S: Final = 1.0
 _WRITE_BUFFER: Final = 1 << 20
+_HIGH_MARK: Final = 0.4
+"""RabbitMQ's vm_memory_high_watermark, by default."""
+
+_LOW_MARK: Final = 0.8
+"""Publishers resume below this part of the high mark."""
 
 
 class Server:
@@ -35,10 +41,13 @@ class Server:
     Args:
         vhosts: by name; more may be added while the server runs.
         may_open: whether a user may open a vhost.
+        high_mark_bytes: when resident messages are larger, publishing connections are not read.
+            None: 0.4 of the machine's memory, as RabbitMQ has it for classic queues in memory.
 
     Attributes:
         vhosts, replies: by name.
         connections: the open ones, and those that log in.
+        is_blocked: whether publishing connections are not read now.
         follows_wall_clock: whether timers are set; else a test moves time.
         bytes_received, bytes_sent: over all connections, since the start.
     """
@@ -50,6 +59,7 @@ class Server:
         may_open: Callable[[User, str], bool],
         *,
         with_certificates: bool = False,
+        high_mark_bytes: int | None = None,
     ) -> None:
         self.vhosts = vhosts
         self.replies = {name: ReplyConsumers() for name in vhosts}
@@ -57,6 +67,8 @@ class Server:
         self.with_certificates = with_certificates
         self.server_properties = server_properties()
         self.connections: dict[Connection, _Socket] = {}
+        self.is_blocked = False
+        self._high_mark_bytes = high_mark_bytes or _default_mark_bytes()
         self._may_open = may_open
         self._news: list[Connection] = []
         self._listeners: list[asyncio.Server] = []
@@ -168,7 +180,20 @@ class Server:
                 if connection.next_check_s <= now_s:
                     connection.check()
                     socket.settle()
+            self.check_memory()
             self.turn_ended()
+
+    def check_memory(self) -> None:
+        """Stop or resume reading from connections that publish, by what messages take."""
+        resident = sum(vhost.stored.resident_bytes for vhost in self.vhosts.values())
+        mark = self._high_mark_bytes * (_LOW_MARK if self.is_blocked else 1)
+        blocked = resident > mark
+        if blocked == self.is_blocked:
+            return
+        self.is_blocked = blocked
+        for connection, socket in self.connections.items():
+            connection.block("low on memory" if blocked else None)
+            socket.read_or_wait()
 
     async def close(self, reason: str = SHUTDOWN) -> None:
         """Tell all clients that the server ends, and stop listening."""
@@ -208,6 +233,8 @@ class _Socket(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
+        self._must_drain = False
+        self._waits = False
 
     def connection_made(self, base: asyncio.BaseTransport) -> None:
         transport = self._transport = cast("asyncio.Transport", base)  # uvloop's is not one by type
@@ -228,6 +255,8 @@ class _Socket(asyncio.Protocol):
         self._server.bytes_received += len(data)
         connection.receive(data)
         self._server.turn_ended()
+        if self._server.is_blocked:
+            self.read_or_wait()
         if connection.state is State.CLOSED:
             self.close()
 
@@ -238,17 +267,32 @@ class _Socket(asyncio.Protocol):
         self._server.gone(connection)
 
     def pause_writing(self) -> None:
-        assert self._transport is not None, "there is something to write to"
-        assert self._connection is not None, "the same"
-        self._transport.pause_reading()
-        self._connection.hold(held=True)
+        self._must_drain = True
+        self._drain_or_not()
 
     def resume_writing(self) -> None:
-        assert self._transport is not None, "there is something to write to"
-        assert self._connection is not None, "the same"
-        self._transport.resume_reading()
-        self._connection.hold(held=False)
-        self._server.turn_ended()
+        self._must_drain = False
+        self._drain_or_not()
+
+    def _drain_or_not(self) -> None:
+        """Hand out nothing to a client that does not read, and do not read it."""
+        assert self._connection is not None, "a connection is made first"
+        self._connection.hold(held=self._must_drain)
+        self.read_or_wait()
+
+    def read_or_wait(self) -> None:
+        """Read the client, unless it must read first, or publishes while memory is short."""
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None or transport.is_closing():
+            return
+        waits = self._must_drain or (self._server.is_blocked and connection.publishes)
+        if waits == self._waits:
+            return
+        self._waits = waits
+        if waits:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
 
     @property
     def is_writing(self) -> bool:
@@ -286,3 +330,7 @@ def _name_in(certificate: dict[str, Any] | None) -> str | None:
             if key == "commonName":
                 return str(value)
     return None
+
+
+def _default_mark_bytes() -> int:
+    return int(detect_memory(this_machine()).total_bytes * _HIGH_MARK)

@@ -31,11 +31,16 @@ class Stored(msgspec.Struct, gc=False):
 
 
 class StoredMessages:
-    """The messages of one vhost, by offset."""
+    """The messages of one vhost, by offset.
+
+    Attributes:
+        resident_bytes: their bodies and properties.
+    """
 
     def __init__(self) -> None:
         self._by_offset: dict[int, Stored] = {}
         self._next_offset = 0
+        self.resident_bytes = 0
 
     def __len__(self) -> int:
         return len(self._by_offset)
@@ -45,6 +50,7 @@ class StoredMessages:
         offset = self._next_offset
         self._next_offset = offset + 1
         self._by_offset[offset] = stored
+        self.resident_bytes += len(stored.body) + len(stored.properties)
         return Message(0, 0, offset, 0, 0, len(stored.body))
 
     def of(self, message: Message) -> Stored:
@@ -76,3 +82,4 @@ class StoredMessages:
             stored = by_offset.get(offset)
             if stored is not None and not stored.copies:
                 del by_offset[offset]
+                self.resident_bytes -= len(stored.body) + len(stored.properties)

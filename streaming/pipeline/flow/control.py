@@ -11,9 +11,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming.config import JobConfig
 from streaming.config.model import job_address
 from streaming.ledger.batch_detail import BatchDetail, GateState
+from streaming.machine_memory import process_tree_bytes
 from streaming.pipeline.flow.batch_size import Gate
 from streaming.pipeline.flow.heartbeat import Heartbeat
-from streaming.pipeline.flow.memory import MemoryMarks, process_tree_bytes
+from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.flow.pace import CommandPace, Pace
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch

@@ -10,16 +10,14 @@ import os
 import pytest
 
 from streaming.config import Absolute, FlowSettings, Relative, parse_config
-from streaming.pipeline.flow.memory import (
+from streaming.machine_memory import (
     Machine,
     Memory,
-    MemoryMarks,
-    Note,
     detect_memory,
-    memory_marks,
     process_tree_bytes,
     this_machine,
 )
+from streaming.pipeline.flow.memory import MemoryMarks, Note, memory_marks
 
 MEGABYTE = 1024 * 1024
 GIGABYTE = 1024 * MEGABYTE
