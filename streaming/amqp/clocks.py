@@ -54,7 +54,7 @@ class ManualClock:
         self._now_ms = now_ms
 
 
-def milliseconds(duration: str | float) -> int:
+def milliseconds(duration: object) -> int:
     """A duration in milliseconds: a number of seconds, or text such as `30 minutes` or `1.5h`.
 
     Raises:
@@ -64,7 +64,7 @@ def milliseconds(duration: str | float) -> int:
         if duration < 0:
             raise ValueError(f"a clock does not go back: {duration}")
         return round(duration * 1000)
-    found = _DURATION.fullmatch(duration.lower())
+    found = _DURATION.fullmatch(duration.lower()) if isinstance(duration, str) else None
     unit = None
     if found is not None:
         unit = _UNITS_MS.get(found[2]) or _UNITS_MS.get(found[2].removesuffix("s"))

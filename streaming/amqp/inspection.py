@@ -1,6 +1,7 @@
 """What a vhost in memory holds and what died in it, as values for people and for tests."""
 
 from collections import deque
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from streaming.amqp.properties import read_properties, with_changes
@@ -105,8 +106,11 @@ def queues_of(vhost: OpenVhost) -> list[HeldQueue]:
     ]
 
 
-def messages_in(vhost: OpenVhost, queue_name: str) -> list[HeldMessage]:
+def messages_in(vhost: OpenVhost, queue_name: str, limit: int | None = None) -> list[HeldMessage]:
     """The ready messages of a queue, in the order in which they would be delivered.
+
+    Args:
+        limit: return only the first ones.
 
     Raises:
         KeyError: there is no such queue.
@@ -116,7 +120,8 @@ def messages_in(vhost: OpenVhost, queue_name: str) -> list[HeldMessage]:
     queue = vhost.shard.state.queues.named(queue_name)
     if not queue.ready:
         return []
-    return [_held(vhost, copy) for copy in queue.order.matching(lambda _copy: True)]
+    copies = islice(queue.order.matching(lambda _copy: True), limit)
+    return [_held(vhost, copy) for copy in copies]
 
 
 def _held(vhost: OpenVhost, copy: Copy) -> HeldMessage:

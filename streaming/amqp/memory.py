@@ -34,13 +34,22 @@ class MemoryBroker:
     """
 
     def __init__(
-        self, clock: Clock, compat: Compat = "4.0", *, with_certificates: bool = False
+        self,
+        clock: Clock,
+        compat: Compat = "4.0",
+        *,
+        with_certificates: bool = False,
+        high_mark_bytes: int | None = None,
     ) -> None:
         self.clock = clock
         self.compat: Compat = compat
         self.skipped: tuple[Problem, ...] = ()
         self.server = Server(
-            {}, Users.default(), self._may_open, with_certificates=with_certificates
+            {},
+            Users.default(),
+            self._may_open,
+            with_certificates=with_certificates,
+            high_mark_bytes=high_mark_bytes,
         )
         self.deaths: dict[str, Deaths] = {}
         self._begin()
@@ -52,7 +61,7 @@ class MemoryBroker:
         everything = commands.SetPermissions(
             user=LOOPBACK_USER, configure=".*", write=".*", read=".*"
         )
-        self._do(self.server.vhosts[DEFAULT_VHOST], everything)
+        self.do(self.server.vhosts[DEFAULT_VHOST], everything)
 
     def add_vhost(self, name: str) -> OpenVhost:
         """Make a vhost; one that exists stays as it is."""
@@ -87,14 +96,14 @@ class MemoryBroker:
             self.server.users = Users(users)
         for name in loaded.vhosts:
             command = commands.ImportDefinitions(definitions=dict(document))
-            answer = self._do(self.add_vhost(name), command)
+            answer = self.do(self.add_vhost(name), command)
             if answer.refusal is not None:
                 raise InvalidTopologyError([Problem(f"vhost '{name}'", answer.refusal.text)])
 
     def _may_open(self, user: User, vhost_name: str) -> bool:
         return self.server.vhosts[vhost_name].shard.vhost.permissions.knows(user.name)
 
-    def _do(self, vhost: OpenVhost, command: commands.Command) -> AnswerOut:
+    def do(self, vhost: OpenVhost, command: commands.Command) -> AnswerOut:
         """Carry out a command of the operator; return the answer."""
         answers = _Answers()
         vhost.listen(_OPERATOR.channel, answers)

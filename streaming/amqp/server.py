@@ -223,7 +223,7 @@ class Server:
     @property
     def is_writing(self) -> bool:
         """Whether anything is on its way to a client."""
-        return any(socket.is_writing for socket in self.connections.values())
+        return any(socket.buffered_bytes for socket in self.connections.values())
 
 
 class _Socket(asyncio.Protocol):
@@ -295,9 +295,9 @@ class _Socket(asyncio.Protocol):
             transport.resume_reading()
 
     @property
-    def is_writing(self) -> bool:
-        """Whether bytes wait for the client to read."""
-        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+    def buffered_bytes(self) -> int:
+        """How many bytes wait for the client to read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def write(self, data: bytes) -> None:
         """Send bytes, unless the socket is closing."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import ssl
 import sys
 from collections.abc import Coroutine
@@ -16,6 +17,7 @@ from streaming.cli.topology.commands import CompatOption
 
 if TYPE_CHECKING:
     from streaming.amqp.memory import MemoryBroker
+    from streaming.amqp.web.server import WebServer
 
 AMQP_PORT: Final = 5672
 
@@ -43,6 +45,17 @@ def amqp(
         Literal["wall", "manual"],
         typer.Option("--clock", help="manual: time passes only when a test moves it."),
     ] = "wall",
+    web: Annotated[
+        int | None,
+        typer.Option(
+            "--web",
+            metavar="PORT",
+            min=0,
+            max=65_535,
+            help="Show queues, messages and deaths on this port, and let tests move the clock. "
+            "Needs the extra console.",
+        ),
+    ] = None,
     tls: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
@@ -86,7 +99,7 @@ def amqp(
         broker.load(_document(definitions))
         for problem in broker.skipped:
             print(f"{definitions}: skipped: {problem}", file=sys.stderr)
-    return _run(_serve(broker, host, port, context))
+    return _run(_serve(broker, host, port, context, web))
 
 
 def _run(serving: Coroutine[Any, Any, int]) -> int:
@@ -99,7 +112,9 @@ def _run(serving: Coroutine[Any, Any, int]) -> int:
         return runner.run(serving)
 
 
-async def _serve(broker: "MemoryBroker", host: str, port: int, tls: ssl.SSLContext | None) -> int:
+async def _serve(
+    broker: "MemoryBroker", host: str, port: int, tls: ssl.SSLContext | None, web: int | None
+) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -111,10 +126,33 @@ async def _serve(broker: "MemoryBroker", host: str, port: int, tls: ssl.SSLConte
         return EXIT_INVALID
     scheme = "amqp" if tls is None else "amqps"
     print(f"listening on {scheme}://{host}:{port}", flush=True)
+    pages = None if web is None else await _serve_web(broker, host, web)
     await stopping.wait()
+    if pages is not None:
+        pages.should_exit = True
     await broker.server.close()
     print("stopped", flush=True)
     return EXIT_OK
+
+
+async def _serve_web(broker: "MemoryBroker", host: str, port: int) -> "WebServer":
+    """Serve the page and the JSON beside the broker.
+
+    Raises:
+        OSError: the address cannot be used.
+    """
+    import uvicorn
+
+    from streaming.amqp.web.app import web_app
+    from streaming.amqp.web.server import WebServer
+
+    listener = socket.create_server((host, port))
+    hosts = ["localhost", "127.0.0.1", "[::1]", host]
+    config = uvicorn.Config(web_app(broker, hosts), log_level="warning", lifespan="off")
+    server = WebServer(config)
+    server.task = asyncio.get_running_loop().create_task(server.serve([listener]))
+    print(f"pages at http://{host}:{listener.getsockname()[1]}/", flush=True)
+    return server
 
 
 def _document(path: Path) -> dict[str, Any]:

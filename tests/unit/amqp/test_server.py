@@ -1,0 +1,214 @@
+import asyncio
+import ssl
+from typing import Any
+
+import pytest
+import trustme
+
+from streaming.amqp import methods as m
+from streaming.amqp.clocks import WallClock
+from streaming.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, frame
+from streaming.amqp.login import User, Users
+from streaming.amqp.memory import MemoryBroker
+from streaming.broker import commands
+from tests.amqp_client import CAPABILITIES
+from topology.values import Table
+
+LOGIN = m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US")
+
+CLIENTS: list[Any] = []
+
+
+class SocketClient:
+    """A client with a real socket."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+        self._frames = FrameReader(0)
+        self._came = []
+
+    @classmethod
+    async def connect(cls, port, tls=None, login=LOGIN):
+        host = None if tls is None else "localhost"
+        client = cls(
+            *await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=host)
+        )
+        CLIENTS.append(client)
+        client.writer.write(PROTOCOL_HEADER)
+        client.send(0, login)
+        client.send(0, m.ConnectionTuneOk(10, 131_072, 0))
+        client.send(0, m.ConnectionOpen("/"))
+        client.send(1, m.ChannelOpen())
+        await client.until(m.ChannelOpenOk)
+        return client
+
+    def send(self, channel, method):
+        self.writer.write(frame(METHOD, channel, m.write_method(method)))
+
+    def publish(self, key, body):
+        self.send(1, m.BasicPublish(exchange="", routing_key=key))
+        header = b"\0\x3c\0\0" + len(body).to_bytes(8) + b"\0\0"
+        self.writer.write(frame(2, 1, header) + frame(3, 1, body))
+
+    async def methods(self):
+        """The methods that come next; none if the server has closed the socket."""
+        data = await self.reader.read(1 << 16)
+        frames = self._frames.feed(data)
+        return [m.read_method(payload) for kind, _channel, payload in frames if kind == METHOD]
+
+    async def until(self, kind):
+        """The next method of a kind; those before it are forgotten."""
+        while True:
+            while self._came:
+                method = self._came.pop(0)
+                if isinstance(method, kind):
+                    return method
+            self._came = await self.methods()
+
+
+def serving(test, **options):
+    """Run a test beside a server on a free port."""
+
+    async def run():
+        broker = MemoryBroker(WallClock(), **options)
+        tls = options.get("tls")
+        port = await broker.server.listen("127.0.0.1", 0, tls)
+        try:
+            await asyncio.wait_for(test(broker, port), 60)
+        finally:
+            while CLIENTS:
+                CLIENTS.pop().writer.close()
+            await broker.server.close()
+
+    asyncio.run(run())
+
+
+def test_timers_of_the_wall_clock_fire():
+    async def test(_broker, port):
+        client = await SocketClient.connect(port)
+        arguments: Table = {
+            "x-message-ttl": 20,
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": "b",
+        }
+        client.send(1, m.QueueDeclare(queue="a", arguments=arguments))
+        client.send(1, m.QueueDeclare(queue="b"))
+        client.send(1, m.BasicConsume(queue="b", consumer_tag="c"))
+        client.publish("a", b"1")
+
+        delivered = await client.until(m.BasicDeliver)
+
+        assert delivered.consumer_tag == "c"
+
+    serving(test)
+
+
+def test_a_client_that_does_not_read_gets_no_more_and_disturbs_nobody():
+    async def test(broker, port):
+        slow, other = await SocketClient.connect(port), await SocketClient.connect(port)
+        other.send(1, m.QueueDeclare(queue="q"))
+        slow.writer.transport.pause_reading()
+        slow.send(1, m.BasicConsume(queue="q", consumer_tag="slow", no_ack=True))
+        for _ in range(400):
+            other.publish("q", bytes(100_000))
+            await other.writer.drain()
+        other.send(1, m.QueueDeclare(queue="mine"))
+        await other.until(m.QueueDeclareOk)
+        waiting = sum(socket.buffered_bytes for socket in broker.server.connections.values())
+
+        assert waiting < 20_000_000
+
+    serving(test)
+
+
+def test_publishers_wait_while_messages_take_too_much_memory_and_others_do_not():
+    async def test(broker, port):
+        publishing, consuming = await SocketClient.connect(port), await SocketClient.connect(port)
+        consuming.send(1, m.QueueDeclare(queue="q"))
+        await consuming.until(m.QueueDeclareOk)
+        publishing.publish("q", bytes(10_000))
+        publishing.send(1, m.QueueDeclare(queue="q", passive=True))
+        await publishing.until(m.QueueDeclareOk)
+
+        broker.server.check_memory()
+        broker.server.turn_ended()
+        blocked = await publishing.until(m.ConnectionBlocked)
+        publishing.send(1, m.QueueDeclare(queue="q", passive=True))
+        consuming.send(1, m.BasicGet(queue="q", no_ack=True))
+        await consuming.until(m.BasicGetOk)
+        broker.server.check_memory()
+        broker.server.turn_ended()
+
+        assert blocked.reason == "low on memory"
+        await publishing.until(m.ConnectionUnblocked)
+        await publishing.until(m.QueueDeclareOk)
+
+    serving(test, high_mark_bytes=5000)
+
+
+def test_a_server_that_ends_tells_its_clients():
+    async def test(broker, port):
+        client = await SocketClient.connect(port)
+
+        closing = asyncio.create_task(broker.server.close())
+        closed = await client.until(m.ConnectionClose)
+        client.writer.close()
+        await closing
+
+        assert closed.reply_code == 320
+
+    serving(test)
+
+
+def test_a_socket_that_is_closed_requeues_what_its_client_had():
+    async def test(_broker, port):
+        client, other = await SocketClient.connect(port), await SocketClient.connect(port)
+        client.send(1, m.QueueDeclare(queue="q"))
+        client.publish("q", b"1")
+        client.send(1, m.BasicGet(queue="q"))
+        await client.until(m.BasicGetOk)
+        other.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+        await other.until(m.BasicConsumeOk)
+
+        client.writer.transport.abort()
+
+        assert (await other.until(m.BasicDeliver)).redelivered
+
+    serving(test)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "EXTERNAL"])
+def test_clients_connect_with_tls_and_a_certificate_may_name_the_user(mechanism):
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server)
+    authority.configure_trust(server)
+    server.verify_mode = ssl.CERT_REQUIRED
+    mine = ssl.create_default_context()
+    authority.configure_trust(mine)
+    authority.issue_cert("ann.example", common_name="ann").configure_cert(mine)
+
+    async def test(broker, port):
+        broker.server.users = Users([*broker.server.users.by_name.values(), User("ann")])
+        everything = commands.SetPermissions(user="ann", configure=".*", write=".*", read=".*")
+        broker.do(broker.server.vhosts["/"], everything)
+        login = LOGIN if mechanism == "PLAIN" else m.ConnectionStartOk(CAPABILITIES, mechanism)
+
+        client = await SocketClient.connect(port, mine, login)
+
+        client.send(1, m.QueueDeclare(queue="q"))
+        assert await client.until(m.QueueDeclareOk) == m.QueueDeclareOk("q", 0, 0)
+        names = {connection.user for connection in broker.server.connections}
+        assert names == {"guest" if mechanism == "PLAIN" else "ann"}
+
+    async def run():
+        broker = MemoryBroker(WallClock(), with_certificates=True)
+        port = await broker.server.listen("127.0.0.1", 0, server)
+        try:
+            await asyncio.wait_for(test(broker, port), 60)
+        finally:
+            while CLIENTS:
+                CLIENTS.pop().writer.close()
+            await broker.server.close()
+
+    asyncio.run(run())
