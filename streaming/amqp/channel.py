@@ -311,6 +311,11 @@ class Channel:
         self._outgoing.method(m.ChannelCloseOk())
         self._peer.channel_closed(self.number)
 
+    def hold(self, *, held: bool) -> None:
+        """Stop deliveries to the client, which does not read them, or resume them."""
+        flow = commands.Flow(active=not held, channel=self.name)
+        self._requests.ask(m.ChannelFlow.ids, flow, nothing)
+
     def leave(self) -> None:
         """Close the channel in the broker: consumers end, unacknowledged messages return."""
         self._vhost.command(self._requests.actor, commands.CloseChannel(channel=self.name))

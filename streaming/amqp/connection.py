@@ -11,6 +11,7 @@ when `next_check_s` is reached, and closes the socket when the state is CLOSED.
 
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Final, Protocol
 
 from streaming.amqp import methods as m
@@ -157,12 +158,16 @@ class Connection:
     def _finish(self) -> None:
         """Pass on what the frames have asked for, and what came of it."""
         for channel in list(self.channels.values()):
-            try:
-                channel.turn_ended()
-            except RefusedError as refusal:
-                channel.fail(refusal, refusal.method)
+            self._at_turn(channel, channel.turn_ended)
         if self.vhost is not None:
             self.vhost.flush()
+
+    def _at_turn(self, channel: Channel, step: Callable[[], None]) -> None:
+        """Do something that no frame of the channel asked for; acks may be refused meanwhile."""
+        try:
+            step()
+        except RefusedError as refusal:
+            channel.fail(refusal, refusal.method)
 
     def send(self, data: bytes) -> None:
         """See `Peer`."""
@@ -407,7 +412,9 @@ class Connection:
 
     def hold(self, *, held: bool) -> None:
         """Hand out nothing while the client does not read what it was sent."""
-        self.is_held = held
+        for channel in list(self.channels.values()):
+            if not channel.closing:
+                self._at_turn(channel, partial(channel.hold, held=held))
 
     def block(self, reason: str | None) -> None:
         """Tell a client that listens for it that publishers are blocked; None: no more."""

@@ -43,7 +43,6 @@ class Consuming:
         self._replies = replies
         self._queue_named = queue_named
         self._consumers: set[str] = set()
-        self._prefetch = 0
         self._got: tuple[DeliveryOut, Stored] | None = None
         self._early: dict[str, list[tuple[DeliveryOut, Stored]]] = {}  # of starting consumers
         self._own_tags = OwnTags()
@@ -51,11 +50,15 @@ class Consuming:
     # -- methods
 
     def qos(self, method: m.BasicQos) -> None:
-        """Limit what is unacknowledged of consumers that start later."""
+        """Limit what is unacknowledged: of consumers that start later, or of the whole channel."""
         if method.prefetch_size:
             raise error(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
-        self._prefetch = method.prefetch_count
-        self._outgoing.method(m.BasicQosOk())
+        command = commands.Qos(
+            prefetch=method.prefetch_count, is_global=method.is_global, channel=self._channel
+        )
+        self._requests.ask(
+            method.ids, command, lambda _result: self._outgoing.method(m.BasicQosOk())
+        )
 
     def consume(self, method: m.BasicConsume) -> None:
         """Start a consumer; the server names one without a tag."""
@@ -69,7 +72,6 @@ class Consuming:
         command = commands.Consume(
             queue=name,
             label=tag,
-            prefetch=self._prefetch,
             auto_ack=method.no_ack,
             channel=self._channel,
             arguments=method.arguments,

@@ -91,6 +91,14 @@ class Qos(Command, frozen=True, tag="qos"):
     lease_ms: Positive | None = None
 
 
+class Flow(Command, frozen=True, tag="flow"):
+    """Stop deliveries to the consumers of a channel, or resume them (R-QOS-7); gets go on."""
+
+    active: bool
+    channel: str = "c0"
+    lease_ms: int | None = None
+
+
 class Cancel(Command, frozen=True, tag="cancel"):
     """Stop a consumer; its unacked deliveries stay unacked."""
 
@@ -468,6 +476,7 @@ AnyCommand = (
     Get
     | Consume
     | Qos
+    | Flow
     | Cancel
     | Ack
     | Reject

@@ -74,6 +74,7 @@ HANDLERS: Final[dict[type[Command], Handler]] = {
     commands.GetOnLanes: channels.get,
     commands.Consume: channels.consume,
     commands.Qos: channels.qos,
+    commands.Flow: channels.flow,
     commands.Cancel: channels.cancel,
     commands.Ack: settlement.settle,
     commands.Reject: settlement.settle,

@@ -68,6 +68,8 @@ def step_words(step: Step, body: str) -> str:
         case commands.Qos(prefetch=prefetch, is_global=is_global, channel=channel):
             whom = "all consumers together" if is_global else "each new consumer"
             return f"prefetch of {whom} on channel {quoted(channel)}: {prefetch or 'no limit'}"
+        case commands.Flow(active=active, channel=channel):
+            return f"{'resume' if active else 'stop'} deliveries on channel {quoted(channel)}"
         case commands.Cancel(label=label):
             return f"cancel consumer {quoted(label)}"
         case commands.Ack() | commands.Reject() | commands.Nack():

@@ -48,8 +48,8 @@ class Consumer:
         key: channel and consumer number: how queues refer to it.
         id: the beginning of its delivery ids.
         unacked: deliveries that are not settled, tombstones included.
-        prefetch_window: how many deliveries may be unsettled; -1 if the channel's limiter is asked
-            too.
+        prefetch_window: how many deliveries may be unsettled; -1 if the channel is asked too: its
+            limiter, or whether its deliveries are stopped.
         own_window: how many may be, as far as the consumer alone is concerned.
         limiter: the channel's, if it has one; `limited` if it allows the consumer's deliveries, not
             only counts them.
@@ -112,7 +112,8 @@ class Consumer:
         """Let the channel's limiter, or none, count its deliveries."""
         if self.number:  # RabbitMQ does not count gets
             self.limiter = limiter
-            self.prefetch_window = -1 if limiter is not None and self.limited else self.own_window
+            asks = self.channel.stopped or (limiter is not None and self.limited)
+            self.prefetch_window = -1 if asks else self.own_window
 
     @property
     def has_room(self) -> bool:
@@ -120,6 +121,8 @@ class Consumer:
         if self.unacked < self.prefetch_window:
             return True
         limiter = self.limiter
+        if self.channel.stopped:
+            return False
         return self.limited and limiter is not None and self.has_own_room and limiter.has_room
 
     @property
@@ -131,6 +134,8 @@ class Consumer:
         """Whether the channel's limiter allows the delivery that follows; it is counted."""
         limiter = self.limiter
         if limiter is None or not self.limited or not (self.has_own_room and limiter.has_room):
+            return False
+        if self.channel.stopped:
             return False
         if not self.auto_ack:
             limiter.volume += 1
@@ -305,6 +310,7 @@ class Channel:
         lease_ms: how long it lives without a command; None for ever.
         prefetch: that of consumers started from now on, unless they name one.
         limiter: the limit on all its consumers together, if there is one.
+        stopped: its consumers get nothing for now.
         left_line: how often its consumers had to leave the lines of their queues.
         tags: delivery tag -> consumer and number of an unsettled delivery, once its client settles
             by tag. One that was settled by ref may still be in here.
@@ -320,6 +326,7 @@ class Channel:
         self.next_tag = record.next_tag
         self.next_consumer = record.next_consumer
         self.prefetch = record.prefetch
+        self.stopped = record.stopped
         self.limiter = Limiter(record.limit, record.volume) if record.limit else None
         self.left_line = record.left_line
         self.consumers: dict[int, Consumer] = {
@@ -420,6 +427,12 @@ class Channel:
         had_room = limiter.has_room
         limiter.limit = limit
         return limiter.has_room and not had_room
+
+    def stop(self, *, stopped: bool) -> None:
+        """Stop deliveries to its consumers, or allow them again; none is served yet."""
+        self.stopped = stopped
+        for consumer in self.consumers.values():
+            consumer.limit(self.limiter)
 
     def held_back(self) -> list[Consumer]:
         """The consumers that left their lines and have room, in the order in which they left."""
@@ -553,4 +566,5 @@ class Channel:
             0 if self.limiter is None else self.limiter.limit,
             0 if self.limiter is None else self.limiter.volume,
             self.left_line,
+            self.stopped,
         )

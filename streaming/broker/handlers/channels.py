@@ -86,6 +86,15 @@ def qos(shard: ShardState, actor: Actor, command: commands.Qos) -> Result:
     return {}
 
 
+def flow(shard: ShardState, actor: Actor, command: commands.Flow) -> Result:
+    """Stop deliveries to the consumers of a channel, or resume them (R-QOS-7)."""
+    channel = lifecycle.use_channel(shard, actor, command.lease_ms)
+    channel.stop(stopped=not command.active)
+    if command.active:
+        settlement.serve_held_back(shard, channel)
+    return {}
+
+
 def cancel(shard: ShardState, actor: Actor, command: commands.Cancel) -> Result:
     """Cancel a consumer; a missing one is not an error."""
     consumer = shard.channels.find_consumer(actor.user, command.channel, command.label)

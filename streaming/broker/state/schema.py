@@ -136,6 +136,7 @@ class ChannelRecord(msgspec.Struct, array_like=True):
     limit: int = 0  # of all its consumers together; 0: none
     volume: int = 0  # what counts towards it
     left_line: int = 0
+    stopped: bool = False  # its consumers get nothing for now
 
 
 class DirectoryRecord(msgspec.Struct, array_like=True):

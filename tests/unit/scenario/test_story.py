@@ -71,6 +71,8 @@ the path of each message
             {"op": "qos", "prefetch": 0},
             "prefetch of each new consumer on channel 'c0': no limit",
         ),
+        ({"op": "flow", "active": False}, "stop deliveries on channel 'c0'"),
+        ({"op": "flow", "active": True}, "resume deliveries on channel 'c0'"),
         ({"op": "settle", "tag": 2}, "ack delivery tag 2 of channel 'c0'"),
         (
             {"op": "settle", "tag": 2, "last": 4, "outcome": "reject", "reason": "bad"},
