@@ -15,6 +15,7 @@ COMMANDS: Final[list[commands.Command]] = [
     commands.Get(queue="q", message="1/0/42"),
     commands.Consume(queue="q", label="c", prefetch=2, arguments={"x-priority": 1}),
     commands.Qos(prefetch=3, is_global=True, channel="c"),
+    commands.Flow(active=False, channel="c"),
     commands.Cancel(label="c"),
     commands.Ack(refs=("g/0", "g/1"), multiple=True),
     commands.Reject(refs=("g/0",), requeue=True, channel="c"),

@@ -95,8 +95,8 @@ class Flow(Command, frozen=True, tag="flow"):
     """Stop deliveries to the consumers of a channel, or resume them (R-QOS-7); gets go on."""
 
     active: bool
-    channel: str = "c0"
-    lease_ms: int | None = None
+    channel: Name = "c0"
+    lease_ms: Positive | None = None
 
 
 class Cancel(Command, frozen=True, tag="cancel"):
