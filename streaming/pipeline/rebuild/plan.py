@@ -29,7 +29,7 @@ from streaming.queries.current_contents import query_ids
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.state.copies import LostStateError, ShardName
-from streaming.queries.state.shards import ShardFigures, known_shards, vhost_of
+from streaming.queries.state.shards import known_shards, shard_named, vhost_of
 from streaming.queries.vhosts.declared import Declared, declared
 from streaming.storage.location import Location
 from topology.vhost import Vhost
@@ -109,8 +109,7 @@ def plan_rebuild(
             f"{place.url} was written by a newer version of dlx (core "
             f"{row.detail.core_version}; this version has {CORE_VERSION}). Run the newer version"
         )
-    bound = sum(end for ends in row.detail.offsets.values() for end in ends.values())
-    found = known_shards(tables, config.job.compat, _figures(row, manifest), bound)
+    found = known_shards(tables, config.job.compat, row.detail)
     _check_residents(row, manifest, found)
     notes = list(_notes(config, row, found))
     configs_of = _shard_configs(config, found)
@@ -135,28 +134,13 @@ def plan_rebuild(
     )
 
 
-def _figures(row: BatchRow, manifest: KnownManifest) -> dict[ShardName, ShardFigures]:
-    clocks = row.detail.clocks
-    return {
-        _place(name): ShardFigures(*clocks[key])
-        for name, key in manifest.shards.items()
-        if key in clocks
-    }
-
-
-def _place(name: str) -> ShardName:
-    """The vhost and lane that a name in the manifest stands for."""
-    lane, _space, vhost = name.partition(" ")
-    return vhost, int(lane)
-
-
 def _check_residents(
     row: BatchRow, manifest: KnownManifest, found: Mapping[ShardName, KnownShard]
 ) -> None:
     """Compare the copies that were found with the count of the broker itself."""
     counted = row.detail.resident
     for name, key in manifest.shards.items():
-        vhost, lane = _place(name)
+        vhost, lane = shard_named(name)
         expected = counted.get(key, (0, 0))[0]
         shard = found.get((vhost, lane))
         known = 0 if shard is None else shard.resident()
@@ -220,7 +204,7 @@ def _add_lanes(
     """
     topologies = declared(tables)
     for vhost, settings in config.vhosts.items():
-        before = sum(_place(name)[0] == vhost for name in manifest.shards)
+        before = sum(shard_named(name)[0] == vhost for name in manifest.shards)
         # tables also know lanes that an earlier rebuild has removed
         for lane in sorted(n for name, n in found if name == vhost and n >= settings.lanes):
             shard = found.pop((vhost, lane))
@@ -292,14 +276,14 @@ def _new_manifest(
     removed = {
         name
         for name in known.shards
-        if _place(name)[0] in config.vhosts
-        and _place(name)[1] >= config.vhosts[_place(name)[0]].lanes
+        if shard_named(name)[0] in config.vhosts
+        and shard_named(name)[1] >= config.vhosts[shard_named(name)[0]].lanes
     }
     kept = {name: key for name, key in known.shards.items() if name not in removed}
     if known.shuffle_partitions == partitions:
         manifest.shards = dict(kept)
     for name in [*kept, *sorted(wanted - kept.keys())]:
-        vhost, lane = _place(name)
+        vhost, lane = shard_named(name)
         manifest.shard_key(vhost, lane)
     return manifest
 

@@ -7,7 +7,7 @@ if it is there; otherwise safe bounds take its place.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +31,7 @@ from streaming.broker.redrives.records import (
     OpenRecord,
 )
 from streaming.broker.redrives.version_keys import version_of
+from streaming.ledger.batch_detail import BatchDetail
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.snapshots import snapshot_before
 from streaming.queries.state.copies import RESIDENT, Copies, KnownCopy, LostStateError, ShardName
@@ -84,25 +85,25 @@ _VERSIONS: Final = """
 """
 
 
-class ShardFigures(msgspec.Struct, frozen=True):
-    """What the last batch row says of a shard; None: it does not say."""
-
-    now_ms: int | None = None
-    next_outbound: int | None = None
-
-
 def known_shards(
-    tables: Tables, compat: Compat, figures: Mapping[ShardName, ShardFigures], outbound_bound: int
+    tables: Tables, compat: Compat, detail: BatchDetail
 ) -> dict[ShardName, KnownShard]:
-    """Read what the tables know, up to their cut.
+    """Read what the tables know of each shard, up to their cut, and of `tables.vhosts` only.
 
     Args:
-        outbound_bound: at most this many records without an event were answered by a shard.
+        detail: of the batch row at the cut.
 
     Raises:
         LostStateError: a copy cannot be restored as it was.
         QueryError: a table is missing or cannot be read.
     """
+    places = {shard_named(name): key for name, key in detail.manifest.shards.items()}
+    clocks = {
+        place: detail.clocks[key]
+        for place, key in places.items()
+        if key in detail.clocks and (tables.vhosts is None or place[0] in tables.vhosts)
+    }
+    answered = sum(detail.positions.values())  # at most so many records without an event
     copies = Copies(tables, compat)
     snapshot = snapshot_before(tables)
     since = -1 if snapshot is None else snapshot.batch_id
@@ -110,9 +111,11 @@ def known_shards(
     tables.view("events", files=files, columns=_EVENTS, view="all told")
     run = tables.connection.execute
     run(f'CREATE OR REPLACE TEMP VIEW later_event AS FROM "all told" WHERE batch_id > {since}')
-    ends = (
-        {} if snapshot is None else {(vhost, lane): seq for vhost, lane, seq in snapshot.last_seq}
-    )
+    ends = {
+        (vhost, lane): seq
+        for vhost, lane, seq in (() if snapshot is None else snapshot.last_seq)
+        if tables.vhosts is None or vhost in tables.vhosts
+    }
     at_ms: dict[ShardName, int] = {}
     for vhost, lane, seq, at_us in tables.values(
         'SELECT vhost, lane, max(seq), max(epoch_us("at")) FROM later_event WHERE seq IS NOT NULL '
@@ -125,21 +128,26 @@ def known_shards(
         at_ms = {place: max(at_ms.get(place, 0), earliest) for place in ends}
     topologies = declared(tables)
     found: dict[ShardName, KnownShard] = {}
-    for place in sorted(ends.keys() | figures.keys()):
+    for place in sorted(ends.keys() | clocks.keys()):
         seq = ends.get(place, 0)  # 0: it had no event yet
-        known = figures.get(place, ShardFigures())
-        sent = seq + 1 + outbound_bound if known.next_outbound is None else known.next_outbound
+        now_ms, sent = clocks.get(place, (at_ms.get(place, 0), seq + 1 + answered))
         found[place] = KnownShard(
-            now_ms=at_ms.get(place, 0) if known.now_ms is None else known.now_ms,
+            now_ms=now_ms,
             next_seq=seq + 1,
             next_outbound=next_start(sent),  # a lost batch may have sent the next numbers
             vhost=vhost_of(topologies.get(place[0], Declared()), compat),
         )
     _add_copies(tables, found, copies)
     _add_queues(tables, found)
-    _add_clients(tables, found, figures.keys() or found.keys())
+    _add_clients(tables, found, clocks.keys() or found.keys())
     _add_redrives(tables, found)
     return found
+
+
+def shard_named(name: str) -> ShardName:
+    """The vhost and lane that a name in the manifest stands for."""
+    lane, _space, vhost = name.partition(" ")
+    return vhost, int(lane)
 
 
 def vhost_of(topology: Declared, compat: Compat) -> Vhost:

@@ -13,11 +13,13 @@ from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.contents.snapshot_writer import SnapshotWriter
+from streaming.ledger.batch_detail import BatchDetail, KnownManifest
+from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.state.shards import ShardFigures, known_shards
+from streaming.queries.state.shards import known_shards
 from tests.builders import Broker
 from tests.unit.queries.random_play import RandomPlay
-from tests.unit.queries.recording import Recording
+from tests.unit.queries.recording import Recording, apart
 
 PLACE = ("/", 0)
 
@@ -31,11 +33,18 @@ def recovered(broker, store):
     return shard
 
 
+def detail_of(brokers):
+    """What a batch row says of shards."""
+    keys = {place: key for key, place in enumerate(brokers)}
+    return BatchDetail(
+        manifest=KnownManifest(shards={f"{lane} {vhost}": n for (vhost, lane), n in keys.items()}),
+        clocks={keys[place]: (broker.shard.now_ms, 1) for place, broker in brokers.items()},
+    )
+
+
 def rebuilt_store(recording, broker):
     tables = Tables(recording.root)
-    known = known_shards(
-        tables, broker.config.compat, {PLACE: ShardFigures(broker.shard.now_ms, 1)}, 0
-    )[PLACE]
+    known = known_shards(tables, broker.config.compat, detail_of({PLACE: broker}))[PLACE]
     store = MemoryStore()
     store.values.update(rebuild_shard(known, broker.config))
     tables.close()
@@ -123,10 +132,37 @@ def test_what_redrives_did_is_known_again(tmp_path):
     recording.commit()
     tables = Tables(recording.root)
 
-    known = known_shards(tables, "4.0", {}, 0)[PLACE]
+    known = known_shards(tables, "4.0", BatchDetail())[PLACE]
 
     assert {name: each.moved for name, each in known.ended_redrives.items()} == {"done": 1}
     assert [(each.id, each.moved, each.left()) for each in known.open_redrives] == [("open", 0, 3)]
     assert contents(recovered(broker, rebuilt_store(recording, broker))) == contents(
         recovered(broker, copy.deepcopy(broker.store))
     )
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_one_vhost_opens_as_it_was_after_an_earlier_batch(tmp_path, is_written):
+    plays = [RandomPlay(seed, vhost=vhost) for seed, vhost in enumerate(("/", "other"))]
+    brokers = [plays[0].broker, apart(plays[1].broker, 1_000)]
+    recording = Recording(tmp_path, *brokers)
+    for play in plays:
+        play.steps(60)
+    batch_id = recording.commit()
+    lost = recovered(brokers[1], copy.deepcopy(brokers[1].store))
+    detail = detail_of({("/", 0): brokers[0], ("other", 0): brokers[1]})
+    for play in plays:
+        play.steps(60)
+    recording.commit()
+    if is_written:
+        SnapshotWriter(recording.place).write(batch_id)
+    tables = Tables(recording.root)
+    tables.cut, tables.vhosts = Cut(batch_id), frozenset({"other"})
+
+    known = known_shards(tables, "4.0", detail)
+
+    store = MemoryStore()
+    store.values.update(rebuild_shard(known["other", 0], brokers[1].config))
+    assert list(known) == [("other", 0)]
+    assert contents(recovered(brokers[1], store)) == contents(lost)
+    recording.close()

@@ -29,12 +29,12 @@ from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.redrives.outcomes import list_redrives
-from streaming.queries.state.shards import ShardFigures, known_shards
+from streaming.queries.state.shards import known_shards
 from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import Broker, a_queue
 from tests.unit.queries.random_play import CHANNELS, RandomPlay
 from tests.unit.queries.recording import Recording, apart
-from tests.unit.queries.test_known_shards import contents, recovered, seen
+from tests.unit.queries.test_known_shards import contents, detail_of, recovered, seen
 
 LANES = 2
 
@@ -192,8 +192,8 @@ def versions_of(shard):
 
 def rebuilt_stores(recording, lanes):
     tables = Tables(recording.root)
-    figures = {("/", lane): ShardFigures(one.shard.now_ms, 1) for lane, one in enumerate(lanes)}
-    known = known_shards(tables, lanes[HOME].config.compat, figures, 0)
+    detail = detail_of({("/", lane): one for lane, one in enumerate(lanes)})
+    known = known_shards(tables, lanes[HOME].config.compat, detail)
     tables.close()
     stores = []
     for lane, broker in enumerate(lanes):
