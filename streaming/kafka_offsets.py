@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 Partition = tuple[str, int]
 """A topic and the number of a partition."""
@@ -14,6 +14,9 @@ ELECTION_S = 30.0
 
 _T = TypeVar("_T")
 _PAUSE_S = 0.05
+_GRACE_S = 10.0
+"""The client itself gives up in time; it may take so long to say so on a busy machine."""
+
 _NO_LEADER_YET = (
     *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART"),
     *("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
@@ -35,7 +38,7 @@ def next_offsets(
         (topic, partition) -> its offset, or why a broker does not say.
 
     Raises:
-        KafkaException, TimeoutError: no broker answers.
+        KafkaException: no broker answers.
     """
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # noqa: PLC0415
 
@@ -67,7 +70,7 @@ def ends_of(admin: Any, partitions: Iterable[Partition], timeout_s: float) -> di
     """Ask for the offset that the next record of each partition will have.
 
     Raises:
-        KafkaException, TimeoutError: Kafka does not say all of them.
+        KafkaException: Kafka does not say all of them.
     """
     return all_known(next_offsets(admin, partitions, timeout_s))
 
@@ -122,7 +125,9 @@ def _ask(
         for partition, answer in admin.list_offsets(left, request_timeout=timeout_s).items():
             key = (partition.topic, partition.partition)
             try:
-                found[key] = answer.result(timeout_s).offset
+                found[key] = answer.result(timeout_s + _GRACE_S).offset
+            except TimeoutError:
+                found[key] = KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own name
             except KafkaException as error:
                 found[key] = error
                 if _has_no_leader(error):
