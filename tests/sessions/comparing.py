@@ -1,0 +1,96 @@
+"""Play a session on two brokers, say where they part, and shorten one that does."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tests.sessions.player import Player, Record
+from tests.sessions.steps import Step
+
+_CONFIRM: Final = re.compile(r"Basic\.(Ack|Nack)\(")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first step after which two brokers did not say the same.
+
+    Attributes:
+        steps: the session up to there.
+        reference, other: what each said, by channel.
+    """
+
+    steps: tuple[Step, ...]
+    reference: dict[str, list[str]]
+    other: dict[str, list[str]]
+
+    def __str__(self) -> str:
+        lines = [str(step) for step in self.steps]
+        for name, seen in (("reference", self.reference), ("other", self.other)):
+            lines.append(f"-- {name}")
+            lines += [f"   {key}: {text}" for key, texts in sorted(seen.items()) for text in texts]
+        return "\n".join(lines)
+
+
+def difference(steps: list[Step], reference: Record, other: Record) -> Difference | None:
+    """Where two records of a session part first."""
+    for number, (one, two) in enumerate(zip(reference, other, strict=True)):
+        if _comparable(one) != _comparable(two):
+            return Difference(tuple(steps[: number + 1]), one, two)
+    return None
+
+
+def _comparable(seen: dict[str, list[str]]) -> dict[str, tuple[list[str], list[str]]]:
+    """Confirms of a step in any order; everything else of a channel in its order."""
+    return {
+        key: (
+            sorted(text for text in texts if _CONFIRM.match(text)),
+            [text for text in texts if not _CONFIRM.match(text)],
+        )
+        for key, texts in seen.items()
+    }
+
+
+def compare(steps: list[Step], reference: str, other: str, plays: int = 2) -> Difference | None:
+    """Play a session on both brokers.
+
+    Args:
+        plays: how often the reference must do the same before it counts; what it does by chance
+            is no reference.
+
+    Returns:
+        None too if the reference does not do the same twice.
+    """
+    first = Player(reference).play(steps)
+    ours = Player(other).play(steps)
+    found = difference(steps, first, ours)
+    if found is None:
+        return None
+    for _ in range(plays - 1):
+        if difference(steps, first, Player(reference).play(steps)) is not None:
+            return None
+    return found
+
+
+def shorten(steps: list[Step], differs: Callable[[list[Step]], Difference | None]) -> Difference:
+    """Take steps out of a session as long as it differs.
+
+    Args:
+        differs: plays a session; it does differ as a whole.
+    """
+    found = differs(steps)
+    assert found is not None, "the session no longer differs"
+    size = max(1, len(found.steps) // 2)
+    while True:
+        steps = list(found.steps)
+        at = 0
+        while at < len(steps) - 1:
+            shorter = steps[:at] + steps[min(at + size, len(steps) - 1) :]
+            tried = differs(shorter)
+            if tried is None:
+                at += size
+            else:
+                found, steps = tried, list(tried.steps)
+        if size == 1:
+            return found
+        size //= 2
