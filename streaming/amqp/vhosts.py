@@ -147,7 +147,7 @@ class OpenVhost:
                     listener.hear(out, None)
         events = shard.take_events()
         if len(events) or self._published:
+            for watch in self.watchers:
+                watch(events)  # while the messages that these events end are still there
             self.stored.count(events, self._published)
             self._published = []
-            for watch in self.watchers:
-                watch(events)

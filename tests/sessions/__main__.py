@@ -21,13 +21,19 @@ def main() -> int:
     parser.add_argument("--url", help="the broker that is compared with it")
     parser.add_argument("--print", action="store_true", help="print the sessions, play nothing")
     parser.add_argument("--as-they-are", action="store_true", help="do not shorten")
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        help="a queue argument or kind of step to leave out",
+    )
     options = parser.parse_args()
     first, _, end = options.seeds.partition(":")
     differences = 0
     began_s = time.monotonic()
     seeds = range(int(first), int(end or int(first) + 1))
     for seed in seeds:
-        steps = session(seed, options.length)
+        steps = session(seed, options.length, frozenset(options.without))
         if options.print:
             sys.stdout.write("\n".join(map(str, steps)) + "\n")
             continue

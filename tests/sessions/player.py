@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from pamqp import base, body, commands, header
 
@@ -68,10 +69,10 @@ class Player:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._vhost = ""
+        vhost = unquote(urlsplit(url).path.removeprefix("/")) or "/"
+        self._names: dict[str, str] = {f"in vhost '{vhost}'": "in vhost <vhost>"}
         self._wires: dict[int, Wire] = {}
         self._channels: dict[tuple[int, int], _ChannelState] = {}
-        self._names: dict[str, str] = {}
         self._queues = set(QUEUES)
         self._asking: set[tuple[int, int]] = set()
         self._seen: dict[str, list[str]] = {}

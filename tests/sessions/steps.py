@@ -38,18 +38,24 @@ class Step:
         return f"{self.connection}/{self.channel} {self.op}({shown})"
 
 
-def session(seed: int, length: int = LENGTH) -> list[Step]:
-    """The session of a seed."""
-    make = _Maker(random.Random(seed))
+def session(seed: int, length: int = LENGTH, without: frozenset[str] = frozenset()) -> list[Step]:
+    """The session of a seed.
+
+    Args:
+        without: queue arguments and names of steps that it leaves out.
+    """
+    make = _Maker(random.Random(seed), without)
     steps = [make.declare_queue(name) for name in QUEUES]
     steps += [make.declare_exchange(name) for name in EXCHANGES]
     steps += [make.bind() for _ in QUEUES]
-    return steps + [make.step() for _ in range(length)]
+    steps += [make.step() for _ in range(length)]
+    return [step for step in steps if step.op not in without]
 
 
 class _Maker:
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, without: frozenset[str]) -> None:
         self._chance = chance
+        self._without = without
         self._number = 0
         self._fed = {(c, n): chance.choice(QUEUES) for c in CONNECTIONS for n in CHANNELS}
         self._weights = {
@@ -117,7 +123,7 @@ class _Maker:
             arguments[self._pick(("x-max-length", "x-message-ttl", "x-expires"))] = self._pick(
                 (-1, "x", True)
             )
-        return arguments
+        return {name: value for name, value in arguments.items() if name not in self._without}
 
     def declare_exchange(self, name: str | None = None) -> Step:
         """An exchange, seldom one that may not be declared."""
