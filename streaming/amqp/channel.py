@@ -182,10 +182,20 @@ class Channel:
         self._requests.ask(_PUBLISH_METHOD, check, nothing)
         self._transaction.append(lambda: self._publish_now(content, number))
 
+    def _check_exchange(self, exchange: str) -> None:
+        """Close the channel if a publish there would: no such exchange, internal, or forbidden."""
+        check = commands.Check(
+            steps=(commands.CheckedPublish(exchange=exchange),), channel=self.name
+        )
+        self._requests.ask(_PUBLISH_METHOD, check, nothing)
+
     def _publish_now(self, content: Content, number: int) -> None:
         method, properties, body = content
         seen = see(properties)
         if seen.user_id is not None and seen.user_id != self._peer.user:
+            self._check_exchange(method.exchange)
+            if self.closing:
+                return
             raise error(
                 PRECONDITION_FAILED,
                 f"user_id property set to '{seen.user_id}' but authenticated user was "
@@ -253,9 +263,10 @@ class Channel:
     def _recover(self, method: m.BasicRecover | m.BasicRecoverAsync) -> None:
         if not method.requeue:
             raise error(NOT_IMPLEMENTED, "requeue=false")
-        asks = isinstance(method, m.BasicRecover)
-        done = self._answer(m.BasicRecoverOk()) if asks else nothing
-        self._requests.ask(method.ids, commands.Recover(channel=self.name), done)
+        self._requests.flush_acks()
+        if isinstance(method, m.BasicRecover):
+            self._outgoing.method(m.BasicRecoverOk())  # before what is delivered again
+        self._requests.ask(method.ids, commands.Recover(channel=self.name), nothing)
 
     # -- transactions
 

@@ -13,7 +13,7 @@ from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
 from streaming.amqp.requests import Answered, Requests, nothing
 from streaming.broker import commands
 from topology.declarations import Binding, Exchange, Queue
-from topology.refusals import no_queue
+from topology.refusals import default_exchange, no_queue
 
 _WithoutAnswer = (
     m.ExchangeDeclare | m.ExchangeDelete | m.ExchangeBind | m.ExchangeUnbind | m.QueueBind
@@ -49,6 +49,9 @@ class Declaring:
 
     def declare_exchange(self, method: m.ExchangeDeclare) -> None:
         """Declare an exchange, or check that it exists."""
+        if method.passive and not method.exchange:
+            refusal = default_exchange()
+            raise AmqpError(refusal.code, refusal.text)
         exchange = Exchange(
             method.exchange,
             method.type,
@@ -83,7 +86,10 @@ class Declaring:
 
     def declare_queue(self, method: m.QueueDeclare) -> None:
         """Declare a queue, or check that it exists; the broker names one without a name."""
-        name = self.queue_named(method.queue) if method.passive else method.queue
+        name = method.queue
+        if method.passive and not name:  # not the last one declared: a name is asked for
+            refusal = no_queue(name, self._requests.vhost.name)
+            raise AmqpError(refusal.code, refusal.text)
         if method.passive and name.startswith(REPLY_TO_QUEUE):
             self._declare_reply_queue(name, method)
             return

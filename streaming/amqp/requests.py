@@ -80,12 +80,14 @@ class Requests:
         """Acknowledge one delivery, soon.
 
         Raises:
-            RefusedError: an ack before it was refused: 406.
+            RefusedError: an ack before it was refused, or the tag is 0: 406.
         """
         if tag == self._last_ack + 1 and self._first_ack:
             self._last_ack = tag
             return
         self.flush_acks()
+        if not tag:  # 0 marks that none waits
+            self._settle(tag, 0, ACK_METHOD, multiple=False, outcome="ack")
         self._first_ack = self._last_ack = tag
 
     def flush_acks(self) -> None:

@@ -42,7 +42,7 @@ def session(seed: int, length: int = LENGTH, without: frozenset[str] = frozenset
     """The session of a seed.
 
     Args:
-        without: queue arguments and names of steps that it leaves out.
+        without: queue arguments, names of steps, and `exclusive-consumers`, to leave out.
     """
     make = _Maker(random.Random(seed), without)
     steps = [make.declare_queue(name) for name in QUEUES]
@@ -213,7 +213,7 @@ class _Maker:
             queue=queue,
             consumer_tag=self._pick(("", "t0", "t1", "t2")),
             no_ack=self._seldom(0.2),
-            exclusive=self._seldom(0.1),
+            exclusive=self._seldom(0.1) and "exclusive-consumers" not in self._without,
             nowait=False,
             arguments=arguments,
         )

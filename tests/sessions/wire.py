@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from pamqp import base, body, commands, frame, header
+from pamqp.common import FieldTable
 
 FRAME_MAX: Final = 4096
 """The smallest that AMQP allows, so that bodies come in several frames."""
@@ -16,7 +17,7 @@ ANSWER_S: Final = 30
 PROTOCOL: Final = b"AMQP\x00\x00\x09\x01"
 _BODY: Final = 3
 _HEADER: Final = struct.Struct(">BHI")
-_CAPABILITIES: Final = {
+_CAPABILITIES: Final[FieldTable] = {
     "consumer_cancel_notify": True,
     "basic.nack": True,
     "connection.blocked": True,

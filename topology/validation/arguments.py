@@ -158,6 +158,46 @@ ARGUMENTS_OF_TYPE: Mapping[str, frozenset[str]] = {
 }
 """The arguments that each queue type understands."""
 
+_COMPARED_FIRST: Mapping[str, tuple[str, ...]] = {
+    "classic": (
+        "x-expires",
+        "x-message-ttl",
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-overflow",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-single-active-consumer",
+        "x-queue-type",
+        "x-queue-master-locator",
+    ),
+    "quorum": (
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-dead-letter-strategy",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
+        "x-overflow",
+        "x-single-active-consumer",
+        "x-queue-type",
+        "x-quorum-initial-group-size",
+        "x-delivery-limit",
+        "x-message-ttl",
+        "x-queue-leader-locator",
+    ),
+}
+COMPARED_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    queue_type: (*first, *sorted(ARGUMENTS_OF_TYPE[queue_type].difference(first)))
+    for queue_type, first in _COMPARED_FIRST.items()
+}
+"""The arguments of each queue type in the order in which RabbitMQ compares two declarations."""
+
 QUEUE_ARGUMENTS = tuple(sorted({*_QUEUE_CHECKS, *_STREAM_ONLY}))
 """Every queue argument that RabbitMQ knows."""
 

@@ -18,7 +18,7 @@ from topology.refusals import (
     queue_in,
 )
 from topology.routing.exchanges import EXCHANGE_TYPES
-from topology.validation.arguments import ARGUMENTS_OF_TYPE
+from topology.validation.arguments import COMPARED_ARGUMENTS
 from topology.validation.declaration_errors import (
     DeclarationError,
     binding_errors,
@@ -80,7 +80,7 @@ def inequivalent_queue(old: Queue, new: Queue, vhost: str) -> Refusal | None:
         ("auto_delete", old.auto_delete, new.auto_delete),
     )
     return _different_field(fields, named) or _different_argument(
-        old.arguments, new.arguments, sorted(ARGUMENTS_OF_TYPE[old.queue_type]), named
+        old.arguments, new.arguments, COMPARED_ARGUMENTS[old.queue_type], named
     )
 
 
@@ -94,10 +94,7 @@ def _different_field(
 ) -> Refusal | None:
     for name, old, new in fields:
         if old != new:
-            return precondition_failed(
-                f"inequivalent arg '{name}' for {named}: "
-                f"received '{_plain(new)}' but current is '{_plain(old)}'"
-            )
+            return _inequivalent(name, named, f"'{_plain(new)}'", f"'{_plain(old)}'")
     return None
 
 
@@ -105,14 +102,20 @@ def _different_argument(old: Table, new: Table, names: Iterable[str], named: str
     for name in names:
         if name == "x-queue-type" and old.get(name, "classic") == new.get(name, "classic"):
             continue  # a classic queue need not say so
+        old_key, new_key = match_key(old.get(name)), match_key(new.get(name))
         both_or_none = (name in old) == (name in new)
-        if both_or_none and match_key(old.get(name)) == match_key(new.get(name)):
+        if both_or_none and old_key == new_key:
             continue
-        return precondition_failed(
-            f"inequivalent arg '{name}' for {named}: "
-            f"received {_typed(new, name)} but current is {_typed(old, name)}"
-        )
+        if both_or_none and old_key[0] == new_key[0]:
+            return _inequivalent(name, named, f"'{_plain(new[name])}'", f"'{_plain(old[name])}'")
+        return _inequivalent(name, named, _typed(new, name), _typed(old, name))
     return None
+
+
+def _inequivalent(name: str, named: str, received: str, current: str) -> Refusal:
+    return precondition_failed(
+        f"inequivalent arg '{name}' for {named}: received {received} but current is {current}"
+    )
 
 
 def _typed(table: Table, name: str) -> str:

@@ -177,6 +177,54 @@ def test_a_publish_to_no_exchange_closes_the_channel_with_the_method_of_the_publ
     )
 
 
+def test_a_missing_exchange_is_reported_before_a_user_id_that_is_not_the_users(client):
+    client.publish("none", "k", b"1", user_id="other")
+    (closed,) = client.received()
+
+    assert closed.method == m.ChannelClose(
+        404, "NOT_FOUND - no exchange 'none' in vhost '/'", 60, 40
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "text"),
+    [
+        (m.QueueDeclare(passive=True), 404, "NOT_FOUND - no queue '' in vhost '/'"),
+        (
+            m.ExchangeDeclare(passive=True),
+            403,
+            "ACCESS_REFUSED - operation not permitted on the default exchange",
+        ),
+    ],
+)
+def test_a_passive_declaration_without_a_name_is_refused(client, method, code, text):
+    client.ask(m.QueueDeclare(queue="q"))
+
+    assert client.ask(method) == m.ChannelClose(code, text, *method.ids)
+
+
+def test_an_ack_of_tag_0_alone_is_an_ack_of_no_delivery(client):
+    client.send(1, m.BasicAck(0))
+    (closed,) = client.received()
+
+    assert closed.method == m.ChannelClose(
+        406, "PRECONDITION_FAILED - unknown delivery tag 0", 60, 80
+    )
+
+
+def test_recovery_is_answered_before_what_is_delivered_again(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"1")
+    client.ask(m.BasicConsume(queue="q", consumer_tag="c"))
+
+    client.send(1, m.BasicRecover(requeue=True))
+
+    assert [each.method for each in client.received()] == [
+        m.BasicRecoverOk(),
+        m.BasicDeliver("c", 2, redelivered=True, exchange="", routing_key="q"),
+    ]
+
+
 def test_content_where_a_method_must_be_ends_the_connection(client):
     client.raw(frame(BODY, 1, b"x"))
     (closed,) = client.received()
