@@ -148,8 +148,8 @@ def test_a_queue_can_be_redeclared_only_equivalently(old, new, refusal):
 def test_two_arguments_that_differ_are_compared_in_the_order_of_their_queue_type(
     queue_type, first, second
 ):
-    arguments = {"x-queue-type": queue_type}
-    values = {"x-message-ttl": 5, "x-dead-letter-exchange": "dlx"}
+    arguments: dict[str, Any] = {"x-queue-type": queue_type}
+    values: dict[str, Any] = {"x-message-ttl": 5, "x-dead-letter-exchange": "dlx"}
     old = Queue("q", arguments={**arguments, second: values[second]})
     new = Queue("q", arguments={**arguments, first: values[first]})
 
