@@ -10,7 +10,7 @@ at most a hidden file. HADOOP_CONF_DIR and HADOOP_USER_NAME count here as they d
 import io
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from typing import IO, Any, Final, Self
 from urllib.parse import urlsplit
@@ -37,23 +37,15 @@ class HdfsStorage:
 
     @cached_property
     def _client(self) -> Any:
-        try:
+        with self._explained(""):
             return _client(self._root)
-        except ImportError as error:
-            raise StoreError(
-                f"{self.url}: the client of HDFS is not installed: pip install 'dlx-stream[hdfs]'"
-            ) from error
-        except _ERRORS as error:
-            raise self._failed("", error) from error
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if it does not exist."""
-        with self._explained(name):
-            try:
-                with self._client.read(self.path_of(name)) as file:
-                    return bytes(file.read())
-            except FileNotFoundError:
-                return None
+        path = self.path_of(name)
+        with self._explained(name), suppress(FileNotFoundError), self._client.read(path) as file:
+            return bytes(file.read())
+        return None
 
     def create(self, name: str, write: Callable[[Any], object]) -> bool:
         """Create a file; return False and change nothing if the name is taken."""
@@ -61,12 +53,10 @@ class HdfsStorage:
             return False
         content = io.BytesIO()
         write(content)
-        with self._explained(name):
-            try:
-                self._write(name, [content.getvalue()], overwrite=False)
-            except FileExistsError:
-                return False
-        return True
+        with self._explained(name), suppress(FileExistsError):
+            self._write(name, [content.getvalue()], overwrite=False)
+            return True
+        return False
 
     def replace(self, name: str, content: bytes) -> None:
         """Write a file, whatever is there."""
@@ -80,12 +70,10 @@ class HdfsStorage:
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes; None if it does not exist."""
-        with self._explained(name):
-            try:
-                status = self._client.get_file_info(self.path_of(name))
-            except FileNotFoundError:
-                return None
+        with self._explained(name), suppress(FileNotFoundError):
+            status = self._client.get_file_info(self.path_of(name))
             return None if status.isdir else int(status.length)
+        return None
 
     def delete(self, name: str) -> None:
         """Remove a file if it exists."""
@@ -116,12 +104,9 @@ class HdfsStorage:
 
     def open(self, name: str) -> RemoteFile:
         """Open a file for reading at any place: a binary file of Python's or of pyarrow's."""
-        with self._explained(name):
-            try:
-                return RemoteFile(_HdfsFile(self, self._client.read(self.path_of(name)), name))
-            except FileNotFoundError:
-                missing = f"{self.url}/{name}"
-        raise FileNotFoundError(missing)
+        with self._explained(name), suppress(FileNotFoundError):
+            return RemoteFile(_HdfsFile(self, self._client.read(self.path_of(name)), name))
+        raise FileNotFoundError(f"{self.url}/{name}")
 
     def path_of(self, name: str) -> str:
         """The full path of a file."""
@@ -142,12 +127,10 @@ class HdfsStorage:
             raise
 
     def _listed(self, folder: str, *, recursive: bool) -> list[Any]:
-        with self._explained(folder):
-            try:
-                found = list(self._client.list_status(self.path_of(folder), recursive=recursive))
-            except FileNotFoundError:
-                return []
-        return [each for each in found if not each.isdir]
+        with self._explained(folder), suppress(FileNotFoundError):
+            found = self._client.list_status(self.path_of(folder), recursive=recursive)
+            return [each for each in found if not each.isdir]
+        return []
 
     @contextmanager
     def _explained(self, name: str) -> Iterator[None]:
@@ -155,12 +138,13 @@ class HdfsStorage:
             yield
         except StoreError:
             raise
+        except ImportError as error:
+            raise StoreError(
+                f"{self.url}: the client of HDFS is not installed: pip install 'dlx-stream[hdfs]'"
+            ) from error
         except _ERRORS as error:
-            raise self._failed(name, error) from error
-
-    def _failed(self, name: str, error: Exception) -> StoreError:
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        return StoreError(f"{self.url}/{name}: HDFS: {said}")
+            said = next(iter(str(error).splitlines()), type(error).__name__)
+            raise StoreError(f"{self.url}/{name}: HDFS: {said}") from error
 
 
 class _HdfsFile:

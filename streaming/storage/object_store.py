@@ -6,9 +6,9 @@ keeps its connections open.
 
 import io
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 import obstore
@@ -45,19 +45,14 @@ class ObjectStorage:
 
     @cached_property
     def _store(self) -> Any:
-        try:
+        with self._explained(""):
             return _client(self._root, self._options)
-        except BaseError as error:
-            raise self._failed("", error) from error
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if it does not exist."""
-        try:
+        with self._explained(name), suppress(FileNotFoundError):
             return bytes(obstore.get(self._store, self.path_of(name)).bytes())
-        except FileNotFoundError:
-            return None
-        except BaseError as error:
-            raise self._failed(name, error) from error
+        return None
 
     def create(self, name: str, write: Callable[[Any], object]) -> bool:
         """Create a file; return False and change nothing if the name is taken.
@@ -78,35 +73,25 @@ class ObjectStorage:
 
     def upload(self, name: str, file: IO[bytes]) -> None:
         """Write a file of any length from an open local one; replace an existing one."""
-        try:
+        with self._explained(name):
             obstore.put(self._store, self.path_of(name), file)
-        except BaseError as error:
-            raise self._failed(name, error) from error
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes; None if it does not exist."""
-        try:
+        with self._explained(name), suppress(FileNotFoundError):
             return int(obstore.head(self._store, self.path_of(name))["size"])
-        except FileNotFoundError:
-            return None
-        except BaseError as error:
-            raise self._failed(name, error) from error
+        return None
 
     def delete(self, name: str) -> None:
         """Remove a file if it exists."""
-        try:
-            with suppress(FileNotFoundError):
-                obstore.delete(self._store, self.path_of(name))
-        except BaseError as error:
-            raise self._failed(name, error) from error
+        with self._explained(name), suppress(FileNotFoundError):
+            obstore.delete(self._store, self.path_of(name))
 
     def files(self, folder: str = "") -> Iterator[StoredFile]:
         """The files in a folder, hidden ones included, without those in folders below it."""
         prefix = self.path_of(folder).rstrip("/")
-        try:
+        with self._explained(folder):
             found = obstore.list_with_delimiter(self._store, prefix or None)
-        except BaseError as error:
-            raise self._failed(folder, error) from error
         for one in found["objects"]:
             modified_ms = int(one["last_modified"].timestamp() * 1000)
             yield StoredFile(one["path"].rsplit("/", 1)[-1], one["size"], modified_ms)
@@ -114,51 +99,45 @@ class ObjectStorage:
     def all_names(self) -> list[str]:
         """The names of all files, with those in folders. Empty objects stand for folders."""
         prefix = self.path_of("")
-        try:
+        with self._explained(""):
             pages = list(obstore.list(self._store, prefix or None))
-        except BaseError as error:
-            raise self._failed("", error) from error
         skipped = len(prefix) + 1 if prefix else 0
         return [one["path"][skipped:] for page in pages for one in page if one["size"]]
 
     def move(self, name: str, target: Self) -> None:
         """Move a file below another place of the same store, under its name."""
-        try:
+        with self._explained(name):
             obstore.rename(self._store, self.path_of(name), target.path_of(name))
-        except (BaseError, FileNotFoundError) as error:
-            raise self._failed(name, error) from error
 
     def has_any(self, folder: str = "") -> bool:
         """Whether there is a file in a folder, or below it."""
-        try:
+        with self._explained(folder):
             return any(obstore.list(self._store, self.path_of(folder), chunk_size=1))
-        except BaseError as error:
-            raise self._failed(folder, error) from error
 
     def open(self, name: str) -> RemoteFile:
         """Open a file for reading at any place: a binary file of Python's or of pyarrow's."""
-        try:
+        with self._explained(name), suppress(FileNotFoundError):
             return RemoteFile(_Object(self._store, self.path_of(name)))
-        except FileNotFoundError:
-            raise FileNotFoundError(f"{self.url}/{name}") from None
-        except BaseError as error:
-            raise self._failed(name, error) from error
+        raise FileNotFoundError(f"{self.url}/{name}")
 
-    def _put(self, name: str, content: bytes, mode: Any) -> None:
-        try:
+    def _put(self, name: str, content: bytes, mode: Literal["create", "overwrite"]) -> None:
+        with self._explained(name):
             obstore.put(self._store, self.path_of(name), content, mode=mode, use_multipart=False)
-        except (AlreadyExistsError, PreconditionError):
-            raise
-        except (BaseError, FileNotFoundError) as error:  # not found: there is no such bucket
-            raise self._failed(name, error) from error
 
     def path_of(self, name: str) -> str:
         """The full path of an object in its store."""
         return f"{self._prefix}/{name}".strip("/")
 
-    def _failed(self, name: str, error: Exception) -> StoreError:
-        said = " ".join(str(error).split("\n\nDebug source")[0].split())
-        return StoreError(f"{self.url}/{name}: {said}")
+    @contextmanager
+    def _explained(self, name: str) -> Iterator[None]:
+        """Explain an error of the store, but not that a name is taken."""
+        try:
+            yield
+        except (AlreadyExistsError, PreconditionError):
+            raise
+        except (BaseError, FileNotFoundError) as error:  # not found: there is no such bucket
+            said = " ".join(str(error).split("\n\nDebug source")[0].split())
+            raise StoreError(f"{self.url}/{name}: {said}") from error
 
 
 class _Object:
