@@ -43,7 +43,6 @@ KINDS: Mapping[str, Kind] = {
     "unknown-exchange-type": Kind("skipped", "use direct, fanout, headers or topic"),
     "unknown-queue-type": Kind("skipped", "use classic or quorum"),
     "exclusive-queue": Kind("skipped", "let the client that owns it declare it"),
-    "single-active-consumer": Kind("skipped", "remove the argument, or set it to false"),
     "reserved-name": Kind("skipped", "choose a name that does not begin with amq."),
     "predeclared-exchange": Kind("skipped", "remove it: every vhost has this exchange"),
     "default-exchange-binding": Kind("skipped", "remove it: every queue has this binding"),

@@ -67,13 +67,18 @@ class GetOnLanes(Get, frozen=True, tag="get", kw_only=True):
 
 
 class Consume(Command, frozen=True, tag="consume"):
-    """Start a consumer. `prefetch` 0: as the last `Qos` says; `lease_ms`: see `Get`."""
+    """Start a consumer. `prefetch` 0: as the last `Qos` says; `lease_ms`: see `Get`.
+
+    `exclusive`: the only one of its queue. `no_local` is accepted and ignored, as in RabbitMQ.
+    """
 
     queue: Name
     label: Name = msgspec.field(name="as")
     prefetch: Prefetch = 0
     auto_ack: bool = False
     channel: Name = "c0"
+    exclusive: bool = False
+    no_local: bool = False
     arguments: dict[str, Any] = {}
     lease_ms: Positive | None = None
 

@@ -63,8 +63,11 @@ def step_words(step: Step, body: str) -> str:
             return f"get {most} from queue {quoted(queue)}{_automatic(step.action)}"
         case commands.Consume(queue=queue, label=label, prefetch=prefetch):
             room = f", prefetch {prefetch}" if prefetch else ""
+            alone = ", exclusively" if step.action.exclusive else ""
+            if step.action.arguments:
+                alone += f" {table_words(step.action.arguments)}"
             what = f"consumer {quoted(label)} subscribes to queue {quoted(queue)}"
-            return f"{what}{room}{_automatic(step.action)}"
+            return f"{what}{room}{_automatic(step.action)}{alone}"
         case commands.Qos(prefetch=prefetch, is_global=is_global, channel=channel):
             whom = "all consumers together" if is_global else "each new consumer"
             return f"prefetch of {whom} on channel {quoted(channel)}: {prefetch or 'no limit'}"

@@ -42,7 +42,6 @@ from topology.validation.arguments import (
     policy_keys,
     unrecognised_keys,
 )
-from topology.validation.declaration_errors import SINGLE_ACTIVE_CONSUMER
 from topology.validation.problems import find_problems
 from topology.values import Compat
 
@@ -208,10 +207,6 @@ class SupportedObjects:
         elif queue.exclusive and not self._as_client:
             what = "an exclusive queue belongs to a channel and cannot be imported"
             self._skip(queue, fields.at("exclusive"), what, "exclusive-queue")
-        elif queue.arguments.get(SINGLE_ACTIVE_CONSUMER) is True and not self._as_client:
-            where = f"{fields.where}.arguments.{SINGLE_ACTIVE_CONSUMER}"
-            what = "a queue with a single active consumer is not supported"
-            self._skip(queue, where, what, "single-active-consumer")
         else:
             self._report_arguments(queue, fields, QUEUE_ARGUMENTS)
             self._add("queues", queue, fields)

@@ -83,6 +83,13 @@ def one_of(choices: tuple[str, ...], reason: str) -> Check:
     return check
 
 
+CONSUMER_CHECKS: Mapping[str, Check] = {
+    "x-priority": integer(),
+    "x-cancel-on-ha-failover": flag,
+}
+"""The arguments of consumers that have a meaning; others are accepted and ignored."""
+
+
 def errors_in(
     table: Mapping[str, AmqpValue], checks: Mapping[str, Check]
 ) -> list[tuple[str, ArgumentError]]:

@@ -26,7 +26,6 @@ from topology.refusals import (
     erlang_binary,
     erlang_term,
     exchange_in,
-    not_implemented,
     precondition_failed,
     queue_in,
     reserved_name,
@@ -110,12 +109,6 @@ def queue_errors(queue: Queue, vhost: str, compat: Compat = "4.0") -> Iterator[D
                 member, word = _QUORUM_PROPERTIES[name]
                 reply = precondition_failed(f"invalid property '{name}' for {named}")
                 yield DeclarationError(member, f"a quorum queue cannot be {word}", reply)
-    if queue.arguments.get(SINGLE_ACTIVE_CONSUMER) is True:
-        yield DeclarationError(
-            f"arguments.{SINGLE_ACTIVE_CONSUMER}",
-            "single active consumers are not supported: remove the argument or set it to false",
-            not_implemented(f"{SINGLE_ACTIVE_CONSUMER} cannot be used: invalid arg for {named}"),
-        )
 
 
 def binding_errors(binding: Binding, source_type: str | None) -> Iterator[DeclarationError]:

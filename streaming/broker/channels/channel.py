@@ -44,7 +44,8 @@ class Consumer:
     """The deliveries under one label, by number: of a consumer, or of a channel's gets.
 
     Attributes:
-        queue_number, prefetch, auto_ack: of a consumer; `active` until it is cancelled.
+        queue_number, prefetch, auto_ack, priority, exclusive: of a consumer; `active` until it is
+            cancelled.
         key: channel and consumer number: how queues refer to it.
         id: the beginning of its delivery ids.
         unacked: deliveries that are not settled, tombstones included.
@@ -66,6 +67,7 @@ class Consumer:
         "active",
         "auto_ack",
         "channel",
+        "exclusive",
         "id",
         "in_line",
         "key",
@@ -80,6 +82,7 @@ class Consumer:
         "pages",
         "prefetch",
         "prefetch_window",
+        "priority",
         "queue_number",
         "unacked",
     )
@@ -100,6 +103,8 @@ class Consumer:
         self.prefetch = record.prefetch
         self.auto_ack = record.auto_ack
         self.active = record.active
+        self.priority = record.priority
+        self.exclusive = record.exclusive
         self.own_window = record.prefetch if record.prefetch and not record.auto_ack else NEVER
         self.prefetch_window = self.own_window
         self.limited = record.limited
@@ -280,6 +285,8 @@ class Consumer:
             self.limited,
             self.in_line,
             self.left_line,
+            self.priority,
+            self.exclusive,
         )
 
     def _page(self, page_number: int) -> dict[int, Delivery]:
@@ -389,7 +396,15 @@ class Channel:
             self._crowded = 2 * (len(self.consumers) + len(self.get_labels)) + MIN_CROWD
 
     def new_consumer(
-        self, label: str, queue_number: int, prefetch: int, *, auto_ack: bool, limited: bool
+        self,
+        label: str,
+        queue_number: int,
+        prefetch: int,
+        *,
+        auto_ack: bool,
+        limited: bool,
+        priority: int = 0,
+        exclusive: bool = False,
     ) -> Consumer:
         """Create a consumer; it hides a cancelled one with the same label.
 
@@ -409,6 +424,8 @@ class Channel:
             auto_ack,
             active=True,
             limited=limited,
+            priority=priority,
+            exclusive=exclusive,
         )
         consumer = Consumer(self._store, self, record)
         self.consumers[number] = consumer

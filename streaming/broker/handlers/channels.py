@@ -8,12 +8,21 @@ from streaming.broker.events import Actor
 from streaming.broker.handlers import lifecycle, settlement
 from streaming.broker.handlers.access import Result, record_channel, vhost_name
 from streaming.broker.handlers.queues import usable_queue
-from streaming.broker.lanes import got_on, lane_to_get_from, prefetch_on
+from streaming.broker.lanes import got_on, lane_to_get_from, prefetch_on, refuse_on_lanes
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
-from topology.refusals import Refusal, channel_error, not_implemented, queue_in
+from topology.refusals import (
+    Refusal,
+    access_refused,
+    channel_error,
+    not_implemented,
+    precondition_failed,
+    queue_in,
+)
+from topology.validation.arguments import CONSUMER_CHECKS, errors_in
 
 TAG_IN_USE = 530
+PRIORITY = "x-priority"
 
 
 def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
@@ -53,9 +62,9 @@ def consume(shard: ShardState, actor: Actor, command: commands.Consume) -> Resul
     queue = _readable(shard, actor, command.queue)
     if isinstance(queue, Refusal):
         return queue
-    if queue.quorum and known is not None and known.limiter is not None:
-        where = queue_in(queue.name, vhost_name(shard))
-        return not_implemented(f"{where} does not support global qos")
+    refusal = _refuse_consumer(shard, queue, command, known)
+    if refusal is not None:
+        return refusal
     channel = lifecycle.use_channel(shard, actor, command.lease_ms)
     prefetch = prefetch_on(
         shard.context.config,
@@ -63,13 +72,50 @@ def consume(shard: ShardState, actor: Actor, command: commands.Consume) -> Resul
         single_lane=queue.settings.single_lane,
     )
     consumer = channel.new_consumer(
-        label, queue.number, prefetch, auto_ack=command.auto_ack, limited=not queue.quorum
+        label,
+        queue.number,
+        prefetch,
+        auto_ack=command.auto_ack,
+        limited=not queue.quorum,
+        priority=command.arguments.get(PRIORITY, 0),
+        exclusive=command.exclusive and not queue.quorum,
     )
-    queue.add_consumer(consumer)
     detail = {"consumer": label, "prefetch": prefetch, "auto_ack": command.auto_ack}
+    if consumer.priority:
+        detail["priority"] = consumer.priority
+    if consumer.exclusive:
+        detail["exclusive"] = True
     record_channel(shard, "consumer_started", queue.name, detail)
+    queue.add_consumer(consumer)
     queue.serve()
     return {"consumer": label}
+
+
+def _refuse_consumer(
+    shard: ShardState, queue: Queue, command: commands.Consume, channel: Channel | None
+) -> Refusal | None:
+    """Why a queue does not take this consumer (R-QOS-5, R-CONS)."""
+    where = queue_in(queue.name, vhost_name(shard))
+    for argument, error in errors_in(command.arguments, CONSUMER_CHECKS):
+        return precondition_failed(f"invalid arg '{argument}' for {where}: {error.reason}")
+    exclusive = command.exclusive and not queue.quorum  # quorum queues ignore it
+    if not queue.settings.single_lane:
+        refusal = None
+        if exclusive:
+            refusal = refuse_on_lanes(shard.context.config, "an exclusive consumer")
+        elif command.arguments.get(PRIORITY, 0):
+            refusal = refuse_on_lanes(shard.context.config, PRIORITY)
+        if refusal is not None:
+            return refusal
+    if queue.quorum:
+        if channel is not None and channel.limiter is not None:
+            return not_implemented(f"{where} does not support global qos")
+        return None
+    if exclusive and (queue.consumers or queue.single_active):
+        return access_refused(f"{where} in exclusive use")
+    if queue.consumers and shard.channels.consumer(queue.consumers[0]).exclusive:
+        return access_refused(f"{where} in exclusive use")
+    return None
 
 
 def qos(shard: ShardState, actor: Actor, command: commands.Qos) -> Result:

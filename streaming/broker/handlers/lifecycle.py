@@ -55,12 +55,13 @@ def close_channel(shard: ShardState, channel: Channel, cause: str) -> None:
     """Cancel its consumers, delete its exclusive queues, requeue its deliveries (R-SET-4)."""
     detail = {"name": channel.name, "user": channel.user, "cause": cause}
     record_channel(shard, "channel_closed", "", detail)
-    for consumer in channel.active_consumers():
-        cancel_consumer(shard, consumer)
+    handed_over = _cancel_consumers(shard, channel)
+    _serve(shard, handed_over, early=True)
     if channel.connection < 0:
         _delete_exclusive_queues(shard, channel.number)
     requeue_all(shard, channel, explicitly=False)
     shard.channels.remove(channel)
+    _serve(shard, handed_over)
 
 
 def close_connection(shard: ShardState, connection: Connection, cause: str) -> None:
@@ -100,11 +101,13 @@ def _close_channels(shard: ShardState, numbers: list[int], cause: str) -> None:
     All consumers go first, so that none gets what the loss of another channel requeues.
     """
     channels = [shard.channels.by_number(number) for number in numbers]
+    handed_over: list[int] = []
     for channel in channels:
-        for consumer in channel.active_consumers():
-            cancel_consumer(shard, consumer)
+        handed_over += _cancel_consumers(shard, channel)
+    _serve(shard, handed_over, early=True)
     for channel in channels:
         close_channel(shard, channel, cause)
+    _serve(shard, handed_over)
 
 
 def own_queue(shard: ShardState, actor: Actor, queue: Queue, lease_ms: int | None) -> None:
@@ -161,6 +164,39 @@ def channel_timer_due(shard: ShardState, kind: int, number: int, due_ms: int) ->
 
 def cancel_consumer(shard: ShardState, consumer: Consumer) -> None:
     """Cancel a consumer; an auto-delete queue is deleted with its last one (R-GONE-3)."""
+    _cancel(shard, consumer)
+    _serve(shard, [consumer.queue_number])
+
+
+def _cancel_consumers(shard: ShardState, channel: Channel) -> list[int]:
+    """Cancel the consumers of a channel; return their queues, which are not served yet.
+
+    The active one of a queue comes last, so that no other of the channel takes its place.
+    """
+    consumers = channel.active_consumers()
+    queues = [shard.queues.in_use(consumer.queue_number) for consumer in consumers]
+    in_order = sorted(
+        zip(consumers, queues, strict=True), key=lambda each: each[0].key == each[1].active
+    )
+    for consumer, _queue in in_order:
+        _cancel(shard, consumer)
+    return [queue.number for queue in queues if queue.single_active]
+
+
+def _serve(shard: ShardState, numbers: list[int], *, early: bool = False) -> None:
+    """Serve the queues of these that still exist and have a new single active consumer.
+
+    Args:
+        early: only those that hand over before they take messages back: not classic ones of 3.10.
+    """
+    late = early and shard.context.config.compat == "3.10"
+    for number in numbers:
+        queue = shard.queues.by_number(number)
+        if queue is not None and queue.single_active and (queue.quorum or not late):
+            queue.serve()
+
+
+def _cancel(shard: ShardState, consumer: Consumer) -> None:
     consumer.active = False
     queue = shard.queues.in_use(consumer.queue_number)
     queue.remove_consumer(consumer)
@@ -245,8 +281,7 @@ def _cancel_all(shard: ShardState, queue: Queue) -> None:
         row = _record_cancelled(shard, queue, consumer)
         cancelled = CancelOut(row, consumer.channel.actor, consumer.label, queue.name)
         shard.context.outbound.append(cancelled)
-    queue.consumers.clear()
-    queue.waiting.clear()
+    queue.forget_consumers()
 
 
 def _lose(

@@ -12,6 +12,7 @@ from streaming.broker.shard_state import ShardState
 from topology.declarations import Queue as Declaration
 from topology.permissions import Access, needs_to_declare_queue
 from topology.refusals import Refusal, exclusive_queue, no_queue, queue_in_use, queue_not_empty
+from topology.validation.declaration_errors import SINGLE_ACTIVE_CONSUMER
 from topology.validation.refuse import inequivalent_queue, refuse_queue
 
 
@@ -61,9 +62,20 @@ def refuse_declaration(
         forbidden = refuse_access(shard, actor, [("configure", "queue", declaration.name)])
         return forbidden or inequivalent_queue(known, declaration, vhost)
     named = msgspec.structs.replace(declaration, name="(new)") if unnamed else declaration
-    return refuse_queue(named, vhost, context.config.compat) or refuse_access(
-        shard, actor, needs_to_declare_queue(declaration)
+    return (
+        refuse_queue(named, vhost, context.config.compat)
+        or refuse_access(shard, actor, needs_to_declare_queue(declaration))
+        or _refuse_single_active(shard, declaration)
     )
+
+
+def _refuse_single_active(shard: ShardState, declaration: Declaration) -> Refusal | None:
+    """540 on several lanes, which would each have an active consumer."""
+    if declaration.arguments.get(SINGLE_ACTIVE_CONSUMER) is not True:
+        return None
+    if shard.context.vhost.settings(declaration).single_lane:
+        return None
+    return refuse_on_lanes(shard.context.config, SINGLE_ACTIVE_CONSUMER)
 
 
 def usable_queue(

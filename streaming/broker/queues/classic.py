@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from streaming.broker.channels.channel import Consumer
 from streaming.broker.channels.publishers import Publisher
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.context import ShardContext
@@ -163,6 +164,10 @@ class ClassicQueue(Queue):
         self.ready -= 1
         self.ready_bytes -= copy.message.size
         return copy
+
+    def right_to_be_active(self, consumer: Consumer) -> tuple[int, int]:
+        """See `Queue`."""
+        return consumer.priority, 0
 
     def _die_on_arrival(
         self, message: Message, envelope: Envelope, parent_copy_id: int, failures: int

@@ -37,6 +37,7 @@ from streaming.broker.state.pages import PageCodec
 from streaming.broker.state.schema import Delivery, Held, LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings
+from topology.validation.declaration_errors import SINGLE_ACTIVE_CONSUMER
 
 REFUSED: Final = 0
 ACCEPTED: Final = 1
@@ -101,6 +102,8 @@ class Queue(ABC):
         owner: the channel that declared it, if it is exclusive.
         consumers: keys of all consumers, oldest first.
         waiting: keys of those in line, next first.
+        ranked: whether consumers may have priorities: the line is in their order.
+        single_active: whether only one consumer gets copies: `active`, while there is any.
         paused: whether handing out ready copies continues later.
         used_at_ms: last use in the sense of queue expiry (R-QEXP-2).
         timer_ms, expiry_timer_ms, retry_timer_ms: when the next sweep for expired copies, check of
@@ -110,6 +113,7 @@ class Queue(ABC):
     __slots__ = (
         "_held_fifo",
         "above_soft_limit",
+        "active",
         "blocked",
         "channels",
         "clock",
@@ -136,10 +140,12 @@ class Queue(ABC):
         "owner",
         "paused",
         "quorum",
+        "ranked",
         "ready",
         "ready_bytes",
         "retry_timer_ms",
         "settings",
+        "single_active",
         "timer_ms",
         "ttl_ms",
         "unacked",
@@ -184,6 +190,9 @@ class Queue(ABC):
         self.may_expire = record.may_expire
         self.consumers = list(record.consumers)
         self.waiting = deque(record.waiting)
+        self.ranked = record.ranked
+        self.single_active = declaration.arguments.get(SINGLE_ACTIVE_CONSUMER) is True
+        self.active = record.active
         self.paused = False
         self.used_at_ms = record.used_at_ms
         self.timer_ms = record.timer_ms
@@ -264,6 +273,14 @@ class Queue(ABC):
     @abstractmethod
     def new_order(self, levels: list[LevelRecord]) -> Order:
         """The order of this type of queue, with these ready copies."""
+
+    def priorities_take_over(self) -> bool:
+        """Whether a consumer with a higher priority takes over from the single active one."""
+        return False
+
+    @abstractmethod
+    def right_to_be_active(self, consumer: Consumer) -> tuple[int, int]:
+        """A key: of several consumers, that with the highest one is active next (R-CONS-6)."""
 
     def before_get(self) -> None:  # noqa: B027 - optional
         """Prepare a get from the head; a classic queue does nothing (R-TTL-11)."""
@@ -452,25 +469,91 @@ class Queue(ABC):
         return any(consumer(key).has_room for key in self.waiting)
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Put a new consumer at the end of the line (R-QUEUE-2)."""
+        """Put a new consumer at the end of the line of its priority (R-QUEUE-2, R-CONS-2)."""
         self.consumers.append(consumer.key)
-        self.waiting.append(consumer.key)
-        consumer.in_line = True
+        if consumer.priority:
+            self.ranked = True
+        if self.single_active:
+            self._choose_active()
+        else:
+            self._join(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Remove a cancelled consumer; without consumers the queue's expiry runs again."""
         self.consumers.remove(consumer.key)
         if consumer.in_line:
-            consumer.in_line = False
-            self.waiting.remove(consumer.key)
+            self._leave(consumer)
+        if consumer.key == self.active:
+            self.active = None
+            self._choose_active()
         if not self.consumers:
+            self.ranked = False
             self.touch()
+
+    def forget_consumers(self) -> None:
+        """Note that all consumers were cancelled."""
+        self.consumers.clear()
+        self.waiting.clear()
+        self.active = None
 
     def rejoin(self, consumer: Consumer) -> None:
         """Put a consumer that has room back in line, without serving it yet."""
-        if consumer.active and not consumer.in_line and consumer.has_room:
-            consumer.in_line = True
-            self.waiting.append(consumer.key)
+        if not consumer.active or consumer.in_line:
+            return
+        if self.single_active:
+            if consumer.key == self.active and not self._choose_active() and consumer.has_room:
+                self._join(consumer)
+        elif consumer.has_room:
+            self._join(consumer)
+
+    def _join(self, consumer: Consumer) -> None:
+        """Put a consumer behind all others of its priority and above."""
+        consumer.in_line = True
+        waiting = self.waiting
+        place = len(waiting)
+        if self.ranked:
+            other = self.channels.consumer
+            while place and other(waiting[place - 1]).priority < consumer.priority:
+                place -= 1
+        waiting.insert(place, consumer.key)
+
+    def _leave(self, consumer: Consumer) -> None:
+        consumer.in_line = False
+        self.waiting.remove(consumer.key)
+
+    def _choose_active(self) -> bool:
+        """Let the right consumer be the single active one (R-CONS-4 to R-CONS-6).
+
+        Returns:
+            Whether another consumer has the right to it, and the active one gets no more copies.
+        """
+        if self.active is None:
+            if not self.consumers:
+                return False
+            self._activate(self._successor())
+            return False
+        if not (self.ranked and self.priorities_take_over()):
+            return False
+        active = self.channels.consumer(self.active)
+        best = self._successor()
+        if best.priority <= active.priority:
+            return False
+        if active.in_line:
+            self._leave(active)
+        if not active.unacked:
+            self._activate(best)
+        return True
+
+    def _successor(self) -> Consumer:
+        """The consumer with the most right to be the active one, of equals the oldest."""
+        return max(map(self.channels.consumer, self.consumers), key=self.right_to_be_active)
+
+    def _activate(self, consumer: Consumer) -> None:
+        self.active = consumer.key
+        detail = {"what": "consumer_activated", "consumer": consumer.label}
+        row = self.events.add(Kind.CHANNEL, self.name, detail=detail)
+        self.events.receivers[row] = consumer.channel.actor
+        self._join(consumer)
 
     def serve(self) -> None:
         """Hand out ready copies while consumers wait; very many continue later."""
@@ -507,6 +590,9 @@ class Queue(ABC):
         if self.quorum and not consumer.has_room:
             self.waiting.popleft()
             consumer.leave_line()
+        elif self.ranked:
+            self.waiting.popleft()
+            self._join(consumer)
         else:
             self.waiting.rotate(-1)
 
@@ -710,4 +796,6 @@ class Queue(ABC):
             owner=self.owner,
             may_expire=self.may_expire and bool(self.ready or self.unacked),
             above_soft_limit=self.above_soft_limit,
+            active=self.active,
+            ranked=self.ranked,
         )

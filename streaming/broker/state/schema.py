@@ -84,6 +84,7 @@ class QueueRecord(msgspec.Struct, array_like=True):
     may_expire: bool = False
     above_soft_limit: bool = False
     active: tuple[int, int] | None = None  # the single active consumer
+    ranked: bool = False  # a consumer has, or had, a priority
 
 
 NO_QUEUE: Final = -1

@@ -349,6 +349,9 @@ add_list_and_show(
             Column("consumer_tag", 0, "consumer"),
             Column("ack_required", 4, "ack"),
             Column("prefetch_count", 3, "prefetch"),
+            Column("exclusive", 5),
+            Column("priority", 5),
+            Column("active", 4),
             Column("user", 2),
             Column("started_at", 4, "started", "age"),
         )

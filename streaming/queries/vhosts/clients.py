@@ -20,12 +20,15 @@ _TOLD: Final = """
            queue, detail ->> '$.consumer' AS consumer,
            CAST(detail ->> '$.prefetch' AS BIGINT) AS prefetch,
            coalesce(CAST(detail ->> '$.auto_ack' AS BOOLEAN), false) AS auto_ack,
+           coalesce(CAST(detail ->> '$.exclusive' AS BOOLEAN), false) AS exclusive,
+           coalesce(CAST(detail ->> '$.priority' AS BIGINT), 0) AS priority,
            CAST(detail ->> '$.lease_ms' AS BIGINT) AS lease_ms
     FROM channel_event
 """
 _CONSUMERS_BY: Final = """
     SELECT vhost{lane}, "user", channel, consumer, max_by(queue, place) AS queue,
            max_by(prefetch, place) AS prefetch, max_by(auto_ack, place) AS auto_ack,
+           max_by(exclusive, place) AS exclusive, max_by(priority, place) AS priority,
            max("at") AS started_at
     FROM told WHERE what IN ('consumer_started', 'consumer_cancelled')
     GROUP BY vhost{lane}, "user", channel, consumer
@@ -35,9 +38,13 @@ _CHANNELS_BY: Final = """
     SELECT vhost{lane}, "user", channel,
            max_by(lease_ms, place) FILTER (WHERE what = 'channel_opened') AS lease_ms,
            max("at") FILTER (WHERE what = 'channel_opened') AS opened_at
-    FROM told WHERE what <> 'consumer_cancelled'
+    FROM told WHERE what IN ('channel_opened', 'channel_closed', 'consumer_started')
     GROUP BY vhost{lane}, "user", channel
     HAVING max_by(what, place) <> 'channel_closed'
+"""
+_ACTIVATED: Final = """
+    SELECT vhost, queue, max_by("user", place), max_by(channel, place), max_by(consumer, place)
+    FROM told WHERE what = 'consumer_activated' GROUP BY vhost, queue
 """
 _CONSUMERS: Final = _CONSUMERS_BY.format(lane="")
 _CHANNELS: Final = _CHANNELS_BY.format(lane="")
@@ -76,8 +83,19 @@ def clients_of_lanes(tables: Tables) -> LaneClients:
 
 
 def list_consumers(tables: Tables) -> list[Row]:
-    """List the consumers, with RabbitMQ's names of columns."""
+    """List the consumers, with RabbitMQ's names of columns.
+
+    `active`: whether it gets messages; of the consumers of a queue with a single active one, only
+    that.
+    """
     _prepare(tables)
+    found = tables.rows(f"{_CONSUMERS} ORDER BY vhost, queue, channel, consumer")
+    activated = {(vhost, queue): who for vhost, queue, *who in tables.values(_ACTIVATED)}
+    active = {
+        (row["vhost"], row["queue"])
+        for row in found
+        if activated.get((row["vhost"], row["queue"])) == _who(row)
+    }
     return [
         {
             "queue_name": row["queue"],
@@ -87,10 +105,18 @@ def list_consumers(tables: Tables) -> list[Row]:
             "consumer_tag": row["consumer"],
             "ack_required": not row["auto_ack"],
             "prefetch_count": row["prefetch"],
+            "exclusive": row["exclusive"],
+            "priority": row["priority"],
+            "active": (row["vhost"], row["queue"]) not in active
+            or activated[row["vhost"], row["queue"]] == _who(row),
             "started_at": iso(row["started_at"]),
         }
-        for row in tables.rows(f"{_CONSUMERS} ORDER BY vhost, queue, channel, consumer")
+        for row in found
     ]
+
+
+def _who(row: Row) -> list[Any]:
+    return [row["user"], row["channel"], row["consumer"]]
 
 
 def consumer_counts(tables: Tables) -> dict[tuple[str, str], int]:

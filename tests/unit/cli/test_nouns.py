@@ -182,6 +182,9 @@ def test_consumers_are_those_that_were_not_cancelled(rows):
             "consumer_tag": "c-1",
             "ack_required": True,
             "prefetch_count": 5,
+            "exclusive": False,
+            "priority": 0,
+            "active": True,
             "user": "anna",
         }.items()
     )

@@ -64,6 +64,14 @@ the path of each message
     ("step", "words"),
     [
         (
+            {"op": "consume", "queue": "q", "as": "c", "exclusive": True},
+            "consumer 'c' subscribes to queue 'q', exclusively",
+        ),
+        (
+            {"op": "consume", "queue": "q", "as": "c", "arguments": {"x-priority": 3}},
+            "consumer 'c' subscribes to queue 'q' {\"x-priority\":3}",
+        ),
+        (
             {"op": "qos", "prefetch": 2, "global": True},
             "prefetch of all consumers together on channel 'c0': 2",
         ),

@@ -71,22 +71,6 @@ def test_exclusive_queues_and_their_bindings_are_skipped():
     assert [problem.where for problem in found.skipped] == ["queues[0].exclusive", "bindings[0]"]
 
 
-def test_a_queue_with_a_single_active_consumer_is_skipped_like_a_stream():
-    def queue(name, value):
-        return {"name": name, "arguments": {"x-single-active-consumer": value}}
-
-    found = loaded(
-        queues=[queue("any", value=False), queue("single", value=True)],
-        bindings=[{"source": "amq.topic", "destination": "single"}],
-    )
-
-    assert [queue.name for queue in found.vhosts["/"].queues] == ["any"]
-    assert [problem.where for problem in found.skipped] == [
-        "queues[1].arguments.x-single-active-consumer",
-        "bindings[0]",
-    ]
-
-
 @pytest.mark.parametrize(
     ("vhost", "queue", "arguments"),
     [

@@ -76,7 +76,7 @@ def test_other_exchanges_are_refused(exchange, refusal):
                 "x-dead-letter-exchange": "ghost",
                 "x-dead-letter-routing-key": "",
                 "x-queue-mode": "lazy",
-                "x-single-active-consumer": False,
+                "x-single-active-consumer": True,
                 "x-queue-type": "classic",
                 "x-alternate-exchange": "ae",
                 "x-never-heard-of": [1],
@@ -213,13 +213,3 @@ def test_3_10_refuses_a_negative_delivery_limit():
 )
 def test_other_queues_are_refused(queue, refusal):
     assert refuse_queue(queue, "/") == refusal
-
-
-def test_a_single_active_consumer_is_not_implemented():
-    queue = Queue("q", arguments={"x-single-active-consumer": True})
-
-    refusal = refuse_queue(queue, "/")
-
-    assert refusal is not None
-    assert refusal.code == 540
-    assert refusal.text.startswith("NOT_IMPLEMENTED - x-single-active-consumer")
