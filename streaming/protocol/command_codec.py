@@ -64,7 +64,12 @@ def decode_command(data: bytes, lanes: int) -> Command:
     """
     if data[0] == _ZLIB:
         data = zlib.decompress(data)
-    return (_alone if lanes == 1 else _on_lanes).decode(data)
+    try:
+        return (_alone if lanes == 1 else _on_lanes).decode(data)
+    except msgspec.ValidationError:  # a policy's priority is beyond 64 bits, which is refused later
+        members = msgspec.msgpack.decode(data, ext_hook=from_msgpack)
+        command: Command = msgspec.convert(members, AnyCommand)
+        return command
 
 
 def _without_structs(value: Any) -> Any:

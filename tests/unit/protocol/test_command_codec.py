@@ -1,11 +1,15 @@
 """Commands arrive in the fold as the intake has read them."""
 
+import json
+
 import msgspec
 import pytest
 
 from streaming.broker import commands
 from streaming.protocol.command_codec import decode_command, encode_command
 from streaming.protocol.command_json import KINDS, read_flat
+from streaming.protocol.json_input import MAX_DEPTH
+from streaming.protocol.record_headers import command_record
 from tests.every_command import COMMANDS
 
 
@@ -34,6 +38,25 @@ def test_a_large_document_of_definitions_is_small_on_its_way():
 
     assert len(data) < len(msgspec.json.encode(command)) / 4
     assert decode_command(data, 1) == command
+
+
+def test_the_deepest_definitions_that_are_read_reach_the_fold():
+    definitions: dict[str, object] = {}
+    for _ in range(MAX_DEPTH - 2):
+        definitions = {"a": definitions}
+    value = msgspec.json.encode({"op": "import_definitions", "definitions": definitions})
+    command = command_record(b"", None, value).command
+
+    assert decode_command(encode_command(command), 1) == command
+
+
+def test_a_number_beyond_64_bits_reaches_the_fold_which_refuses_it():
+    policy = {"name": "p", "pattern": "", "definition": {}, "priority": 2**64}
+    value = json.dumps({"op": "set_policy", "policy": policy}).encode()
+    command = command_record(b"", None, value).command
+
+    assert decode_command(encode_command(command), 1) == command
+    assert decode_command(encode_command(command), 2) == command
 
 
 @pytest.mark.parametrize("op", ["get", "ack", "settle", "renew", "depth", "purge"])
