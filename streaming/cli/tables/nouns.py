@@ -29,7 +29,9 @@ from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
 from streaming.cli.tables.history import AsOf, open_as_of
 
 if TYPE_CHECKING:
+    from streaming.queries.api import Queries
     from streaming.queries.duckdb_tables import Tables
+    from streaming.queries.result import RowsResult
 
 VHOST: Final = Column("vhost", 1, identifies=True)
 ARGUMENTS: Final = Column("arguments", 7, kind="free")
@@ -76,7 +78,7 @@ def add_list_and_show(
     app: typer.Typer,
     noun: str,
     columns: Listing,
-    rows: Callable[["Tables"], list[Row]],
+    question: Callable[["Queries"], "RowsResult"],
     *,
     keys: tuple[str, ...] = ("name",),
     plural: str = "",
@@ -86,10 +88,16 @@ def add_list_and_show(
     """Add the commands `list` and `show NAME` to the app of a noun.
 
     Args:
+        question: asks for all of them.
         keys: the columns that hold the name; if they are several, `show` prints a table.
         one: what `show` shows, if it is not one of the noun.
     """
     plural = plural or f"{noun}s"
+
+    def asked(tables: "Tables") -> list[Row]:
+        from streaming.queries.api import Queries
+
+        return question(Queries(tables)).rows()
 
     @listing
     def list_(
@@ -102,7 +110,7 @@ def add_list_and_show(
     ) -> int:
         columns.check(view)
         with open_as_of(tables, config, as_of) as opened:
-            found = in_vhost(opened, rows(opened), vhost)
+            found = in_vhost(opened, asked(opened), vhost)
         place = "" if vhost is None else f" in vhost {vhost!r}"
         print_listing(columns, found, view, nothing=f"no {plural}{place}")
         return EXIT_OK
@@ -118,7 +126,7 @@ def add_list_and_show(
     ) -> int:
         columns.check(view)
         with open_as_of(tables, config, as_of) as opened:
-            found = named(opened, rows(opened), noun, name, vhost, keys)
+            found = named(opened, asked(opened), noun, name, vhost, keys)
         if len(keys) > 1 or not found:
             print_listing(columns, found, view, nothing=f"{name!r} has no {plural}")
         else:
@@ -194,52 +202,6 @@ def named(
     return found
 
 
-def _exchange_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.vhosts.declared import declared
-    from streaming.queries.vhosts.listings import exchange_rows
-
-    return exchange_rows(declared(tables))
-
-
-def _binding_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.vhosts.declared import declared
-    from streaming.queries.vhosts.listings import binding_rows
-
-    return binding_rows(declared(tables))
-
-
-def _policy_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.vhosts.declared import declared
-    from streaming.queries.vhosts.listings import policy_rows
-
-    return policy_rows(declared(tables))
-
-
-def _permission_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.vhosts.declared import declared
-    from streaming.queries.vhosts.listings import permission_rows
-
-    return permission_rows(declared(tables))
-
-
-def _channel_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.vhosts.clients import list_channels
-
-    return list_channels(tables)
-
-
-def _consumer_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.vhosts.clients import list_consumers
-
-    return list_consumers(tables)
-
-
-def _connection_rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.vhosts.clients import list_connections
-
-    return list_connections(tables)
-
-
 _DEFAULT_EXCHANGE: Final[Mapping[str, Any]] = {
     "name": lambda name: name or "(default)",
     "source_name": lambda name: name or "(default)",
@@ -263,7 +225,7 @@ add_list_and_show(
         ),
         cells=_DEFAULT_EXCHANGE,
     ),
-    _exchange_rows,
+    lambda ask: ask.exchanges(),
 )
 add_list_and_show(
     bindings,
@@ -281,7 +243,7 @@ add_list_and_show(
         more=("destination_kind",),
         cells=_DEFAULT_EXCHANGE,
     ),
-    _binding_rows,
+    lambda ask: ask.bindings(),
     keys=("source_name", "destination_name"),
     about="The bindings that the default exchange implies are left out. ",
 )
@@ -300,7 +262,7 @@ add_list_and_show(
             Column("applies", 4),
         )
     ),
-    _policy_rows,
+    lambda ask: ask.policies(),
     plural="policies",
     about="Operator policies are among them. `applies` counts the queues and exchanges that a "
     "policy governs: of several that match, the one with the highest priority. ",
@@ -317,7 +279,7 @@ add_list_and_show(
             Column("read", 1),
         )
     ),
-    _permission_rows,
+    lambda ask: ask.permissions(),
     keys=("user",),
     plural="permissions",
     one="the permissions of one user",
@@ -336,7 +298,7 @@ add_list_and_show(
             Column("opened_at", 4, "opened", "age"),
         )
     ),
-    _channel_rows,
+    lambda ask: ask.channels(),
 )
 add_list_and_show(
     consumers,
@@ -356,7 +318,7 @@ add_list_and_show(
             Column("started_at", 4, "started", "age"),
         )
     ),
-    _consumer_rows,
+    lambda ask: ask.consumers(),
     keys=("consumer_tag",),
 )
 add_list_and_show(
@@ -372,7 +334,7 @@ add_list_and_show(
             Column("opened_at", 4, "opened", "age"),
         )
     ),
-    _connection_rows,
+    lambda ask: ask.connections(),
     keys=("user",),
     plural="connections",
     one="the connection of one user",

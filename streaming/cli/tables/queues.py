@@ -1,14 +1,14 @@
 """`dlx queues`: what the queues hold, from the tables."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from streaming.cli.command_group import command_group
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.job import declare
-from streaming.cli.listing.table import WIDE_ONLY, Column, Listing, Row, print_listing
-from streaming.cli.listing.view import OutputOptions, listing, record
+from streaming.cli.listing.table import WIDE_ONLY, Column, Listing, print_listing
+from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import (
     ConfigFile,
     TablesLocation,
@@ -16,10 +16,7 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import preview
 from streaming.cli.tables.history import AsOf, AsUser, diff, open_as_of
-from streaming.cli.tables.nouns import ARGUMENTS, VHOST, in_vhost, named, print_records
-
-if TYPE_CHECKING:
-    from streaming.queries.duckdb_tables import Tables
+from streaming.cli.tables.nouns import ARGUMENTS, VHOST, add_list_and_show
 
 app = command_group(
     "queues",
@@ -80,51 +77,14 @@ _UNACKED: Final = Listing(
 """Unacked messages with who holds them."""
 
 
-def _rows(tables: "Tables") -> list[Row]:
-    from streaming.queries.vhosts.listings import queue_rows
-
-    return queue_rows(tables)
-
-
-@app.command("list")
-@listing
-def list_(
-    *,
-    vhost: VhostFilter = None,
-    as_of: AsOf = None,
-    view: OutputOptions,
-    tables: TablesLocation = None,
-    config: ConfigFile = None,
-) -> int:
-    """List all queues: what they hold after the last batch, and the policy that applies.
-
-    It reads the tables, so it also answers while no job runs.
-    """
-    QUEUES.check(view)
-    with open_as_of(tables, config, as_of) as opened:
-        found = in_vhost(opened, _rows(opened), vhost)
-    place = "" if vhost is None else f" in vhost {vhost!r}"
-    print_listing(QUEUES, found, view, nothing=f"no queues{place}")
-    return EXIT_OK
-
-
-@app.command()
-@record
-def show(
-    queue: QueueName,
-    *,
-    vhost: VhostFilter = None,
-    as_of: AsOf = None,
-    view: OutputOptions,
-    tables: TablesLocation = None,
-    config: ConfigFile = None,
-) -> int:
-    """Show one queue: contents, policies, and the settings that result."""
-    QUEUES.check(view)
-    with open_as_of(tables, config, as_of) as opened:
-        found = named(opened, _rows(opened), "queue", queue, vhost)
-    print_records(QUEUES, found, view)
-    return EXIT_OK
+add_list_and_show(
+    app,
+    "queue",
+    QUEUES,
+    lambda ask: ask.queue_settings(),
+    one="one queue: contents, policies, and the settings that result",
+    about="What they hold after the last batch, and the policy that applies. ",
+)
 
 
 @app.command()

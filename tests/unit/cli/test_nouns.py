@@ -1,4 +1,4 @@
-"""`dlx exchanges|bindings|policies|permissions|channels|consumers|connections list` and `show`."""
+"""`list` and `show` of `dlx exchanges|bindings|policies|permissions` and of `dlx clients`."""
 
 import csv
 import io
@@ -13,9 +13,10 @@ from streaming.ledger.schema.schemas import QUARANTINE
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from tests.builders import START_MS, Broker
 from tests.unit.queries.recording import QUERY_ID, Recording, apart
-from topology.declarations import Binding, Exchange, Policy
+from topology.declarations import Policy
 
-NOUNS = ("exchanges", "bindings", "policies", "permissions", "channels", "consumers", "connections")
+CLIENTS = ("clients channels", "clients consumers", "clients connections")
+NOUNS = ("exchanges", "bindings", "policies", "permissions", *CLIENTS)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +157,7 @@ def test_permissions_are_those_set_now(rows):
 
 
 def test_open_channels_have_their_consumers_and_unacked_messages(rows):
-    [channel] = [row for row in rows("channels", "list") if row["name"] == "clerk"]
+    [channel] = [row for row in rows("clients", "channels", "list") if row["name"] == "clerk"]
 
     assert (
         channel.items()
@@ -168,11 +169,11 @@ def test_open_channels_have_their_consumers_and_unacked_messages(rows):
             "lease_ms": 60_000,
         }.items()
     )
-    assert "closed" not in {row["name"] for row in rows("channels", "list")}
+    assert "closed" not in {row["name"] for row in rows("clients", "channels", "list")}
 
 
 def test_consumers_are_those_that_were_not_cancelled(rows):
-    [consumer] = rows("consumers", "list")
+    [consumer] = rows("clients", "consumers", "list")
 
     assert (
         consumer.items()
@@ -191,10 +192,10 @@ def test_consumers_are_those_that_were_not_cancelled(rows):
 
 
 def test_a_connection_is_a_user_with_open_channels(rows):
-    [anna] = rows("connections", "show", "anna")
+    [anna] = rows("clients", "connections", "show", "anna")
 
     assert (anna["channels"], anna["consumers"], anna["messages_unacknowledged"]) == (1, 1, 1)
-    assert "bert" not in {row["user"] for row in rows("connections", "list")}
+    assert "bert" not in {row["user"] for row in rows("clients", "connections", "list")}
 
 
 @pytest.mark.parametrize(
@@ -204,14 +205,14 @@ def test_a_connection_is_a_user_with_open_channels(rows):
         (("bindings", "show", "aduit"), "audit"),
         (("policies", "show", "DXL"), "DLX"),
         (("permissions", "show", "ana"), "anna"),
-        (("channels", "show", "clark"), "clerk"),
-        (("consumers", "show", "c-11"), "c-1"),
-        (("connections", "show", "ana"), "anna"),
+        (("clients", "channels", "show", "clark"), "clerk"),
+        (("clients", "consumers", "show", "c-11"), "c-1"),
+        (("clients", "connections", "show", "ana"), "anna"),
         (("queues", "show", "wrok"), "work"),
         (("queues", "peek", "wrok"), "work"),
         (("quarantine", "list", "--cause", "bad_jsn"), "bad_json"),
         (("quarantine", "list", "--topic", "dlx.publihes"), "dlx.publishes"),
-        *(((noun, "list", "--vhost", "tst"), "test") for noun in (*NOUNS, "queues")),
+        *(((*noun.split(), "list", "--vhost", "tst"), "test") for noun in (*NOUNS, "queues")),
         (("queues", "peek", "work", "--vhost", "tst"), "test"),
         (("balance", "--vhost", "tst"), "test"),
         (("overview", "--vhost", "tst"), "test"),
@@ -239,9 +240,9 @@ def test_a_deleted_queue_is_said_to_be_deleted(dlx, office):
     ("command", "words"),
     [
         (("policies", "list", "--vhost", "test"), "no policies in vhost 'test'"),
-        (("consumers", "list", "--vhost", "test"), "no consumers in vhost 'test'"),
+        (("clients", "consumers", "list", "--vhost", "test"), "no consumers in vhost 'test'"),
         (("bindings", "show", "amq.topic"), "'amq.topic' has no bindings"),
-        (("connections", "show", "bert"), "'bert' has no connections"),
+        (("clients", "connections", "show", "bert"), "'bert' has no connections"),
         (("permissions", "show", "bert"), "'bert' has no permissions"),
         (("queues", "peek", "audit", "--unacked"), "no message is unacked in queue 'audit'"),
         (("dead-letters", "list", "--queue", "gone"), "no dead letters in queue 'gone'"),
@@ -267,9 +268,9 @@ def test_an_empty_quarantine_is_said_to_be_of_the_filter(dlx, office, shop_root)
 
 @pytest.mark.parametrize("noun", [*NOUNS, "queues", "quarantine", "dead-letters"])
 def test_every_listing_has_csv_and_chosen_columns(dlx, office, noun):
-    _, out, _ = dlx(noun, "list", "-o", "csv", "--tables", office)
+    _, out, _ = dlx(*noun.split(), "list", "-o", "csv", "--tables", office)
     header = next(csv.reader(io.StringIO(out)))
-    status, out, err = dlx(noun, "list", "--columns", "nmae", "--tables", office)
+    status, out, err = dlx(*noun.split(), "list", "--columns", "nmae", "--tables", office)
 
     assert len(header) == len(set(header)) > 3
     assert (status, out) == (2, "")
@@ -321,29 +322,6 @@ def test_what_is_left_out_is_counted(dlx, office):
 
     assert (status, json.loads(out)["id"]) == (0, "0/3/7")
     assert err == "1 of 2 records; --limit 0 for all\n"
-
-
-def test_tables_of_a_job_that_did_not_record_whole_declarations_still_list_its_queues(tmp_path):
-    from streaming.queries.vhosts.declared import Declared
-
-    before = Declared()
-    for detail in (
-        {"what": "queue_declared", "name": "q", "type": "quorum"},
-        {"what": "exchange_declared", "name": "x", "type": "fanout"},
-        {
-            "what": "bound",
-            "name": "q",
-            "source": "x",
-            "destination_type": "queue",
-            "routing_key": "k",
-        },
-        {"what": "policy_set", "name": "", "policy": "p"},
-    ):
-        before.apply(detail)
-
-    assert before.queues["q"].queue_type == "quorum"
-    assert before.exchanges["x"] == Exchange("x", "fanout")
-    assert list(before.bindings.values()) == [Binding("x", "q", routing_key="k")]
 
 
 def test_known_names_are_said_once(dlx, office):

@@ -17,7 +17,7 @@ WRONG = """
     clients channel list                               | dlx clients | 'channels'
     tables rebild                                      | dlx tables | 'rebuild'
     --verison                                          | dlx | '--version'
-    queues show                                        | dlx queues show | QUEUE
+    queues show                                        | dlx queues show | NAME
     ack                                                | dlx ack | DELIVERY
     bindings declare orders                            | dlx bindings declare | DESTINATION
     bindings declare orders work k                     | dlx bindings declare | --routing-key
