@@ -10,7 +10,7 @@ from streaming.queries.current_contents import EVENTS
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 from streaming.queries.message_attributes import MessageId
-from streaming.queries.snapshots import snapshot_before, snapshot_contents
+from streaming.queries.snapshots import events_after_snapshot, snapshot_contents
 
 _LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
 _COLUMNS: Final = (
@@ -86,10 +86,8 @@ def _create_held_before(tables: Tables) -> None:
     Raises:
         QueryError: the tables no longer know the cut.
     """
-    snapshot = snapshot_before(tables)
-    since = -1 if snapshot is None else snapshot.batch_id
-    tables.view(EVENTS, files=tables.files(EVENTS, {"batch_id": since}), columns=_COLUMNS)
-    held = f"SELECT vhost, lane, copy_id FROM {EVENTS} WHERE kind = 'held'"
+    snapshot = events_after_snapshot(tables, ["vhost", "lane", "copy_id", "kind"], "later")
+    held = "SELECT vhost, lane, copy_id FROM later WHERE kind = 'held'"
     if snapshot is not None:
         stored = snapshot_contents(tables, snapshot, held=True)
         held = f"{held} UNION ALL SELECT vhost, lane, copy_id FROM {stored} WHERE state = 'held'"

@@ -6,6 +6,7 @@ A snapshot exists once its row of kind `snapshot` is in the table `snapshots`; i
 `snapshot_contents`. A row of kind `retention` names the snapshot before which rows were removed.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -202,18 +203,33 @@ def topology_texts_of(tables: Tables, snapshot: Snapshot) -> list[tuple[str, str
     return found
 
 
-def topology_events(tables: Tables) -> None:
-    """Create `topology_event` (vhost, seq, detail): those of the snapshot, and all later ones."""
+def events_after_snapshot(tables: Tables, columns: Iterable[str], view: str) -> Snapshot | None:
+    """Create a view of the events up to the cut, without those before the snapshot to start from.
+
+    Returns:
+        The snapshot; None: there is none, and the view has all events.
+
+    Raises:
+        BeforeHistoryError: as `snapshot_before`.
+    """
     snapshot = snapshot_before(tables)
     since = -1 if snapshot is None else snapshot.batch_id
     files = tables.files("events", {"batch_id": since})
-    tables.view(
-        "events", files=files, columns=["vhost", "seq", "kind", "detail", "batch_id"], view="later"
+    told = f"{view}, and before"
+    tables.view("events", files=files, columns=list({*columns, "batch_id"}), view=told)
+    tables.drop(view)
+    tables.connection.execute(
+        f"CREATE TEMP VIEW {quoted(view)} AS FROM {quoted(told)} WHERE batch_id > {since}"
     )
-    run = tables.connection.execute
-    run(
+    return snapshot
+
+
+def topology_events(tables: Tables) -> None:
+    """Create `topology_event` (vhost, seq, detail): those of the snapshot, and all later ones."""
+    snapshot = events_after_snapshot(tables, ["vhost", "seq", "kind", "detail"], "later")
+    tables.connection.execute(
         "CREATE OR REPLACE TEMP TABLE topology_event AS SELECT vhost, seq, detail FROM later "
-        f"WHERE kind = 'topology' AND batch_id > {since}"
+        "WHERE kind = 'topology'"
     )
     if snapshot is not None:
         rows = [
@@ -229,11 +245,8 @@ def channel_events(tables: Tables) -> None:
 
     Before tables had snapshots, a checkpoint could be abandoned: then only the last query counts.
     """
-    snapshot = snapshot_before(tables)
-    since = -1 if snapshot is None else snapshot.batch_id
-    files = tables.files("events", {"batch_id": since})
-    columns = ["query_id", "batch_id", *_CHANNEL_COLUMNS, "kind"]
-    tables.view("events", files=files, columns=columns, view="later")
+    columns = ["query_id", *_CHANNEL_COLUMNS, "kind"]
+    snapshot = events_after_snapshot(tables, columns, "later")
     of_last = (
         "query_id = (SELECT arg_max(query_id, {'at': \"at\", 'batch_id': batch_id}) FROM later "
         "WHERE kind = 'batch')"
@@ -243,7 +256,7 @@ def channel_events(tables: Tables) -> None:
     names = ", ".join(quoted(column) for column in _CHANNEL_COLUMNS)
     tables.connection.execute(
         f"CREATE OR REPLACE TEMP TABLE channel_event AS SELECT {names} FROM later "
-        f"WHERE kind = 'channel' AND batch_id > {since} AND {of_last}"
+        f"WHERE kind = 'channel' AND {of_last}"
     )
     if snapshot is not None:
         tables.view(SNAPSHOTS)

@@ -33,7 +33,7 @@ from streaming.broker.redrives.records import (
 from streaming.broker.redrives.version_keys import version_of
 from streaming.ledger.batch_detail import BatchDetail
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.snapshots import snapshot_before
+from streaming.queries.snapshots import events_after_snapshot
 from streaming.queries.state.copies import RESIDENT, Copies, KnownCopy, LostStateError, ShardName
 from streaming.queries.vhosts.clients import clients_of_lanes, list_channels
 from streaming.queries.vhosts.declared import Declared, declared
@@ -105,12 +105,7 @@ def known_shards(
     }
     answered = sum(detail.positions.values())  # at most so many records without an event
     copies = Copies(tables, compat)
-    snapshot = snapshot_before(tables)
-    since = -1 if snapshot is None else snapshot.batch_id
-    files = tables.files("events", {"batch_id": since})
-    tables.view("events", files=files, columns=_EVENTS, view="all told")
-    run = tables.connection.execute
-    run(f'CREATE OR REPLACE TEMP VIEW later_event AS FROM "all told" WHERE batch_id > {since}')
+    snapshot = events_after_snapshot(tables, _EVENTS, "later_event")
     ends = {
         (vhost, lane): seq
         for vhost, lane, seq in (() if snapshot is None else snapshot.last_seq)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.snapshots import snapshot_before, topology_texts_of
+from streaming.queries.snapshots import events_after_snapshot, topology_texts_of
 from topology.declarations import PREDECLARED, Binding, Definitions, Exchange, Queue
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
@@ -26,8 +26,7 @@ from topology.definitions.objects import (
 from topology.vhost import Vhost
 
 _EVENTS: Final = """
-    SELECT vhost, detail FROM events WHERE kind = 'topology' AND lane = 0 AND batch_id > ?
-    ORDER BY "at", seq
+    SELECT vhost, detail FROM later WHERE kind = 'topology' AND lane = 0 ORDER BY "at", seq
 """
 """Declarations are sent to every lane of a vhost, so one lane tells them all."""
 
@@ -139,12 +138,12 @@ class TopologyLog(NamedTuple):
 
     Attributes:
         vhosts: every vhost of which the tables know.
-        closed: the vhosts of a snapshot, each with a list of details in JSON.
+        stored: the vhosts of a snapshot, each with a list of details in JSON.
         events: the vhosts and details, in JSON, of the events after it.
     """
 
     vhosts: tuple[str, ...]
-    closed: tuple[tuple[str, str], ...]
+    stored: tuple[tuple[str, str], ...]
     events: tuple[tuple[str, str], ...]
 
     @property
@@ -156,14 +155,14 @@ class TopologyLog(NamedTuple):
         """The log of these vhosts."""
         return TopologyLog(
             tuple(vhost for vhost in self.vhosts if vhost in vhosts),
-            tuple(one for one in self.closed if one[0] in vhosts),
+            tuple(one for one in self.stored if one[0] in vhosts),
             tuple(one for one in self.events if one[0] in vhosts),
         )
 
     def replayed(self) -> dict[str, Declared]:
         """What is declared at the end, by vhost."""
         found = {vhost: Declared() for vhost in self.vhosts}
-        for vhost, details in self.closed:
+        for vhost, details in self.stored:
             for detail in msgspec.json.decode(details):
                 found[vhost].apply(detail)
         for vhost, detail in self.events:
@@ -186,17 +185,15 @@ def topology_log(tables: Tables) -> TopologyLog:
     Raises:
         QueryError: there is no table `events`.
     """
-    snapshot = snapshot_before(tables)
-    since = -1 if snapshot is None else snapshot.batch_id
-    columns = ["vhost", "lane", "seq", "at", "kind", "detail", "batch_id"]
-    tables.view("events", files=tables.files("events", {"batch_id": since}), columns=columns)
-    query = "SELECT DISTINCT vhost FROM events WHERE vhost IS NOT NULL"
+    columns = ["vhost", "lane", "seq", "at", "kind", "detail"]
+    snapshot = events_after_snapshot(tables, columns, "later")
+    query = "SELECT DISTINCT vhost FROM later WHERE vhost IS NOT NULL"
     vhosts = {vhost for (vhost,) in tables.values(query)}
-    events = tables.values(_EVENTS, [since])
-    closed: list[tuple[str, str]] = []
+    events = tables.values(_EVENTS)
+    stored: list[tuple[str, str]] = []
     if snapshot is not None:
-        closed = topology_texts_of(tables, snapshot)
-        vhosts |= {vhost for vhost, *_ in (*snapshot.last_seq, *closed)}
+        stored = topology_texts_of(tables, snapshot)
+        vhosts |= {vhost for vhost, *_ in (*snapshot.last_seq, *stored)}
     if tables.vhosts is not None:  # a snapshot names all of them
         vhosts &= tables.vhosts
-    return TopologyLog(tuple(sorted(vhosts)), tuple(closed), tuple(events))
+    return TopologyLog(tuple(sorted(vhosts)), tuple(stored), tuple(events))
