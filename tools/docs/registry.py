@@ -9,6 +9,7 @@ A block that nothing here accounts for fails tests/unit/docs/test_blocks.py.
     sql       run by tests/spark/test_sql_cookbook.py
     json      a scenario is played; definitions, a command or a record of the wire format is read
     toml      is a valid part of a dlx.toml
+    go, java  the requests in them are answered (AMQP)
     mermaid   what the `./dlx diagram` in the comment above it prints
 """
 
@@ -17,6 +18,9 @@ from typing import Final
 SHOP: Final = "tests/unit/docs/test_shop_sessions.py"
 JOB: Final = "tests/e2e/test_documentation.py"
 FIRST_JOB: Final = "tests/e2e/test_first_job.py"
+AMQP: Final = "tests/unit/testing/test_documentation.py"
+"""It runs the test on the page of the AMQP broker, and the requests of other languages."""
+
 STORY: Final = "tests/e2e/console/test_visitors_story.py"
 """The test that takes the pictures of the console."""
 
@@ -31,6 +35,7 @@ PLACE: Final = {
     "docs/operating.md": JOB,
     "docs/python-client.md": JOB,
     "docs/tracing.md": JOB,
+    "docs/amqp.md": AMQP,
     "docs/dead-letters.md": SHOP,
     "docs/sql.md": COOKBOOK,
 }
@@ -42,6 +47,7 @@ PURE: Final = ("check", "config", "diagram", "route", "simulate", "--help")
 RUN_BY: Final = {
     "./dlx reset": "tests/unit/cli/test_reset.py",
     "dlx run --with-kafka": FIRST_JOB,
+    "dlx amqp --memory": "tests/unit/cli/test_amqp.py",
     "dlx kafka": "tests/e2e/test_kafka_command.py",
     "dlx checkpoint rebuild": "tests/e2e/test_rebuild.py",
     "./dlx demo": "tests/e2e/test_demo.py",

@@ -1,0 +1,75 @@
+"""`dlx amqp --memory`: the command, as a process."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import pika
+import pytest
+
+DLX = (sys.executable, "-P", "-m", "streaming.cli", "amqp")
+
+
+def run(*arguments):
+    return subprocess.run((*DLX, *arguments), capture_output=True, text=True, check=False)
+
+
+def test_clients_connect_until_the_command_is_stopped(tmp_path):
+    file = tmp_path / "definitions.json"
+    stream = {"name": "s", "vhost": "/", "arguments": {"x-queue-type": "stream"}}
+    file.write_text(json.dumps({"queues": [{"name": "q", "vhost": "/"}, stream]}))
+    options = ("--port", "0", "--web", "0", "--clock", "manual", "--definitions", str(file))
+    with subprocess.Popen(
+        (*DLX, "--memory", *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().removeprefix("listening on ").strip()
+        pages = process.stdout.readline().removeprefix("pages at ").strip()
+
+        with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+            declared = connection.channel().queue_declare("q", passive=True)
+            address = urlsplit(pages)
+            web = HTTPConnection(str(address.hostname), address.port)
+            web.request("GET", "/api/dlx/clock")
+            clock = json.load(web.getresponse())
+            web.close()
+        process.send_signal(signal.SIGTERM)
+        rest, errors = process.communicate()
+
+    assert declared.method.message_count == 0
+    assert clock["manual"] is True
+    assert (process.returncode, rest) == (0, "stopped\n")
+    assert "skipped" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "--memory"),
+        (("--memory", "--tls-ca", "ca.pem"), "--tls"),
+        (("--memory", "--definitions", sys.executable), "is not JSON"),
+        (("--memory", "--tls", "no.pem", "no.key"), "no.pem"),
+    ],
+)
+def test_what_cannot_be_started_is_one_line_that_names_the_option(arguments, text):
+    ended = run(*arguments)
+
+    assert ended.returncode == 2
+    assert text in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_port_in_use_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        ended = run("--memory", "--port", str(port))
+
+    assert ended.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in ended.stderr
