@@ -20,7 +20,7 @@ QUERIES = (
     ("queues", "peek", "billing"),
     ("tables", "info"),
     ("overview",),
-    ("channels", "list"),
+    ("clients", "channels", "list"),
     ("policies", "list"),
     ("quarantine", "list"),
     ("query", "SELECT 1"),
