@@ -23,6 +23,9 @@ from streaming.broker.outbound import DeliveryOut
 NO_TAG: Final = (1 << 63) - 1
 """No delivery has this tag."""
 
+MAX_STRETCHES: Final = 10_000
+"""How many stretches of deliveries between direct replies are remembered."""
+
 _GENERATED_TAG: Final = "amq.ctag-"
 
 
@@ -165,7 +168,8 @@ class OwnTags:
         self._newest = 0  # of the tags shown
         self._replies = 0
         self._stretches: list[tuple[int, int]] = []  # the first tag shown, and the replies before
-        self._ends: list[int] = []  # the last tag shown, for each stretch but the newest
+        self._ends: list[int] = []  # the last tag shown before each stretch
+        self._forgotten = 0  # tags up to this one cannot be settled any more
 
     def shown(self, tag: int) -> int:
         """The tag of a delivery of the broker as its client sees it."""
@@ -174,6 +178,9 @@ class OwnTags:
         if replies and (not self._stretches or self._stretches[-1][1] != replies):
             self._ends.append(newest - 1 - replies + self._before())
             self._stretches.append((newest, replies))
+            if len(self._stretches) > MAX_STRETCHES:
+                self._forgotten = self._ends[MAX_STRETCHES // 2]
+                del self._stretches[: MAX_STRETCHES // 2], self._ends[: MAX_STRETCHES // 2]
         self._newest = newest
         return newest
 
@@ -190,6 +197,8 @@ class OwnTags:
         """The broker's tag for one that the client names; `NO_TAG` for that of a reply."""
         if not self._replies:
             return tag
+        if tag and tag <= self._forgotten:
+            return NO_TAG
         index = bisect_right(self._stretches, (tag, self._replies))
         end = self._ends[index] if index < len(self._ends) else self._newest
         replies = self._stretches[index - 1][1] if index else 0

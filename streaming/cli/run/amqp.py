@@ -1,6 +1,7 @@
 """`dlx amqp`: a broker for RabbitMQ's clients."""
 
 import asyncio
+import gc
 import json
 import signal
 import socket
@@ -104,6 +105,8 @@ def amqp(
 
 def _run(serving: Coroutine[Any, Any, int]) -> int:
     """Run the server, on uvloop where that is installed."""
+    gc.collect()
+    gc.freeze()  # what is loaded now stays: collections need not look at it
     try:
         import uvloop
     except ImportError:

@@ -1,4 +1,5 @@
 from streaming.amqp import methods as m
+from streaming.amqp.consuming import NO_TAG, OwnTags
 from tests.amqp_client import RawClient, memory_broker
 
 REPLY_TO = "amq.rabbitmq.reply-to"
@@ -81,3 +82,17 @@ def test_tags_count_replies_and_settle_the_right_deliveries():
     assert isinstance(again, m.BasicGetOk)
     assert again.delivery_tag == 5
     assert isinstance(asking.ask(m.BasicAck(2)), m.ChannelClose)
+
+
+def test_tags_of_a_channel_with_very_many_replies_are_forgotten():
+    tags = OwnTags()
+    shown = []
+    for number in range(1, 25_001):
+        shown.append(tags.shown(number))
+        tags.next()
+
+    assert tags.known(shown[-1]) == 25_000
+    assert tags.known(shown[-5_000]) == 20_001
+    assert tags.known(shown[-5_000] + 1) == NO_TAG
+    assert tags.known(shown[0]) == NO_TAG
+    assert tags.known(0) == 0
