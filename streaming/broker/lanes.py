@@ -155,13 +155,13 @@ def settings_on(config: ShardConfig, settings: QueueSettings) -> QueueSettings:
 
 
 def takes(config: ShardConfig, settings: QueueSettings, *, is_away: bool) -> bool:
-    """Whether a queue gets a message on this lane that is routed to it.
+    """Whether a queue gets a message on this lane, one of several, that is routed to it.
 
     Args:
         is_away: the publish is another lane's: only queues on a single lane get it here.
     """
-    if config.lanes == 1 or (config.lane == HOME and not is_away):
-        return not is_away
+    if config.lane == HOME and not is_away:
+        return True
     return settings.single_lane == is_away
 
 

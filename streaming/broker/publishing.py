@@ -347,6 +347,8 @@ class Publishing:
     def _of_this_lane(self, queues: tuple[Queue, ...], *, is_away: bool) -> tuple[Queue, ...]:
         """The queues that get a message from this lane; see `lanes.takes`."""
         config = self._context.config
+        if config.lanes == 1:
+            return () if is_away else queues
         return tuple([queue for queue in queues if takes(config, queue.settings, is_away=is_away)])
 
 
