@@ -12,6 +12,7 @@ A channel that broke a rule is closing: it has told its client, and ignores ever
 client agrees.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -89,6 +90,7 @@ class Channel:
             name, self._requests, self._outgoing, replies, self._declaring.queue_named
         )
         self._transaction: list[Callable[[], None]] | None = None
+        self._cancelled: deque[str] = deque()
         vhost.listen(name, self)
         opening = commands.OpenChannel(channel=name, connection=connection)
         self._requests.ask(m.ChannelOpen.ids, opening, self._answer(m.ChannelOpenOk()))
@@ -368,15 +370,24 @@ class Channel:
                     self._requests.answered(out)
                 except RefusedError as refusal:
                     self._refused(refusal, refusal.method)
+                while self._cancelled:
+                    self._cancel(self._cancelled.popleft())
             case ReturnOut():
                 assert stored is not None, "a returned message is a message"
                 self._outgoing.returned(out, stored)
             case CancelOut():
-                self._consuming.ended(out.consumer)
-                if self._peer.hears_cancels:
-                    self._outgoing.method(m.BasicCancel(out.consumer, nowait=True))
+                if self._requests.waits:  # what the client asked for is answered first
+                    self._cancelled.append(out.consumer)
+                else:
+                    self._cancel(out.consumer)
             case PublishErrorOut():
                 self._refused(AmqpError(out.refusal.code, out.refusal.text), _PUBLISH_METHOD)
+
+    def _cancel(self, consumer: str) -> None:
+        """The broker has ended a consumer."""
+        self._consuming.ended(consumer)
+        if self._peer.hears_cancels:
+            self._outgoing.method(m.BasicCancel(consumer, nowait=True))
 
     def _refused(self, failure: AmqpError, method: tuple[int, int]) -> None:
         """End the channel, or the connection, because the broker refused something."""

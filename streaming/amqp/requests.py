@@ -60,6 +60,11 @@ class Requests:
         self.vhost.command(self.actor, command)
         self.vhost.flush()
 
+    @property
+    def waits(self) -> bool:
+        """Whether a command is not answered yet."""
+        return bool(self._asked)
+
     def answered(self, out: AnswerOut) -> None:
         """Take the answer to the oldest command that waits for one.
 

@@ -42,7 +42,7 @@ def session(seed: int, length: int = LENGTH, without: frozenset[str] = frozenset
     """The session of a seed.
 
     Args:
-        without: queue arguments, names of steps, and `exclusive-consumers`, to leave out.
+        without: arguments, names of steps, and `exclusive-consumers`, to leave out.
     """
     make = _Maker(random.Random(seed), without)
     steps = [make.declare_queue(name) for name in QUEUES]
@@ -209,6 +209,8 @@ class _Maker:
         step = self._step("consume")
         queue = self._fed[step.connection, step.channel]
         arguments = {"x-priority": self._pick((-1, 0, 1, 5))} if self._seldom(0.3) else {}
+        if "x-priority" in self._without:
+            arguments = {}
         step.arguments.update(
             queue=queue,
             consumer_tag=self._pick(("", "t0", "t1", "t2")),

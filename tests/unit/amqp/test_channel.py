@@ -203,6 +203,18 @@ def test_a_passive_declaration_without_a_name_is_refused(client, method, code, t
     assert client.ask(method) == m.ChannelClose(code, text, *method.ids)
 
 
+def test_the_deletion_of_a_queue_is_answered_before_its_consumers_are_cancelled(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.BasicConsume(queue="q", consumer_tag="c"))
+
+    client.send(1, m.QueueDelete(queue="q"))
+
+    assert [each.method for each in client.received()] == [
+        m.QueueDeleteOk(0),
+        m.BasicCancel("c", nowait=True),
+    ]
+
+
 def test_an_ack_of_tag_0_alone_is_an_ack_of_no_delivery(client):
     client.send(1, m.BasicAck(0))
     (closed,) = client.received()
