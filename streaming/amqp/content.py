@@ -223,6 +223,12 @@ _ACK_HEAD: Final = struct.Struct(">BHI4sQBB").pack
 _NACK: Final = b"\x00\x3c\x00\x78"
 
 
+_REQUEUE: Final = 2
+"""The second flag of a nack: RabbitMQ sets it in those to publishers too."""
+
+
 def confirm(channel: int, tag: int, *, ack: bool, multiple: bool) -> bytes:
     """The frame that confirms publishes up to a number, or only that one."""
-    return _ACK_HEAD(METHOD, channel, 13, ACK if ack else _NACK, tag, multiple, 0xCE)
+    if ack:
+        return _ACK_HEAD(METHOD, channel, 13, ACK, tag, multiple, 0xCE)
+    return _ACK_HEAD(METHOD, channel, 13, _NACK, tag, multiple | _REQUEUE, 0xCE)

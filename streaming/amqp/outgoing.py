@@ -92,13 +92,26 @@ class Confirms:
             return []
         told, self._told = sorted(self._told), []
         oldest = min(self._numbers.values(), default=self._published + 1)
-        together = 0
-        while together < len(told) and told[together][1] and told[together][0] < oldest:
-            together += 1
-        single = [(number, ack, False) for number, ack in told[together:]]
-        if not together:
-            return single
-        return [(told[together - 1][0], True, together > 1), *single]
+        acked = [number for number, ack in told if ack]
+        refused = [number for number, ack in told if not ack]
+        acks = _together(acked, min([oldest, *refused]), single=len(acked) == 1)
+        nacks = _together(refused, min([oldest, *acked]), single=False)
+        return [
+            *((number, True, multiple) for number, multiple in acks),
+            *((number, False, multiple) for number, multiple in nacks),
+        ]
+
+
+def _together(numbers: list[int], end: int, *, single: bool) -> list[tuple[int, bool]]:
+    """Number and multiple: one frame for the numbers below `end`, one for each of the others.
+
+    RabbitMQ marks the first as multiple even if it stands for one number; not an ack alone.
+    """
+    if single:
+        return [(numbers[0], False)]
+    below = [number for number in numbers if number < end]
+    first = [(below[-1], True)] if below else []
+    return [*first, *((number, False) for number in numbers[len(below) :])]
 
 
 class Outgoing:

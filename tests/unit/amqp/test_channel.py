@@ -72,8 +72,10 @@ def test_a_full_queue_is_told_by_a_nack(client):
 
     assert [each.method for each in client.received()] == [
         m.BasicAck(1, multiple=False),
-        m.BasicNack(2, multiple=False, requeue=False),
+        m.BasicNack(2, multiple=False, requeue=True),
     ]
+    client.publish("", "q", b"3")
+    assert client.received()[0].method == m.BasicNack(3, multiple=True, requeue=True)
 
 
 def test_consumers_get_what_their_prefetch_allows(client):
