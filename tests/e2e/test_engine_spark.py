@@ -18,7 +18,7 @@ import pytest
 from streaming.scenario.document import on_single_lanes, parse_file
 from streaming.scenario.play import play
 from streaming.simulation.run import PipelineRun, RunPlace
-from tests.recordings import recorded_scenarios
+from tests.recordings import recorded_for_lanes, recorded_scenarios
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY, FEW = 14, 28
@@ -77,7 +77,7 @@ def test_scenarios_on_single_lanes_of_four_end_as_on_the_core_with_one(pipeline,
 
 @pytest.mark.long
 def test_every_recorded_scenario_on_single_lanes_of_four_ends_as_on_the_core(pipeline, spark):
-    scenarios = recorded_scenarios()
+    scenarios = recorded_for_lanes()
     run = pipeline([on_single_lanes(one) for one in scenarios], "4.0", lanes=4)
     run.write_log()
     run.run_job(spark)

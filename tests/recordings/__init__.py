@@ -1,6 +1,6 @@
-"""567 scenarios as RabbitMQ 3.10.8 and 4.0.5 played them, packed into one file.
+"""612 scenarios as RabbitMQ 3.10.8 and 4.0.5 played them, packed into one file.
 
-    golden/NAME.json        193 scenarios written by hand; `rules` names the rules they exercise
+    golden/NAME.json        238 scenarios written by hand; `rules` names the rules they exercise
     fuzz/fuzz-NUMBER.json   230 random topologies and scripts
     fuzz/limits-NUMBER.json  71 random chains of limited classic and quorum queues with requeues
     fuzz/rings-NUMBER.json   73 random rings of dead-letter exchanges with many rejections
@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from streaming.broker.commands import Qos, Settle
 from streaming.scenario.document import Scenario, parse_file
 
 PACKED = Path(__file__).with_name("scenarios.json.xz")
@@ -74,6 +75,21 @@ def recorded_scenarios(prefix: str = "") -> tuple[Scenario, ...]:
                 raise ValueError(message)
             scenarios += file.scenarios
     return tuple(scenarios)
+
+
+def recorded_for_lanes() -> tuple[Scenario, ...]:
+    """The recorded scenarios that mean the same in a vhost of several lanes.
+
+    There are no common delivery tags there, and a limit of a whole channel is divided.
+    """
+    return tuple(scenario for scenario in recorded_scenarios() if not _needs_one_lane(scenario))
+
+
+def _needs_one_lane(scenario: Scenario) -> bool:
+    return any(
+        isinstance(step.action, Settle) or (isinstance(step.action, Qos) and step.action.is_global)
+        for step in scenario.steps
+    )
 
 
 def _documents(packed: Path) -> dict[str, Any]:

@@ -18,11 +18,13 @@ from topology.refusals import (
     not_implemented,
     precondition_failed,
     queue_in,
+    resource_locked,
 )
 from topology.validation.arguments import CONSUMER_CHECKS, errors_in
 
 TAG_IN_USE = 530
 PRIORITY = "x-priority"
+NO_GETS = "basic.get operations are not supported by quorum queues with single active consumer"
 
 
 def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
@@ -30,6 +32,9 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
     queue = _readable(shard, actor, command.queue)
     if isinstance(queue, Refusal):
         return queue
+    if queue.quorum and queue.single_active:
+        where = queue_in(queue.name, vhost_name(shard))
+        return resource_locked(f"cannot obtain access to locked {where}. {NO_GETS}")
     channel = lifecycle.use_channel(shard, actor, command.lease_ms)
     queue.touch()
     config = shard.context.config

@@ -16,7 +16,7 @@ from streaming.broker.message import NO_COPY
 from streaming.scenario.document import VERSIONS, on_single_lanes
 from streaming.scenario.play import play
 from tests.laned_vhost import LanedVhost
-from tests.recordings import recorded_scenarios
+from tests.recordings import recorded_for_lanes
 from topology.declarations import Binding, Exchange, Queue
 from topology.refusals import Refusal
 
@@ -250,7 +250,7 @@ def test_names_are_unique_and_a_purge_leaves_what_depths_add_up(topology, script
 
 
 def test_recorded_scenarios_on_single_lanes_of_four_end_as_with_one_lane():
-    scenarios = recorded_scenarios()[::7]
+    scenarios = recorded_for_lanes()[::7]
 
     differing = [
         scenario.id

@@ -336,3 +336,13 @@ def test_r_cons_7_a_queue_on_one_lane_can_do_all():
     assert consume(broker, "a", exclusive=True) is None
     broker.do(commands.Cancel(label="a"))
     assert consume(broker, "a", priority=1) is None
+
+
+def test_r_cons_8_no_gets_from_a_quorum_queue_with_a_single_active_consumer():
+    broker = a_broker("quorum", single_active_consumer=True)
+    text = (
+        "RESOURCE_LOCKED - cannot obtain access to locked queue 'q' in vhost 'v'. basic.get "
+        "operations are not supported by quorum queues with single active consumer"
+    )
+
+    assert broker.refusal(commands.Get(queue="q")) == Refusal(405, text)

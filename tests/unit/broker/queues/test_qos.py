@@ -329,3 +329,26 @@ def test_a_consumer_is_counted_as_waiting_only_with_a_place_in_line():
     overview = broker.shard.overview().queues["q"]
 
     assert (overview.consumers, overview.waiting) == (1, 0)
+
+
+def test_r_qos_3_all_queues_are_served_that_the_limit_held_back():
+    broker = a_broker()
+    broker.queue("r")
+    qos(broker, 1, everyone=True)
+    broker.consume("q", "a")
+    broker.consume("r", "b")
+    publish(broker, 3)
+    publish(broker, 2, "r")
+
+    qos(broker, 0, everyone=True)
+
+    assert new(broker, 1) == ["a/1 m2", "a/2 m3", "b/0 m4", "b/1 m5"]
+
+
+def test_immediate_does_not_overtake_ready_messages():
+    broker = a_broker()
+    publish(broker, 1)
+
+    broker.publish("", "q", "m2", immediate=True)
+
+    assert broker.drain("q") == ["m1"]
