@@ -90,6 +90,32 @@ class Permission(msgspec.Struct, frozen=True):
     read: str
 
 
+class TopicPermission(msgspec.Struct, frozen=True):
+    """Which routing keys one user may write to, and read from, at a topic exchange."""
+
+    user: str
+    exchange: str
+    write: str
+    read: str
+
+    @property
+    def name(self) -> str:
+        """What only one of the vhost has."""
+        return f"{self.user} at {self.exchange}"
+
+
+class VhostLimits(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """The limits of a vhost; None, or below 0: no limit."""
+
+    max_connections: int | None = None
+    max_queues: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter that RabbitMQ exports them as."""
+        return "limits"
+
+
 class Definitions(msgspec.Struct, frozen=True):
     """Everything declared in one vhost."""
 
@@ -99,6 +125,8 @@ class Definitions(msgspec.Struct, frozen=True):
     policies: tuple[Policy, ...] = ()
     operator_policies: tuple[Policy, ...] = ()
     permissions: tuple[Permission, ...] = ()
+    topic_permissions: tuple[TopicPermission, ...] = ()
+    limits: tuple[VhostLimits, ...] = ()  # at most one
 
 
 PREDECLARED: tuple[Exchange, ...] = (

@@ -50,7 +50,6 @@ KINDS: Mapping[str, Kind] = {
     "binding-of-skipped": Kind("skipped", "see the finding about that exchange or queue"),
     "other-vhost": Kind("skipped", "give each vhost a scenario of its own"),
     "unsupported-parameter": Kind("skipped", _NOT_HERE),
-    "topic-permission": Kind("skipped", _NOT_HERE),
     "more-skipped": Kind("skipped", "remove or correct the listed items first"),
     "routing-key-without-exchange": Kind("warning", "set a dead-letter exchange as well"),
     "missing-dead-letter-exchange": Kind("warning", "declare the exchange, or correct the name"),

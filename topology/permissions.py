@@ -7,7 +7,7 @@ do nothing; an empty pattern grants nothing. The default exchange is checked und
 
 from typing import Literal
 
-from topology.declarations import Binding, Exchange, Permission, Queue
+from topology.declarations import Binding, Exchange, Permission, Queue, TopicPermission
 from topology.patterns import Pattern
 from topology.refusals import Refusal, access_refused
 
@@ -70,6 +70,79 @@ class PermissionTable:
                     f" refused for user '{user}'"
                 )
         return None
+
+
+class TopicPermissionTable:
+    """Which routing keys users may write to, and bind with, at topic exchanges of one vhost.
+
+    A user without an entry for an exchange is not restricted there. In the patterns, `{username}`
+    and `{vhost}` stand for the names.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[tuple[str, str], TopicPermission] = {}
+        self._patterns: dict[tuple[str, str, Access, str], Pattern] = {}
+
+    def set(self, permission: TopicPermission) -> None:
+        """Set the permission of a user at an exchange, replacing the previous one.
+
+        Raises:
+            UnsupportedPatternError: a pattern cannot be used; nothing has changed.
+        """
+        topic_patterns(permission, "vhost")
+        self._records[permission.user, permission.exchange] = permission
+        self._patterns.clear()
+
+    def clear(self, user: str, exchange: str | None = None) -> list[TopicPermission]:
+        """Remove the permissions of a user, at one exchange or at all; return them."""
+        removed = [
+            one
+            for one in self.permissions()
+            if one.user == user and exchange in {None, one.exchange}
+        ]
+        for one in removed:
+            del self._records[one.user, one.exchange]
+        self._patterns.clear()
+        return removed
+
+    def knows(self, user: str | None, exchange: str) -> bool:
+        """Whether the user is restricted at the exchange."""
+        return bool(self._records) and (user, exchange) in self._records
+
+    def permissions(self) -> list[TopicPermission]:
+        """The permissions, by user and exchange."""
+        return [one for _, one in sorted(self._records.items())]
+
+    def allows(
+        self, user: str, access: Access, exchange: str, routing_key: str, vhost: str
+    ) -> bool:
+        """Whether the user may write to this key, or bind with it."""
+        permission = self._records.get((user, exchange))
+        if permission is None:
+            return True
+        key = (user, exchange, access, vhost)
+        pattern = self._patterns.get(key)
+        if pattern is None:
+            self._patterns.update(
+                ((user, exchange, each, vhost), known)
+                for each, known in topic_patterns(permission, vhost).items()
+            )
+            pattern = self._patterns[key]
+        return pattern.search(routing_key)
+
+
+def topic_patterns(permission: TopicPermission, vhost: str) -> dict[Access, Pattern]:
+    """The patterns of a topic permission, with the names in them.
+
+    Raises:
+        UnsupportedPatternError: one of them cannot be used.
+    """
+
+    def pattern(text: str) -> Pattern:
+        text = text.replace("{username}", permission.user).replace("{vhost}", vhost)
+        return Pattern(text or _NOTHING)
+
+    return {"write": pattern(permission.write), "read": pattern(permission.read)}
 
 
 def needs_to_declare_exchange(exchange: Exchange) -> list[Need]:

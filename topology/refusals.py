@@ -7,7 +7,7 @@ exception. RabbitMQ prints values in its replies as Erlang terms; so does `erlan
 import msgspec
 
 from topology.declarations import RESERVED_PREFIX
-from topology.values import AmqpValue, Timestamp, amqp_type
+from topology.values import AmqpValue, Compat, Timestamp, amqp_type
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -45,6 +45,11 @@ def precondition_failed(text: str) -> Refusal:
     return Refusal(406, f"PRECONDITION_FAILED - {text}")
 
 
+def not_allowed(text: str) -> Refusal:
+    """530: a limit is reached, or a consumer tag used again."""
+    return Refusal(530, f"NOT_ALLOWED - {text}")
+
+
 def channel_error(text: str) -> Refusal:
     """504: a channel is used as its state does not allow."""
     return Refusal(504, f"CHANNEL_ERROR - {text}")
@@ -53,6 +58,19 @@ def channel_error(text: str) -> Refusal:
 def command_invalid(text: str) -> Refusal:
     """503: a command that makes no sense here, such as an unknown exchange type."""
     return Refusal(503, f"COMMAND_INVALID - {text}")
+
+
+def unknown_exchange_type(exchange_type: str, compat: Compat) -> Refusal:
+    """503, which closes the connection; since RabbitMQ 4.0, 406."""
+    text = f"unknown exchange type '{exchange_type}'"
+    return command_invalid(text) if compat == "3.10" else precondition_failed(text)
+
+
+def user_id_mismatch(user_id: str, user: str) -> Refusal:
+    """406: the property `user_id` of a message names another user (R-USER-1)."""
+    return precondition_failed(
+        f"user_id property set to '{user_id}' but authenticated user was '{user}'"
+    )
 
 
 def not_implemented(text: str) -> Refusal:

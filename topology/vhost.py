@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topology.declarations import Binding, Definitions, Queue
-from topology.permissions import Need, PermissionTable
+from topology.declarations import Binding, Definitions, Exchange, Queue, VhostLimits
+from topology.permissions import Access, Need, PermissionTable, TopicPermissionTable
 from topology.policies import PolicyTable, QueueSettings
-from topology.refusals import Refusal, access_refused
+from topology.refusals import Refusal, access_refused, exchange_in
 from topology.routing.router import Router
 from topology.values import Compat
 
@@ -26,6 +26,7 @@ class Vhost:
         exclusive_queues: names of the queues that are deleted with their channel.
         next_queue_number: numbers are never reused.
         version: grows with every change; the broker increments it.
+        limits: how many queues and connections it may have.
         administrators: users who may change policies and permissions.
         enforce_permissions: False if every user may do everything.
         default_delivery_limit: for quorum queues without a limit; None for that of `compat`.
@@ -36,6 +37,8 @@ class Vhost:
         self.router = Router(compat)
         self.policies = PolicyTable()
         self.permissions = PermissionTable()
+        self.topic_permissions = TopicPermissionTable()
+        self.limits = VhostLimits()
         self.queues: dict[str, Queue] = {}
         self.queue_numbers: dict[str, int] = {}
         self.queue_names: dict[int, str] = {}
@@ -66,6 +69,10 @@ class Vhost:
         vhost.policies.load(definitions.operator_policies, operator=True)
         for permission in definitions.permissions:
             vhost.permissions.set(permission)
+        for limits in definitions.limits:
+            vhost.limits = limits
+        for topic_permission in definitions.topic_permissions:
+            vhost.topic_permissions.set(topic_permission)
         for exchange in definitions.exchanges:
             if exchange.name not in vhost.router.exchanges:
                 vhost.router.declare_exchange(exchange)
@@ -85,6 +92,8 @@ class Vhost:
             policies=tuple(self.policies.policies()),
             operator_policies=tuple(self.policies.policies(operator=True)),
             permissions=tuple(self.permissions.permissions()),
+            topic_permissions=tuple(self.topic_permissions.permissions()),
+            limits=() if self.limits == VhostLimits() else (self.limits,),
         )
 
     def add_queue(self, queue: Queue, number: int | None = None) -> int:
@@ -146,6 +155,29 @@ class Vhost:
         if user in self.administrators and not self.permissions.knows(user):
             return None
         return self.permissions.refuse(user, needs, vhost)
+
+    def refuse_topics(
+        self,
+        user: str | None,
+        access: Access,
+        exchange: Exchange,
+        routing_keys: tuple[str, ...],
+        vhost: str,
+    ) -> Refusal | None:
+        """403 for the first key of a topic exchange that the user may not write to, or read from.
+
+        RabbitMQ 3.10 does not say which of the two.
+        """
+        if not self.enforce_permissions or user is None or exchange.type != "topic":
+            return None
+        for key in routing_keys:
+            if not self.topic_permissions.allows(user, access, exchange.name, key, vhost):
+                which = "" if self.compat == "3.10" else f"{access} "
+                return access_refused(
+                    f"{which}access to topic '{key}' in {exchange_in(exchange.name, vhost)}"
+                    f" refused for user '{user}'"
+                )
+        return None
 
     def refuse_administration(
         self, user: str | None, vhost: str, act: str = "change policies or permissions"

@@ -28,6 +28,7 @@ Total: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 31)]
 
 SettleOutcome = Literal["ack", "requeue", "reject"]
 RedriveAction = Literal["pause", "resume", "cancel", "status"]
+LimitName = Literal["max-connections", "max-queues"]
 VerdictWord = Literal["trust", "share", "stop", "finish"]
 
 
@@ -154,9 +155,10 @@ class Settle(Command, frozen=True, tag="settle"):
 
 
 class Recover(Command, frozen=True, tag="recover"):
-    """Requeue all unacked deliveries of the channel."""
+    """Requeue all unacked deliveries of the channel; without `requeue` it is refused: 540."""
 
     channel: Name = "c0"
+    requeue: bool = True
 
 
 class OpenChannel(Command, frozen=True, tag="open_channel"):
@@ -300,6 +302,42 @@ class ClearPermissions(Command, frozen=True, tag="clear_permissions"):
     channel: Name = "admin"
 
 
+class SetTopicPermissions(Command, frozen=True, tag="set_topic_permissions"):
+    """Which routing keys of a topic exchange a user may publish to, and bind with: two patterns.
+
+    In them `{username}` and `{vhost}` stand for the names.
+    """
+
+    user: Name
+    exchange: Name
+    write: str
+    read: str
+    channel: Name = "admin"
+
+
+class ClearTopicPermissions(Command, frozen=True, tag="clear_topic_permissions"):
+    """Let a user use all keys again: of one exchange, or of all."""
+
+    user: Name
+    exchange: Name | None = None
+    channel: Name = "admin"
+
+
+class SetVhostLimit(Command, frozen=True, tag="set_vhost_limit"):
+    """How many queues or connections the vhost may have; below 0: as many as there are."""
+
+    limit: LimitName
+    value: Annotated[int, Meta(ge=-1, le=1 << 31)]
+    channel: Name = "admin"
+
+
+class ClearVhostLimit(Command, frozen=True, tag="clear_vhost_limit"):
+    """Remove a limit of the vhost."""
+
+    limit: LimitName
+    channel: Name = "admin"
+
+
 class ImportDefinitions(Command, frozen=True, tag="import_definitions"):
     """Declare everything a definitions document holds for this vhost (R-DEF-4)."""
 
@@ -320,6 +358,8 @@ class CheckedPublish(msgspec.Struct, frozen=True, tag_field="op", tag="publish",
     exchange: Name = ""
     expiration: str | None = None
     headers: dict[str, Any] = {}
+    user_id: Name | None = None
+    routing_key: Name = ""
 
 
 class Check(Command, frozen=True, tag="check"):
@@ -506,6 +546,10 @@ AnyCommand = (
     | ClearOperatorPolicy
     | SetPermissions
     | ClearPermissions
+    | SetTopicPermissions
+    | ClearTopicPermissions
+    | SetVhostLimit
+    | ClearVhostLimit
     | ImportDefinitions
     | ExportDefinitions
     | Check

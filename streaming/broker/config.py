@@ -16,6 +16,7 @@ class ShardConfig(msgspec.Struct, frozen=True):
         enforce_permissions: whether users need permissions (the operator, None, never does).
         administrators: users who may do everything unless permissions are recorded for them; only
             they may set policies and permissions and import definitions.
+        impersonators: users whose messages may name another user in `user_id`.
         editors: users who may edit the letters of a redrive.
         default_delivery_limit: for quorum queues without one; -1: no limit; None: the compat's
             default (R-DLV-5).
@@ -34,6 +35,7 @@ class ShardConfig(msgspec.Struct, frozen=True):
     clock: Literal["event", "wall"] = "event"
     enforce_permissions: bool = False
     administrators: tuple[str, ...] = ()
+    impersonators: tuple[str, ...] = ()
     editors: tuple[str, ...] = ()
     default_delivery_limit: int | None = None
     consumer_timeout_ms: int | None = 1_800_000

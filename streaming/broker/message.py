@@ -60,6 +60,7 @@ class Publication(msgspec.Struct, array_like=True, gc=False, eq=False):
     Attributes:
         expiration, priority: the properties, as sent.
         headers: those of BROKER_HEADERS that the publisher sent; None if there are none.
+        user_id: the property, where it has to be the user who publishes (R-USER-1).
     """
 
     exchange: str
@@ -67,6 +68,7 @@ class Publication(msgspec.Struct, array_like=True, gc=False, eq=False):
     expiration: str | None = None
     priority: int | None = None
     headers: dict[str, Any] | None = None
+    user_id: str | None = None
 
 
 def publication_of(

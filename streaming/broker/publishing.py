@@ -30,7 +30,13 @@ from streaming.broker.redrives.version_keys import version_of
 from streaming.broker.redrives.versions import Versions, refuse_edit
 from streaming.broker.state.pages import shared
 from streaming.broker.state.vhost_codec import MissingAlternate
-from topology.refusals import Refusal, internal_exchange, no_exchange, precondition_failed
+from topology.refusals import (
+    Refusal,
+    internal_exchange,
+    no_exchange,
+    precondition_failed,
+    user_id_mismatch,
+)
 from topology.values import amqp_type
 
 MAX_EXPIRATION_MS = 315_360_000_000
@@ -296,15 +302,22 @@ class Publishing:
 
     def refuse(self, publication: Publication, user: str | None) -> Refusal | None:
         """Why a publish by this user would be refused; None if it would be accepted."""
-        _, malformed = _envelope(publication, self._context.config.compat)
-        return self._refuse(publication.exchange, user, malformed)
+        envelope, malformed = _envelope(publication, self._context.config.compat)
+        return self._refuse(publication, envelope, user, malformed)
 
-    def _refuse(self, name: str, user: str | None, malformed: Refusal | None) -> Refusal | None:
+    def _refuse(
+        self,
+        publication: Publication,
+        envelope: Envelope,
+        user: str | None,
+        malformed: Refusal | None,
+    ) -> Refusal | None:
         """Check a publish in RabbitMQ's order.
 
         Args:
             malformed: what is wrong with the message itself.
         """
+        name = publication.exchange
         vhost = self._context.vhost
         vhost_name = self._context.config.vhost
         forbidden = vhost.refuse_access(user, [("write", "exchange", name)], vhost_name)
@@ -313,20 +326,41 @@ class Publishing:
         exchange = vhost.router.exchanges.get(name)
         if exchange is None:
             return no_exchange(name, vhost_name)
-        return internal_exchange(name, vhost_name) if exchange.internal else malformed
+        if exchange.internal:
+            return internal_exchange(name, vhost_name)
+        if self._context.config.compat == "3.10":
+            keys = envelope.routing_keys[:1]
+            forbidden = vhost.refuse_topics(user, "write", exchange, keys, vhost_name)
+            return forbidden or self._refuse_user_id(publication, user) or malformed
+        return (
+            malformed
+            or vhost.refuse_topics(user, "write", exchange, envelope.routing_keys, vhost_name)
+            or self._refuse_user_id(publication, user)
+        )
+
+    def _refuse_user_id(self, publication: Publication, user: str | None) -> Refusal | None:
+        """406 if the message names another user (R-USER-1)."""
+        user_id = publication.user_id
+        if user_id is None or user is None or user_id == user:
+            return None
+        if user in self._context.config.impersonators:
+            return None
+        return user_id_mismatch(user_id, user)
 
     def _plan(self, publication: Publication, user: str | None, message: Message) -> PublishPlan:
         """Check and route a publication."""
         name = publication.exchange
         envelope, malformed = _shared_envelope(publication, self._context.config.compat)
         is_version = bool(version_of(name, publication.routing_key))
-        if malformed is not None or is_version or (name, user) not in self._allowed:
-            refusal = self._refuse(name, user, malformed)
+        is_allowed = (name, user) in self._allowed and publication.user_id is None
+        if malformed is not None or is_version or not is_allowed:
+            refusal = self._refuse(publication, envelope, user, malformed)
             if is_version and refusal is None:
                 refusal = refuse_edit(self._context.config, user)
             if refusal is not None or is_version:
                 return PublishPlan(refusal, envelope, is_version=is_version)
-            self._allowed.add((name, user))
+            if not self._context.vhost.topic_permissions.knows(user, name):
+                self._allowed.add((name, user))
         return self._routed(envelope, message)
 
     def _routed(self, envelope: Envelope, message: Message) -> PublishPlan:

@@ -5,7 +5,16 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
+from topology.declarations import (
+    Binding,
+    Definitions,
+    Exchange,
+    Permission,
+    Policy,
+    Queue,
+    TopicPermission,
+    VhostLimits,
+)
 from topology.definitions.dump import Declaration, exported
 from topology.definitions.objects import declaration_document
 from topology.refusals import Refusal
@@ -35,6 +44,8 @@ def plan_import(live: Definitions, wanted: Definitions, vhost: str) -> list[Chan
     """Compare a document with what is declared; an import never removes anything."""
     return [
         *_rules("permission", live.permissions, wanted.permissions),
+        *_rules("topic permission", live.topic_permissions, wanted.topic_permissions),
+        *_rules("vhost limits", live.limits, wanted.limits),
         *_rules("policy", live.policies, wanted.policies),
         *_rules("operator policy", live.operator_policies, wanted.operator_policies),
         *_declared("exchange", live.exchanges, wanted.exchanges, inequivalent_exchange, vhost),
@@ -44,9 +55,10 @@ def plan_import(live: Definitions, wanted: Definitions, vhost: str) -> list[Chan
     ]
 
 
-def _rules(
-    kind: str, live: tuple[Policy | Permission, ...], wanted: tuple[Policy | Permission, ...]
-) -> Iterator[Change]:
+Rule = Policy | Permission | TopicPermission | VhostLimits
+
+
+def _rules(kind: str, live: tuple[Rule, ...], wanted: tuple[Rule, ...]) -> Iterator[Change]:
     """Policies and permissions replace those of the same name."""
     known = {_name_of(rule): declaration_document(rule) for rule in live}
     for rule in wanted:
@@ -55,14 +67,14 @@ def _rules(
             yield Change("create" if old is None else "same", kind, _name_of(rule))
         else:
             changed = [
-                f"{member} {old[member]!r} -> {value!r}"
-                for member, value in new.items()
-                if old[member] != value
+                f"{member} {old.get(member)!r} -> {new.get(member)!r}"
+                for member in {**new, **old}
+                if old.get(member) != new.get(member)
             ]
             yield Change("replace", kind, _name_of(rule), "; ".join(changed))
 
 
-def _name_of(item: Policy | Permission | Exchange | Queue) -> str:
+def _name_of(item: Rule | Exchange | Queue) -> str:
     return item.user if isinstance(item, Permission) else item.name
 
 
@@ -94,6 +106,7 @@ def _absent(live: Definitions, wanted: Definitions) -> Iterator[Change]:
     """What is declared, is exported, and is not in the document."""
     kinds = {
         "permissions": "permission",
+        "topic_permissions": "topic permission",
         "policies": "policy",
         "parameters": "operator policy",
         "exchanges": "exchange",
@@ -104,7 +117,8 @@ def _absent(live: Definitions, wanted: Definitions) -> Iterator[Change]:
     for section, item in exported(live):
         if (section, _identity(item)) not in named:
             name = _words(item) if isinstance(item, Binding) else _name_of(item)
-            yield Change("absent", kinds[section], name, "not in the document, and stays")
+            kind = "vhost limits" if isinstance(item, VhostLimits) else kinds[section]
+            yield Change("absent", kind, name, "not in the document, and stays")
 
 
 def _identity(item: Declaration) -> object:

@@ -10,10 +10,12 @@ from topology.declarations import (
     Permission,
     Policy,
     Queue,
+    TopicPermission,
+    VhostLimits,
 )
 from topology.definitions.objects import declaration_document
 
-Declaration = Exchange | Queue | Binding | Policy | Permission
+Declaration = Exchange | Queue | Binding | Policy | Permission | TopicPermission | VhostLimits
 
 
 def dump_definitions(vhosts: Mapping[str, Definitions]) -> dict[str, object]:
@@ -25,6 +27,7 @@ def dump_definitions(vhosts: Mapping[str, Definitions]) -> dict[str, object]:
     sections: dict[str, list[dict[str, object]]] = {
         "vhosts": [{"name": vhost} for vhost in vhosts],
         "permissions": [],
+        "topic_permissions": [],
         "parameters": [],
         "policies": [],
         "exchanges": [],
@@ -51,7 +54,8 @@ def exported(definitions: Definitions) -> Iterator[tuple[str, Declaration]]:
     ]
     sections: tuple[tuple[str, Sequence[Declaration]], ...] = (
         ("permissions", definitions.permissions),
-        ("parameters", definitions.operator_policies),
+        ("topic_permissions", definitions.topic_permissions),
+        ("parameters", (*definitions.limits, *definitions.operator_policies)),
         ("policies", definitions.policies),
         ("exchanges", exchanges),
         ("queues", queues),
@@ -65,6 +69,8 @@ def exported_document(section: str, item: Declaration) -> dict[str, object]:
     document = declaration_document(item)
     if section != "parameters":
         return document
+    if isinstance(item, VhostLimits):
+        return {"component": "vhost-limits", "name": item.name, "value": document}
     return {"component": "operator_policy", "name": document.pop("name"), "value": document}
 
 

@@ -45,10 +45,12 @@ _OBJECTS: Mapping[str, Callable[[SupportedObjects, Fields], None]] = {
     "policies": SupportedObjects.add_policy,
     "operator_policies": SupportedObjects.add_operator_policy,
     "permissions": SupportedObjects.add_permission,
+    "topic_permissions": SupportedObjects.add_topic_permission,
 }
-_POLICY_COMPONENTS: Mapping[str, Callable[[SupportedObjects, Fields, str], None]] = {
+_COMPONENTS: Mapping[str, Callable[[SupportedObjects, Fields, str], None]] = {
     "operator_policy": SupportedObjects.add_operator_policy,
     "policy": SupportedObjects.add_policy,
+    "vhost-limits": SupportedObjects.add_limits,
 }
 _MEMBERS = (
     *_OBJECTS,
@@ -56,7 +58,6 @@ _MEMBERS = (
     "users",
     "parameters",
     "global_parameters",
-    "topic_permissions",
     *DESCRIPTIVE,
 )
 
@@ -205,7 +206,7 @@ class _Reader:
             self._vhost(fields)
         self._listed = bool(self._vhosts)
         for member, add in _OBJECTS.items():
-            if self._as_client and member == "permissions":
+            if self._as_client and member in {"permissions", "topic_permissions"}:
                 continue
             for fields in self._objects(member):
                 if (vhost := self._vhost_of(fields)) is not None:
@@ -294,7 +295,7 @@ class _Reader:
     def _parameter(self, fields: Fields) -> None:
         component = fields.text("component")
         name = fields.text("name")
-        add = _POLICY_COMPONENTS.get(component)
+        add = _COMPONENTS.get(component)
         if add is None and fields.sound:
             what = f"{component!r} parameters are not supported"
             self._report.skip(fields.where, what, "unsupported-parameter")
@@ -304,9 +305,6 @@ class _Reader:
             value.skip_unknown()
 
     def _skip_the_rest(self) -> None:
-        for fields in self._objects("topic_permissions"):
-            what = "topic permissions are not supported"
-            self._report.skip(fields.where, what, "topic-permission")
         for fields in self._objects("global_parameters"):
             name = fields.value("name")
             if name not in _KNOWN_PARAMETERS:

@@ -4,7 +4,16 @@ from typing import cast
 
 import msgspec
 
-from topology.declarations import Binding, DestinationType, Exchange, Permission, Policy, Queue
+from topology.declarations import (
+    Binding,
+    DestinationType,
+    Exchange,
+    Permission,
+    Policy,
+    Queue,
+    TopicPermission,
+    VhostLimits,
+)
 from topology.definitions.json_object import Fields
 from topology.values import table_to_json
 
@@ -72,10 +81,31 @@ def read_permission(fields: Fields) -> Permission:
     )
 
 
+def read_topic_permission(fields: Fields) -> TopicPermission:
+    """Read a topic permission."""
+    return TopicPermission(
+        user=fields.text("user"),
+        exchange=fields.text("exchange"),
+        write=fields.text("write"),
+        read=fields.text("read"),
+    )
+
+
+def read_vhost_limits(fields: Fields) -> VhostLimits:
+    """Read the limits of a vhost."""
+
+    def limit(name: str) -> int | None:
+        return None if fields.value(name) is None else fields.integer(name, 0)
+
+    return VhostLimits(limit("max-connections"), limit("max-queues"))
+
+
 def declaration_document(
-    declaration: Exchange | Queue | Binding | Policy | Permission,
+    declaration: Exchange | Queue | Binding | Policy | Permission | TopicPermission | VhostLimits,
 ) -> dict[str, object]:
     """Write a declaration as RabbitMQ exports it; `exclusive` only if it is true."""
+    if isinstance(declaration, VhostLimits):
+        return dict(msgspec.to_builtins(declaration))
     members = msgspec.structs.asdict(declaration)
     if isinstance(declaration, Queue) and not declaration.exclusive:
         del members["exclusive"]

@@ -22,6 +22,8 @@ from topology.declarations import (
     Permission,
     Policy,
     Queue,
+    TopicPermission,
+    VhostLimits,
 )
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (
@@ -32,6 +34,8 @@ from topology.definitions.objects import (
     read_permission,
     read_policy,
     read_queue,
+    read_topic_permission,
+    read_vhost_limits,
 )
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.suggestions import did_you_mean
@@ -45,7 +49,7 @@ from topology.validation.arguments import (
 from topology.validation.problems import find_problems
 from topology.values import Compat
 
-Declaration = Exchange | Queue | Binding | Policy | Permission
+Declaration = Exchange | Queue | Binding | Policy | Permission | TopicPermission | VhostLimits
 
 OTHER_QUEUE_TYPES = ("stream", "mqtt_qos0")
 """Queue types that RabbitMQ has and dlx-stream does not."""
@@ -57,6 +61,8 @@ _SECTIONS = {
     "policies": "policy",
     "operator_policies": "operator policy",
     "permissions": "permission",
+    "topic_permissions": "topic permission",
+    "limits": "vhost limits",
 }
 """Members of `Definitions`, with a word for one object."""
 
@@ -232,6 +238,16 @@ class SupportedObjects:
         """Read a permission."""
         self._add("permissions", read_permission(fields), fields)
 
+    def add_topic_permission(self, fields: Fields) -> None:
+        """Read a topic permission."""
+        self._add("topic_permissions", read_topic_permission(fields), fields)
+
+    def add_limits(self, fields: Fields, _name: str) -> None:
+        """Read the limits of the vhost; without any, nothing is declared."""
+        limits = read_vhost_limits(fields)
+        if limits != VhostLimits():
+            self._add("limits", limits, fields)
+
     def finish(self, existing: frozenset[BindingEnd], compat: Compat) -> VhostReading:
         """Return the definitions; everything wrong with them goes to the report.
 
@@ -257,7 +273,7 @@ class SupportedObjects:
             f"{_SECTIONS[section]} {each.item.name!r}": each.where
             for section, items in sound.items()
             for each in items
-            if not isinstance(each.item, Binding | Permission)
+            if isinstance(each.item, Exchange | Queue | Policy)
         }
         return VhostReading(_definitions(sound), skipped, paths)
 

@@ -15,13 +15,13 @@ from topology.declarations import (
     Permission,
     Policy,
     Queue,
+    TopicPermission,
     too_long,
 )
 from topology.errors import UnsupportedPatternError
 from topology.patterns import Pattern
 from topology.refusals import (
     Refusal,
-    command_invalid,
     default_exchange,
     erlang_binary,
     erlang_term,
@@ -29,6 +29,7 @@ from topology.refusals import (
     precondition_failed,
     queue_in,
     reserved_name,
+    unknown_exchange_type,
 )
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.routing.headers_exchange import X_MATCH
@@ -71,12 +72,14 @@ class DeclarationError(msgspec.Struct, frozen=True):
     refusal: Refusal
 
 
-def exchange_errors(exchange: Exchange, vhost: str) -> Iterator[DeclarationError]:
+def exchange_errors(
+    exchange: Exchange, vhost: str, compat: Compat = "4.0"
+) -> Iterator[DeclarationError]:
     """Yield what is wrong with an exchange."""
     if exchange.type not in EXCHANGE_TYPES:
         hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
         words = f"no exchange type is named {exchange.type!r}{hint}"
-        reply = command_invalid(f"unknown exchange type '{exchange.type}'")
+        reply = unknown_exchange_type(exchange.type, compat)
         yield DeclarationError("type", words, reply)
     yield from _name_errors("exchange", exchange.name, default_exchange())
     named = exchange_in(exchange.name, vhost)
@@ -170,6 +173,16 @@ def permission_errors(permission: Permission) -> Iterator[DeclarationError]:
     yield from pattern_errors("configure", permission.configure)
     yield from pattern_errors("write", permission.write)
     yield from pattern_errors("read", permission.read)
+
+
+def topic_permission_errors(permission: TopicPermission) -> Iterator[DeclarationError]:
+    """Yield what is wrong with a topic permission."""
+    named = {"{username}": permission.user, "{vhost}": "vhost"}
+    for member in ("write", "read"):
+        text = getattr(permission, member)
+        for variable, name in named.items():
+            text = text.replace(variable, name)
+        yield from pattern_errors(member, text)
 
 
 def pattern_errors(member: str, pattern: str) -> Iterator[DeclarationError]:

@@ -18,6 +18,7 @@ from topology.validation.declaration_errors import (
     permission_errors,
     policy_errors,
     queue_errors,
+    topic_permission_errors,
 )
 from topology.values import Compat
 
@@ -31,6 +32,7 @@ _CODES = {
     "policies": "invalid-policy",
     "operator_policies": "invalid-policy",
     "permissions": "invalid-permission",
+    "topic_permissions": "invalid-permission",
 }
 
 
@@ -80,6 +82,8 @@ def find_problems(
         yield from at("operator_policies", index, policy_errors(policy, compat, operator=True))
     for index, permission in enumerate(definitions.permissions):
         yield from at("permissions", index, permission_errors(permission))
+    for index, topic in enumerate(definitions.topic_permissions):
+        yield from at("topic_permissions", index, topic_permission_errors(topic))
     if not alone:
         yield from _repeated(definitions, locate)
 
@@ -105,6 +109,7 @@ def _repeated(definitions: Definitions, locate: Locate) -> Iterator[Problem]:
         ("policies", [(item.name, item) for item in definitions.policies]),
         ("operator_policies", [(item.name, item) for item in definitions.operator_policies]),
         ("permissions", [(item.user, item) for item in definitions.permissions]),
+        ("topic_permissions", [(item.name, item) for item in definitions.topic_permissions]),
     )
     for member, items in named:
         first: dict[str, int] = {}

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.refusals import (
     Refusal,
-    command_invalid,
     default_exchange,
     erlang_term,
     exchange_in,
     exclusive_queue,
     precondition_failed,
     queue_in,
+    unknown_exchange_type,
 )
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.validation.arguments import COMPARED_ARGUMENTS
@@ -29,9 +29,9 @@ from topology.validation.declaration_errors import (
 from topology.values import AmqpValue, Compat, Table, amqp_type, match_key
 
 
-def refuse_exchange(exchange: Exchange, vhost: str) -> Refusal | None:
+def refuse_exchange(exchange: Exchange, vhost: str, compat: Compat = "4.0") -> Refusal | None:
     """Check an exchange that does not exist yet."""
-    return _first(exchange_errors(exchange, vhost))
+    return _first(exchange_errors(exchange, vhost, compat))
 
 
 def refuse_queue(queue: Queue, vhost: str, compat: Compat = "4.0") -> Refusal | None:
@@ -49,10 +49,12 @@ def refuse_policy(policy: Policy, compat: Compat = "4.0", *, operator: bool) -> 
     return _first(policy_errors(policy, compat, operator=operator))
 
 
-def inequivalent_exchange(old: Exchange, new: Exchange, vhost: str) -> Refusal | None:
+def inequivalent_exchange(
+    old: Exchange, new: Exchange, vhost: str, compat: Compat = "4.0"
+) -> Refusal | None:
     """Check a second declaration, `new`, of an exchange that exists as `old`."""
     if new.type not in EXCHANGE_TYPES:
-        return command_invalid(f"unknown exchange type '{new.type}'")
+        return unknown_exchange_type(new.type, compat)
     if not new.name:
         return default_exchange()
     named = exchange_in(new.name, vhost)
@@ -67,7 +69,9 @@ def inequivalent_exchange(old: Exchange, new: Exchange, vhost: str) -> Refusal |
     )
 
 
-def inequivalent_queue(old: Queue, new: Queue, vhost: str) -> Refusal | None:
+def inequivalent_queue(
+    old: Queue, new: Queue, vhost: str, compat: Compat = "4.0"
+) -> Refusal | None:
     """Check a second declaration, `new`, of a queue that exists as `old`.
 
     Arguments that the queue type does not know are not compared.
@@ -79,8 +83,12 @@ def inequivalent_queue(old: Queue, new: Queue, vhost: str) -> Refusal | None:
         ("durable", old.durable, new.durable),
         ("auto_delete", old.auto_delete, new.auto_delete),
     )
+    before, after = old.arguments, new.arguments
+    if compat != "3.10":  # later versions know the type of every queue
+        before = {"x-queue-type": "classic", **before}
+        after = {"x-queue-type": "classic", **after}
     return _different_field(fields, named) or _different_argument(
-        old.arguments, new.arguments, COMPARED_ARGUMENTS[old.queue_type], named
+        before, after, COMPARED_ARGUMENTS[old.queue_type], named
     )
 
 
@@ -102,11 +110,10 @@ def _different_argument(old: Table, new: Table, names: Iterable[str], named: str
     for name in names:
         if name == "x-queue-type" and old.get(name, "classic") == new.get(name, "classic"):
             continue  # a classic queue need not say so
-        old_key, new_key = match_key(old.get(name)), match_key(new.get(name))
         both_or_none = (name in old) == (name in new)
-        if both_or_none and old_key == new_key:
+        if both_or_none and match_key(old.get(name)) == match_key(new.get(name)):
             continue
-        if both_or_none and old_key[0] == new_key[0]:
+        if both_or_none:
             return _inequivalent(name, named, f"'{_plain(new[name])}'", f"'{_plain(old[name])}'")
         return _inequivalent(name, named, _typed(new, name), _typed(old, name))
     return None

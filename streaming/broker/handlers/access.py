@@ -5,7 +5,7 @@ from typing import Any
 
 from streaming.broker.events import Actor, Kind
 from streaming.broker.shard_state import ShardState
-from topology.declarations import Exchange, Permission, Policy, Queue
+from topology.declarations import Exchange, Permission, Policy, Queue, TopicPermission, VhostLimits
 from topology.definitions.objects import declaration_document
 from topology.permissions import Need
 from topology.refusals import Refusal
@@ -43,7 +43,7 @@ def record_declaration(
     what: str,
     name: str,
     detail: dict[str, Any],
-    declaration: Exchange | Queue | Policy | Permission,
+    declaration: Exchange | Queue | Policy | Permission | TopicPermission | VhostLimits,
 ) -> None:
     """Record a change with all of what was declared, so that the tables alone tell the topology."""
     record_change(shard, what, name, {**detail, "declaration": declaration_document(declaration)})

@@ -15,6 +15,7 @@ from topology.refusals import (
     Refusal,
     access_refused,
     channel_error,
+    not_allowed,
     not_implemented,
     precondition_failed,
     queue_in,
@@ -22,7 +23,6 @@ from topology.refusals import (
 )
 from topology.validation.arguments import CONSUMER_CHECKS, errors_in
 
-TAG_IN_USE = 530
 PRIORITY = "x-priority"
 NO_GETS = "basic.get operations are not supported by quorum queues with single active consumer"
 
@@ -63,7 +63,7 @@ def consume(shard: ShardState, actor: Actor, command: commands.Consume) -> Resul
     label = command.label
     known = shard.channels.get(actor.user, actor.channel)
     if known is not None and known.active_consumer(label) is not None:
-        return Refusal(TAG_IN_USE, f"NOT_ALLOWED - attempt to reuse consumer tag '{label}'")
+        return not_allowed(f"attempt to reuse consumer tag '{label}'")
     queue = _readable(shard, actor, command.queue)
     if isinstance(queue, Refusal):
         return queue

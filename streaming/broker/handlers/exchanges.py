@@ -32,6 +32,8 @@ from topology.values import table_to_json
 def declare_exchange(shard: ShardState, actor: Actor, command: commands.DeclareExchange) -> Result:
     """Declare an exchange, or check that it exists (`passive`)."""
     exchange = command.exchange
+    if command.passive and not exchange.name:
+        return default_exchange()
     if command.passive:
         known = exchange.name in shard.context.vhost.router.exchanges
         return {} if known else no_exchange(exchange.name, vhost_name(shard))
@@ -44,12 +46,12 @@ def declare_exchange(shard: ShardState, actor: Actor, command: commands.DeclareE
 
 def refuse_exchange(shard: ShardState, actor: Actor, exchange: Exchange) -> Refusal | None:
     """Why this user may not declare the exchange; None if allowed, or if it is declared already."""
-    vhost = vhost_name(shard)
+    vhost, compat = vhost_name(shard), shard.context.config.compat
     known = shard.context.vhost.router.exchanges.get(exchange.name)
     if known is not None:
         forbidden = refuse_access(shard, actor, [("configure", "exchange", exchange.name)])
-        return forbidden or refuse.inequivalent_exchange(known, exchange, vhost)
-    return refuse.refuse_exchange(exchange, vhost) or refuse_access(
+        return forbidden or refuse.inequivalent_exchange(known, exchange, vhost, compat)
+    return refuse.refuse_exchange(exchange, vhost, compat) or refuse_access(
         shard, actor, needs_to_declare_exchange(exchange)
     )
 
@@ -103,11 +105,9 @@ def bind(shard: ShardState, actor: Actor, command: commands.Bind) -> Result:
 def _refuse_binding(shard: ShardState, actor: Actor, binding: Binding) -> Refusal | None:
     vhost = vhost_name(shard)
     router = shard.context.vhost.router
-    refusal = refuse_access(shard, actor, needs_to_bind(binding))
+    refusal = _refuse_access(shard, actor, binding)
     if refusal is not None:
         return refusal
-    if _touches_default_exchange(binding):
-        return default_exchange()
     if binding.source not in router.exchanges:
         return no_exchange(binding.source, vhost)
     if binding.destination_type == "queue":
@@ -136,11 +136,9 @@ def add_binding(shard: ShardState, binding: Binding) -> None:
 def unbind(shard: ShardState, actor: Actor, command: commands.Unbind) -> Result:
     """Remove a binding; a missing one is not an error."""
     binding = command.binding
-    refusal = refuse_access(shard, actor, needs_to_bind(binding))
+    refusal = _refuse_access(shard, actor, binding)
     if refusal is not None:
         return refusal
-    if _touches_default_exchange(binding):
-        return default_exchange()
     router = shard.context.vhost.router
     if binding not in router.bindings:
         return {}
@@ -152,6 +150,21 @@ def unbind(shard: ShardState, actor: Actor, command: commands.Unbind) -> Result:
     record_change(shard, "unbound", binding.destination, _binding_detail(binding))
     lifecycle.auto_delete_sources(shard, [binding])
     return {}
+
+
+def _refuse_access(shard: ShardState, actor: Actor, binding: Binding) -> Refusal | None:
+    """403 if the user may not bind and unbind there, or nobody may."""
+    refusal = refuse_access(shard, actor, needs_to_bind(binding))
+    if refusal is not None:
+        return refusal
+    if _touches_default_exchange(binding):
+        return default_exchange()
+    vhost = shard.context.vhost
+    source = vhost.router.exchanges.get(binding.source)
+    if source is None:
+        return None
+    keys = (binding.routing_key,)
+    return vhost.refuse_topics(actor.user, "read", source, keys, vhost_name(shard))
 
 
 def _binding_detail(binding: Binding) -> dict[str, Any]:

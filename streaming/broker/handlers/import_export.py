@@ -77,6 +77,10 @@ def import_definitions(
 def _declare(shard: ShardState, definitions: Definitions) -> None:
     for permission in definitions.permissions:
         policies.add_permission(shard, permission)
+    for topic_permission in definitions.topic_permissions:
+        policies.add_topic_permission(shard, topic_permission)
+    for limits in definitions.limits:
+        policies.put_limits(shard, limits)
     policies.put_in_force(shard, definitions.policies, definitions.operator_policies)
     for exchange in definitions.exchanges:
         exchanges.add_exchange(shard, exchange)
@@ -104,6 +108,8 @@ def _count(definitions: Definitions) -> int:
             definitions.policies,
             definitions.operator_policies,
             definitions.permissions,
+            definitions.topic_permissions,
+            definitions.limits,
         )
     )
 

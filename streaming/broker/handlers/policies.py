@@ -11,8 +11,9 @@ from streaming.broker.handlers.access import (
     refuse_administration,
 )
 from streaming.broker.shard_state import ShardState
-from topology.declarations import Permission, Policy
+from topology.declarations import Permission, Policy, TopicPermission, VhostLimits
 from topology.errors import UnsupportedPatternError
+from topology.limits import with_limit
 from topology.policies import QueueSettings
 from topology.refusals import Refusal, precondition_failed
 from topology.validation import refuse
@@ -129,3 +130,72 @@ def clear_permissions(
     if shard.context.vhost.permissions.clear(command.user):
         record_change(shard, "permissions_cleared", "", {"user": command.user})
     return {}
+
+
+# -- topic permissions
+
+
+def set_topic_permissions(
+    shard: ShardState, actor: Actor, command: commands.SetTopicPermissions
+) -> Result:
+    """Set which keys of a topic exchange a user may use."""
+    refusal = refuse_administration(shard, actor)
+    if refusal is not None:
+        return refusal
+    permission = TopicPermission(command.user, command.exchange, command.write, command.read)
+    try:
+        add_topic_permission(shard, permission)
+    except UnsupportedPatternError as error:
+        return precondition_failed(str(error))
+    return {}
+
+
+def add_topic_permission(shard: ShardState, permission: TopicPermission) -> None:
+    """Set a topic permission; UnsupportedPatternError if a pattern cannot be used."""
+    shard.context.vhost.topic_permissions.set(permission)
+    user, exchange = permission.user, permission.exchange
+    detail = {"user": user, "exchange": exchange}
+    record_declaration(shard, "topic_permissions_set", "", detail, permission)
+
+
+def clear_topic_permissions(
+    shard: ShardState, actor: Actor, command: commands.ClearTopicPermissions
+) -> Result:
+    """Let a user use all keys again, of one exchange or of all."""
+    refusal = refuse_administration(shard, actor)
+    if refusal is not None:
+        return refusal
+    for one in shard.context.vhost.topic_permissions.clear(command.user, command.exchange):
+        detail = {"user": one.user, "exchange": one.exchange}
+        record_change(shard, "topic_permissions_cleared", "", detail)
+    return {}
+
+
+# -- limits
+
+
+def set_limit(shard: ShardState, actor: Actor, command: commands.SetVhostLimit) -> Result:
+    """Set a limit of the vhost; below 0 it is none."""
+    return _change_limit(shard, actor, command.limit, command.value)
+
+
+def clear_limit(shard: ShardState, actor: Actor, command: commands.ClearVhostLimit) -> Result:
+    """Remove a limit of the vhost; a missing one is not an error."""
+    return _change_limit(shard, actor, command.limit, None)
+
+
+def _change_limit(shard: ShardState, actor: Actor, name: str, value: int | None) -> Result:
+    refusal = refuse_administration(shard, actor, "change limits")
+    if refusal is not None:
+        return refusal
+    vhost = shard.context.vhost
+    put_limits(shard, with_limit(vhost.limits, name, value))
+    return {}
+
+
+def put_limits(shard: ShardState, limits: VhostLimits) -> None:
+    """Put limits in force; what exists stays."""
+    vhost = shard.context.vhost
+    if limits != vhost.limits:
+        vhost.limits = limits
+        record_declaration(shard, "limits_set", limits.name, {}, limits)

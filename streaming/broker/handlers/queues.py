@@ -9,6 +9,7 @@ from streaming.broker.handlers.access import Result, refuse_access, vhost_name
 from streaming.broker.lanes import refuse_on_lanes
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
+from topology import limits
 from topology.declarations import Queue as Declaration
 from topology.permissions import Access, needs_to_declare_queue
 from topology.refusals import Refusal, exclusive_queue, no_queue, queue_in_use, queue_not_empty
@@ -33,7 +34,9 @@ def declare_queue(shard: ShardState, actor: Actor, command: commands.DeclareQueu
         if isinstance(queue, Refusal):
             return queue
         if not command.passive:
-            refusal = inequivalent_queue(queue.declaration, declaration, vhost_name(shard))
+            refusal = inequivalent_queue(
+                queue.declaration, declaration, vhost_name(shard), shard.context.config.compat
+            )
             if refusal is not None:
                 return refusal
     else:
@@ -60,7 +63,12 @@ def refuse_declaration(
     known = context.vhost.queues.get(declaration.name)
     if known is not None:
         forbidden = refuse_access(shard, actor, [("configure", "queue", declaration.name)])
-        return forbidden or inequivalent_queue(known, declaration, vhost)
+        return forbidden or inequivalent_queue(known, declaration, vhost, context.config.compat)
+    over = limits.refuse_queue(
+        context.vhost.limits, len(context.vhost.queues), declaration.name, vhost
+    )
+    if over is not None:
+        return refuse_access(shard, actor, [("configure", "queue", declaration.name)]) or over
     named = msgspec.structs.replace(declaration, name="(new)") if unnamed else declaration
     return (
         refuse_queue(named, vhost, context.config.compat)

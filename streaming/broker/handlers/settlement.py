@@ -20,7 +20,7 @@ from streaming.broker.handlers.access import Result
 from streaming.broker.message import NEVER, Copy, Publication
 from streaming.broker.shard_state import ShardState
 from streaming.broker.state.schema import NO_QUEUE, Delivery
-from topology.refusals import Refusal, unknown_delivery
+from topology.refusals import Refusal, not_implemented, unknown_delivery
 
 Taken = tuple["Consumer", "Delivery"]
 
@@ -57,6 +57,8 @@ def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
 
 def recover(shard: ShardState, actor: Actor, command: Recover) -> Result:
     """Requeue everything unacked on a channel."""
+    if not command.requeue:
+        return not_implemented("requeue=false")
     channel = shard.channels.get(actor.user, command.channel)
     if channel is None:
         return {"requeued": 0}
@@ -289,7 +291,9 @@ def check(shard: ShardState, actor: Actor, command: Check) -> Result:
 
 
 def _refuse_publish(shard: ShardState, actor: Actor, step: CheckedPublish) -> Refusal | None:
-    publication = Publication(step.exchange, "", step.expiration, None, step.headers)
+    publication = Publication(
+        step.exchange, step.routing_key, step.expiration, None, step.headers, step.user_id
+    )
     return shard.publishing.refuse(publication, actor.user)
 
 

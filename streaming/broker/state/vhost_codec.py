@@ -20,6 +20,8 @@ from topology.declarations import (
     Permission,
     Policy,
     Queue,
+    TopicPermission,
+    VhostLimits,
 )
 from topology.values import Compat
 from topology.vhost import Vhost
@@ -38,6 +40,8 @@ class _Record(msgspec.Struct, array_like=True):
     policies: list[tuple[str, str, msgspec.Raw, int, str]]
     operator_policies: list[tuple[str, str, msgspec.Raw, int, str]]
     permissions: list[tuple[str, str, str, str]]
+    topic_permissions: list[tuple[str, str, str, str]] = []
+    limits: tuple[int | None, int | None] = (None, None)  # connections, queues
 
 
 _decoder = msgspec.msgpack.Decoder(_Record)
@@ -71,6 +75,8 @@ def encode_vhost(vhost: Vhost) -> bytes:
         [_policy_record(policy) for policy in declared.policies],
         [_policy_record(policy) for policy in declared.operator_policies],
         [(p.user, p.configure, p.write, p.read) for p in declared.permissions],
+        [(p.user, p.exchange, p.write, p.read) for p in declared.topic_permissions],
+        (vhost.limits.max_connections, vhost.limits.max_queues),
     )
     return pack(_encoder.encode(record))
 
@@ -85,9 +91,11 @@ def decode_vhost(data: bytes, compat: Compat) -> Vhost:
         policies=tuple(map(_policy, record.policies)),
         operator_policies=tuple(map(_policy, record.operator_policies)),
         permissions=tuple(Permission(*permission) for permission in record.permissions),
+        topic_permissions=tuple(TopicPermission(*each) for each in record.topic_permissions),
     )
     queue_numbers = {q[1]: q[0] for q in record.queues}
     vhost = Vhost.from_definitions(definitions, compat, queue_numbers)
+    vhost.limits = VhostLimits(*record.limits)
     vhost.next_queue_number = record.next_queue
     vhost.version = record.version
     return vhost

@@ -39,7 +39,6 @@ _NOT_TOLD = (
     "default-exchange-binding",
     "duplicate",
     "predeclared-exchange",
-    "topic-permission",
     "unsupported-parameter",
 )
 """Skipped items that change nothing about where messages go, or follow from another one."""

@@ -22,6 +22,8 @@ from topology.definitions.objects import (
     read_permission,
     read_policy,
     read_queue,
+    read_topic_permission,
+    read_vhost_limits,
 )
 from topology.vhost import Vhost
 
@@ -36,6 +38,8 @@ _READERS: Final[dict[str, Callable[[Fields], Any]]] = {
     "policy": read_policy,
     "operator_policy": read_operator_policy,
     "permissions": read_permission,
+    "topic_permissions": read_topic_permission,
+    "limits": read_vhost_limits,
 }
 
 
@@ -43,8 +47,8 @@ class Declared:
     """What was ever declared in one vhost.
 
     Attributes:
-        queues, exchanges, policies, operator_policies, permissions: what is declared now, by name,
-            or by user.
+        queues, exchanges, policies, operator_policies, permissions, topic_permissions: what is
+            declared now, by name, or by user.
         deleted_queues: the names of queues that were deleted and not declared again.
         details: the details that lead to this, without those that later ones made irrelevant.
     """
@@ -56,6 +60,8 @@ class Declared:
         self.policies: dict[str, Any] = {}
         self.operator_policies: dict[str, Any] = {}
         self.permissions: dict[str, Any] = {}
+        self.topic_permissions: dict[str, Any] = {}
+        self.limits: dict[str, Any] = {}
         self.deleted_queues: dict[str, None] = {}
         self.details: dict[object, dict[str, Any]] = {}
         self._definitions: Definitions | None = None
@@ -66,6 +72,8 @@ class Declared:
             "policy": self.policies,
             "operator_policy": self.operator_policies,
             "permissions": self.permissions,
+            "topic_permissions": self.topic_permissions,
+            "limits": self.limits,
         }
 
     def apply(self, detail: dict[str, Any]) -> None:
@@ -87,6 +95,8 @@ class Declared:
         if objects is None:
             return
         name = detail["name"] or detail.get("policy") or detail.get("user", "")
+        if "exchange" in detail:
+            name = f"{name} at {detail['exchange']}"
         self.details.pop((kind, name), None)
         if change in {"declared", "set"} or kind == "queue":
             self.details[kind, name] = detail
@@ -119,6 +129,8 @@ class Declared:
                 policies=tuple(one for _, one in sorted(self.policies.items())),
                 operator_policies=tuple(one for _, one in sorted(self.operator_policies.items())),
                 permissions=tuple(one for _, one in sorted(self.permissions.items())),
+                limits=tuple(self.limits.values()),
+                topic_permissions=tuple(one for _, one in sorted(self.topic_permissions.items())),
             )
         return self._definitions
 

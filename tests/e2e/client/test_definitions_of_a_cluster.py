@@ -28,8 +28,6 @@ LEFT_OUT = [
     "policies[0].definition.ha-mode",
     "policies[0].definition.novel-key",
     "parameters[1]",
-    "parameters[2]",
-    "topic_permissions[0]",
     "global_parameters[2]",
     "bindings[3]",
     "bindings[1]",

@@ -121,7 +121,7 @@ gets = st.builds(
     commands.Get,
     queue=queues,
     count=st.integers(0, 3),
-    message=st.none() | st.tuples(st.just(0), st.just(0), small),
+    message=st.none() | st.builds("0/0/{}".format, small),
     label=st.none() | labels | labels,
     auto_ack=st.sampled_from([False, False, True]),
     channel=channels,

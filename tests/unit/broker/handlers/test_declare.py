@@ -45,7 +45,7 @@ def test_a_queue_that_rabbitmq_refuses_is_refused_and_not_declared(declaration, 
 @pytest.mark.parametrize(
     ("exchange", "code"),
     [
-        (Exchange("x", "x-delayed-message"), 503),
+        (Exchange("x", "x-delayed-message"), 406),
         (Exchange("amq.mine"), 403),
         (Exchange(""), 403),
         (Exchange("x", arguments={"alternate-exchange": 1}), 406),

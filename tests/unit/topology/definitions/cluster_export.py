@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
+from topology.declarations import (
+    Binding,
+    Definitions,
+    Exchange,
+    Permission,
+    Policy,
+    Queue,
+    TopicPermission,
+    VhostLimits,
+)
 
 CLUSTER: dict[str, Any] = {
     "rabbit_version": "3.10.8",
@@ -42,6 +51,12 @@ CLUSTER: dict[str, Any] = {
         },
         {"vhost": "/", "component": "shovel", "name": "move", "value": {"src-uri": "amqp://"}},
         {"vhost": "/", "component": "vhost-limits", "name": "limits", "value": {}},
+        {
+            "vhost": "shop",
+            "component": "vhost-limits",
+            "name": "limits",
+            "value": {"max-connections": 10, "max-queues": 100},
+        },
     ],
     "global_parameters": [
         {"name": "cluster_name", "value": "rabbit@host"},
@@ -142,4 +157,6 @@ SHOP = Definitions(
     ),
     operator_policies=(Policy("cap", ".*", {"max-length": 1000}, 1, "queues"),),
     permissions=(Permission("app", "", "^orders$", "^work"),),
+    topic_permissions=(TopicPermission("app", "orders", ".*", ".*"),),
+    limits=(VhostLimits(max_connections=10, max_queues=100),),
 )

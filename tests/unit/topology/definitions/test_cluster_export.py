@@ -25,8 +25,6 @@ def test_the_export_of_a_whole_cluster_loads_unchanged():
             "policies[0].definition.novel-key", "is not a known key of policies and has no effect"
         ),
         Problem("parameters[1]", "'shovel' parameters are not supported"),
-        Problem("parameters[2]", "'vhost-limits' parameters are not supported"),
-        Problem("topic_permissions[0]", "topic permissions are not supported"),
         Problem("global_parameters[2]", "global parameter 'mqtt_default_vhosts' is not supported"),
         Problem("bindings[3]", "the queue 'amq.gen-1' is skipped"),
         Problem("bindings[1]", "the queue 'log' is skipped"),
@@ -75,7 +73,16 @@ def test_definitions_are_written_as_rabbitmq_exports_them():
         "permissions": [
             {"vhost": "shop", "user": "app", "configure": "", "write": "^orders$", "read": "^work"}
         ],
+        "topic_permissions": [
+            {"vhost": "shop", "user": "app", "exchange": "orders", "write": ".*", "read": ".*"}
+        ],
         "parameters": [
+            {
+                "vhost": "shop",
+                "component": "vhost-limits",
+                "name": "limits",
+                "value": {"max-connections": 10, "max-queues": 100},
+            },
             {
                 "vhost": "shop",
                 "component": "operator_policy",
@@ -86,7 +93,7 @@ def test_definitions_are_written_as_rabbitmq_exports_them():
                     "definition": {"max-length": 1000},
                     "priority": 1,
                 },
-            }
+            },
         ],
         "policies": [
             {

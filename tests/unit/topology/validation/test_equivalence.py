@@ -65,7 +65,7 @@ def inequivalent(text):
         (
             Exchange("x"),
             Exchange("x", "x-random"),
-            Refusal(503, "COMMAND_INVALID - unknown exchange type 'x-random'"),
+            Refusal(406, "PRECONDITION_FAILED - unknown exchange type 'x-random'"),
         ),
         (
             Exchange(""),
@@ -90,7 +90,7 @@ def test_an_exchange_can_be_redeclared_only_equivalently(old, new, refusal):
             Queue("q", arguments={"x-queue-type": "quorum"}),
             inequivalent(
                 "'x-queue-type' for queue 'q' in vhost '/':"
-                " received the value 'quorum' of type 'longstr' but current is none"
+                " received 'quorum' but current is 'classic'"
             ),
         ),
         (
@@ -118,8 +118,14 @@ def test_an_exchange_can_be_redeclared_only_equivalently(old, new, refusal):
             Queue("q", arguments=TTL),
             Queue("q", arguments={"x-message-ttl": 100.0}),
             inequivalent(
-                "'x-message-ttl' for queue 'q' in vhost '/': received the value '100.0' of type"
-                " 'double' but current is the value '100' of type 'signedint'"
+                "'x-message-ttl' for queue 'q' in vhost '/': received '100.0' but current is '100'"
+            ),
+        ),
+        (
+            Queue("q", arguments=TTL),
+            Queue("q", arguments={"x-message-ttl": "100"}),
+            inequivalent(
+                "'x-message-ttl' for queue 'q' in vhost '/': received '100' but current is '100'"
             ),
         ),
         (
@@ -157,3 +163,37 @@ def test_two_arguments_that_differ_are_compared_in_the_order_of_their_queue_type
 
     assert refusal is not None
     assert f"inequivalent arg '{first}'" in refusal.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        (
+            {},
+            {"x-queue-type": "quorum"},
+            "the value 'quorum' of type 'longstr' but current is none",
+        ),
+        (
+            {"x-queue-type": "quorum"},
+            {},
+            "none but current is the value 'quorum' of type 'longstr'",
+        ),
+        (
+            {"x-queue-type": "quorum"},
+            {"x-queue-type": "classic"},
+            "'classic' but current is 'quorum'",
+        ),
+    ],
+)
+def test_3_10_does_not_know_the_type_of_a_queue_that_does_not_say_it(old, new, text):
+    refusal = inequivalent_queue(Queue("q", arguments=old), Queue("q", arguments=new), "/", "3.10")
+
+    assert refusal == inequivalent(f"'x-queue-type' for queue 'q' in vhost '/': received {text}")
+
+
+def test_an_unknown_exchange_type_closes_the_connection_in_3_10_only():
+    new = Exchange("x", "x-random")
+    refusal = Refusal(503, "COMMAND_INVALID - unknown exchange type 'x-random'")
+
+    assert inequivalent_exchange(Exchange("x"), new, "/", "3.10") == refusal
+    assert refusal.is_of_connection

@@ -33,7 +33,7 @@ def test_ordinary_exchanges_may_be_declared(exchange):
     [
         (
             Exchange("x", "x-delayed-message"),
-            Refusal(503, "COMMAND_INVALID - unknown exchange type 'x-delayed-message'"),
+            Refusal(406, "PRECONDITION_FAILED - unknown exchange type 'x-delayed-message'"),
         ),
         (
             Exchange(""),
