@@ -49,6 +49,10 @@ COMMANDS: Final[list[commands.Command]] = [
     commands.ClearOperatorPolicy(name="p"),
     commands.SetPermissions(user="u", configure="", write=".*", read="q"),
     commands.ClearPermissions(user="u"),
+    commands.SetTopicPermissions(user="u", exchange="x", write="^{username}", read=""),
+    commands.ClearTopicPermissions(user="u", exchange="x"),
+    commands.SetVhostLimit(limit="max-queues", value=-1),
+    commands.ClearVhostLimit(limit="max-connections"),
     commands.ImportDefinitions(definitions={"queues": [{"name": "q"}]}),
     commands.ExportDefinitions(first=3),
     commands.Check(

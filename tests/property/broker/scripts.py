@@ -195,6 +195,20 @@ administration = st.one_of(
         read=st.sampled_from(["", "("]) | patterns,
     ),
     st.builds(commands.ClearPermissions, user=st.just("ann")),
+    st.builds(
+        commands.SetTopicPermissions,
+        user=st.just("ann"),
+        exchange=sources,
+        write=patterns,
+        read=st.sampled_from(["", "("]) | patterns,
+    ),
+    st.builds(commands.ClearTopicPermissions, user=st.just("ann"), exchange=st.none() | sources),
+    st.builds(
+        commands.SetVhostLimit,
+        limit=st.just("max-queues"),
+        value=st.sampled_from([-1, 0, 3]),
+    ),
+    st.builds(commands.ClearVhostLimit, limit=st.just("max-queues")),
     st.builds(commands.ImportDefinitions, definitions=documents),
 )
 
