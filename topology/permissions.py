@@ -8,6 +8,7 @@ do nothing; an empty pattern grants nothing. The default exchange is checked und
 from typing import Literal
 
 from topology.declarations import Binding, Exchange, Permission, Queue, TopicPermission
+from topology.errors import UnsupportedPatternError
 from topology.patterns import Pattern
 from topology.refusals import Refusal, access_refused
 
@@ -116,18 +117,21 @@ class TopicPermissionTable:
     def allows(
         self, user: str, access: Access, exchange: str, routing_key: str, vhost: str
     ) -> bool:
-        """Whether the user may write to this key, or bind with it."""
+        """Whether the user may write to this key, or bind with it.
+
+        A pattern that the name of the vhost makes unusable allows nothing.
+        """
         permission = self._records.get((user, exchange))
         if permission is None:
             return True
         key = (user, exchange, access, vhost)
         pattern = self._patterns.get(key)
         if pattern is None:
-            self._patterns.update(
-                ((user, exchange, each, vhost), known)
-                for each, known in topic_patterns(permission, vhost).items()
-            )
-            pattern = self._patterns[key]
+            try:
+                pattern = topic_patterns(permission, vhost)[access]
+            except UnsupportedPatternError:
+                return False
+            self._patterns[key] = pattern
         return pattern.search(routing_key)
 
 

@@ -120,6 +120,17 @@ def test_an_empty_pattern_matches_nothing_but_the_empty_key(cut):
     assert publish(broker, of_topic("")) is None
 
 
+def test_a_pattern_that_the_name_of_the_vhost_makes_unusable_allows_nothing():
+    broker = Broker(vhost="(", enforce_permissions=True)
+    broker.do(commands.SetPermissions(user="u", **EVERYTHING))
+    permit(broker, write="{vhost}", read="")
+
+    refusal = publish(broker, of_topic("("))
+
+    assert refusal is not None
+    assert refusal.code == 403
+
+
 @CUT
 def test_a_cleared_topic_permission_restricts_no_more(cut):
     broker = a_broker(cut=cut)
