@@ -112,10 +112,8 @@ class Owners:
         return list(self._read().get(owner, ()))
 
     def give(self, owner: int, queue: int) -> None:
-        """Let an exclusive queue belong to an owner."""
-        numbers = self._read().setdefault(owner, [])
-        if queue not in numbers:
-            numbers.append(queue)
+        """Let a new exclusive queue belong to an owner."""
+        self._read().setdefault(owner, []).append(queue)
         self._changed = True
 
     def take(self, owner: int, queue: int) -> None:

@@ -9,7 +9,7 @@ from streaming.broker.commands import Command
 from streaming.broker.events import Actor, Kind
 from streaming.broker.outbound import PublishErrorOut
 from tests.builders import Broker, a_queue
-from topology.declarations import Binding, Queue
+from topology.declarations import Binding, Exchange, Queue
 
 CUT = pytest.mark.parametrize("cut", [False, True])
 LOCKED = (
@@ -272,3 +272,38 @@ def test_a_lost_batch_closes_every_connection(cut):
 
     assert broker.depth("x") is None
     assert broker.shard.state.channels.owners.connections() == []
+
+
+@CUT
+def test_a_bound_exchange_is_unbound_from_another_connection(cut):
+    broker = a_broker(cut=cut)
+    broker.exchange("y")
+    binding = Binding("amq.topic", "y", "exchange", "k")
+    broker.do(commands.Bind(binding=binding, channel="a1"))
+
+    assert broker.refusal(commands.Unbind(binding=binding, channel="b1")) is None
+
+    assert binding not in broker.shard.vhost.router.bindings
+
+
+def test_asking_for_the_default_exchange_is_refused():
+    broker = Broker()
+    ask = commands.DeclareExchange(exchange=Exchange("", "direct"), passive=True)
+
+    refusal = broker.refusal(ask)
+
+    assert refusal is not None
+    assert refusal.text == "ACCESS_REFUSED - operation not permitted on the default exchange"
+
+
+def test_a_channel_that_closes_after_events_were_taken_is_closed_in_the_state_too():
+    broker = Broker()
+    broker.do(commands.OpenChannel(channel="c0"))
+    broker.finish()
+    broker.close_channel("c0")
+    broker.shard.take_outbound()
+    broker.shard.take_events()
+
+    broker.shard.finish()
+
+    assert set(broker.store.values) == {"header", "channels"}

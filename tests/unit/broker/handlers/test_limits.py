@@ -9,7 +9,7 @@ from streaming.broker import commands
 from streaming.broker.commands import LimitName
 from streaming.broker.events import Kind
 from tests.builders import Broker
-from topology.declarations import Queue, VhostLimits
+from topology.declarations import Definitions, Queue, VhostLimits
 from topology.limits import (
     UserLimits,
     read_user_limits,
@@ -18,6 +18,7 @@ from topology.limits import (
     refuse_user_connection,
 )
 from topology.refusals import Refusal
+from topology.vhost import Vhost
 
 CUT = pytest.mark.parametrize("cut", [False, True])
 
@@ -143,3 +144,9 @@ def test_r_limit_2_a_user_may_have_so_many_connections_and_channels():
     assert read_user_limits({}) == UserLimits()
     with pytest.raises(msgspec.ValidationError):
         read_user_limits({"max-channels": "many"})
+
+
+def test_a_vhost_is_built_with_its_limits():
+    definitions = Definitions(limits=(VhostLimits(max_queues=3),))
+
+    assert Vhost.from_definitions(definitions).definitions().limits == definitions.limits
