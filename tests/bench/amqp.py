@@ -1,0 +1,161 @@
+"""RabbitMQ's own load generator against two brokers in turn: `python -m tests.bench.amqp`.
+
+PerfTest publishes with confirms, consumes and acks messages of 200 bytes: as fast as it can through
+1 and 10 queues, and 1,000 a second for the latency of a confirm. The brokers take turns on the same
+cores, so that other load on the machine affects both; what counts is the ratio. PerfTest comes
+from a Maven repository, by Maven, at the first run.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+from xml.sax.saxutils import escape
+
+from streaming.embedded.jvm.java import find_java
+from streaming.embedded.kafka.ports import LOOPBACK, free_port
+from streaming.user_folders import user_cache_folder
+from tests.bench.processes import Process
+from tests.fixtures.waiting import wait_until
+
+VERSION: Final = "2.22.1"
+BODY_BYTES: Final = 200
+WINDOW: Final = 500
+"""Unconfirmed publishes, and unacked deliveries, of each client."""
+
+STEADY_RATE: Final = 1_000
+
+_CONFIRMED: Final = re.compile(r"confirm latency[^\n]*?([\d./]+) (µs|ms)")
+_POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>dlx</groupId><artifactId>perf-test-folder</artifactId><version>1</version>
+<dependencies><dependency><groupId>com.rabbitmq</groupId><artifactId>perf-test</artifactId>
+<version>{version}</version></dependency></dependencies></project>
+"""
+
+
+class Run(NamedTuple):
+    """What PerfTest measured once.
+
+    Attributes:
+        rate: messages a second that were consumed.
+        confirm_ms: latency of a confirm: median and 99th percentile.
+    """
+
+    rate: int
+    confirm_ms: tuple[float, float]
+
+
+def perf_test(folder: Path) -> list[str]:
+    """The command of PerfTest; its jars are fetched into a folder unless they are there.
+
+    Raises:
+        FileNotFoundError: Maven is not installed.
+        subprocess.CalledProcessError: it cannot fetch them.
+    """
+    library = folder / f"perf-test-{VERSION}"
+    if not library.is_dir():
+        if shutil.which("mvn") is None:
+            raise FileNotFoundError("mvn was not found in the PATH (apt-get install maven)")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pom.xml").write_text(_POM.format(version=escape(VERSION)), "utf-8")
+        staging = folder / "staging"
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={staging}"]
+        subprocess.run(["mvn", "-q", "-B", *goal], cwd=folder, check=True)
+        staging.rename(library)
+    java = str(find_java().executable)
+    return [java, "-cp", f"{library}/*", "com.rabbitmq.perf.PerfTest"]
+
+
+def measure(command: Sequence[str], url: str, queues: int, seconds: int, rate: int = 0) -> Run:
+    """Run PerfTest once: a publisher and a consumer for each queue.
+
+    Args:
+        rate: publishes a second of each publisher; 0 for as many as it can.
+
+    Raises:
+        RuntimeError: it failed, or printed no summary.
+    """
+    options = ["--uri", url, "--size", str(BODY_BYTES), "--time", str(seconds)]
+    options += ["--confirm", str(WINDOW), "--qos", str(WINDOW), "--id", "dlx"]
+    options += ["--queue-pattern", "dlx-perf-%d", "--queue-pattern-from", "1"]
+    options += ["--queue-pattern-to", str(queues)]
+    options += ["--producers", str(queues), "--consumers", str(queues)]
+    if rate:
+        options += ["--rate", str(rate)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    received = re.search(r"receiving rate avg: (\d+) msg/s", done.stdout)
+    confirmed = [line for line in done.stdout.splitlines() if "confirm latency" in line]
+    if done.returncode or received is None or not confirmed:
+        raise RuntimeError(f"PerfTest: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return Run(int(received[1]), _confirm_ms(confirmed[-1]))
+
+
+def _confirm_ms(line: str) -> tuple[float, float]:
+    """Median and 99th percentile of a line `min/median/75th/95th/99th a/b/c/d/e µs`."""
+    found = _CONFIRMED.search(line)
+    assert found is not None, line
+    values = [float(value) for value in found[1].split("/") if value]
+    factor = 0.001 if found[2] == "µs" else 1.0
+    return values[1] * factor, values[4] * factor
+
+
+def main() -> int:
+    """Measure both brokers in turn and print figures and ratios."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.amqp", description=__doc__)
+    parser.add_argument("--reference", required=True, help="URL of a RabbitMQ")
+    parser.add_argument("--url", help="of ours; by default one in memory is started")
+    parser.add_argument("--seconds", type=int, default=20, help="of each run")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, default=user_cache_folder() / "perf-test")
+    options = parser.parse_args()
+    command = perf_test(options.folder.absolute())
+    ours: Process | None = None
+    url = options.url
+    if url is None:
+        port = free_port()
+        arguments = ["streaming.cli", "amqp", "--memory", "--port", str(port)]
+        ours = Process(options.folder, "broker", *arguments)
+        ours.log.unlink(missing_ok=True)
+        ours.start()
+        wait_until(lambda: "listening on" in ours.log_end(), ours.log_end)
+        url = f"amqp://guest:guest@{LOOPBACK}:{port}/%2F"
+    try:
+        for name, queues, rate in (
+            ("1 queue", 1, 0),
+            ("10 queues", 10, 0),
+            (f"1 queue, {STEADY_RATE:,}/s", 1, STEADY_RATE),
+        ):
+            _compare(command, name, (options.reference, url), queues, rate, options)
+    finally:
+        if ours is not None:
+            ours.stop()
+    return 0
+
+
+def _compare(
+    command: Sequence[str],
+    name: str,
+    urls: tuple[str, str],
+    queues: int,
+    rate: int,
+    options: argparse.Namespace,
+) -> None:
+    runs: tuple[list[Run], list[Run]] = ([], [])
+    for _ in range(options.rounds):
+        for url, into in zip(urls, runs, strict=True):
+            into.append(measure(command, url, queues, options.seconds, rate))
+    theirs, ours = (median(run.rate for run in each) for each in runs)
+    print(f"{name}: RabbitMQ {theirs:,.0f}/s, ours {ours:,.0f}/s, ratio {ours / theirs:.2f}")
+    for who, each in zip(("RabbitMQ", "ours"), runs, strict=True):
+        p50 = median(run.confirm_ms[0] for run in each)
+        p99 = median(run.confirm_ms[1] for run in each)
+        print(f"  confirm latency of {who}: p50 {p50:.2f} ms, p99 {p99:.2f} ms", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
