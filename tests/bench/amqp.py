@@ -2,8 +2,9 @@
 
 PerfTest publishes with confirms, consumes and acks messages of 200 bytes: as fast as it can through
 1 and 10 queues, and 1,000 a second for the latency of a confirm. The brokers take turns on the same
-cores, so that other load on the machine affects both; what counts is the ratio. PerfTest comes
-from a Maven repository, by Maven, at the first run.
+cores, so that other load on the machine affects both; what counts is the ratio. The processor time
+of a broker for one message says what it costs, whatever else runs. PerfTest comes from a Maven
+repository, by Maven, at the first run.
 """
 
 import argparse
@@ -17,9 +18,12 @@ from statistics import median
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
+import psutil
+
 from streaming.embedded.jvm.java import find_java
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.user_folders import user_cache_folder
+from tests.bench.pipeline.rabbitmq import listener
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
 
@@ -44,10 +48,12 @@ class Run(NamedTuple):
     Attributes:
         rate: messages a second that were consumed.
         confirm_ms: latency of a confirm: median and 99th percentile.
+        cpu_us: processor time of the broker for each message; 0 if it is on another machine.
     """
 
     rate: int
     confirm_ms: tuple[float, float]
+    cpu_us: float
 
 
 def perf_test(folder: Path) -> list[str]:
@@ -87,12 +93,24 @@ def measure(command: Sequence[str], url: str, queues: int, seconds: int, rate: i
     options += ["--producers", str(queues), "--consumers", str(queues)]
     if rate:
         options += ["--rate", str(rate)]
+    pid = listener(url)
+    before_s = _cpu_s(pid)
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     received = re.search(r"receiving rate avg: (\d+) msg/s", done.stdout)
     confirmed = [line for line in done.stdout.splitlines() if "confirm latency" in line]
     if done.returncode or received is None or not confirmed:
         raise RuntimeError(f"PerfTest: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return Run(int(received[1]), _confirm_ms(confirmed[-1]))
+    rate = int(received[1])
+    cpu_us = (_cpu_s(pid) - before_s) * 1e6 / (rate * seconds or 1)
+    return Run(rate, _confirm_ms(confirmed[-1]), cpu_us)
+
+
+def _cpu_s(pid: int | None) -> float:
+    """The processor time of a process so far."""
+    if pid is None:
+        return 0.0
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def _confirm_ms(line: str) -> tuple[float, float]:
@@ -154,7 +172,9 @@ def _compare(
     for who, each in zip(("RabbitMQ", "ours"), runs, strict=True):
         p50 = median(run.confirm_ms[0] for run in each)
         p99 = median(run.confirm_ms[1] for run in each)
-        print(f"  confirm latency of {who}: p50 {p50:.2f} ms, p99 {p99:.2f} ms", flush=True)
+        cpu_us = median(run.cpu_us for run in each)
+        latency = f"confirm p50 {p50:.2f} ms, p99 {p99:.2f} ms"
+        print(f"  {who}: {latency}, {cpu_us:.0f} us of processor time a message", flush=True)
 
 
 if __name__ == "__main__":

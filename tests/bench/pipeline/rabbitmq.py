@@ -88,7 +88,7 @@ class RabbitMQ:
             properties: dict[str, Any] = connection._impl.server_properties  # noqa: SLF001
             self.version = str(properties["version"])
             self._closing = closing.pop_all()
-        self.pid = server.pid if server is not None else _listener(self.url)
+        self.pid = server.pid if server is not None else listener(self.url)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -203,7 +203,7 @@ def _close(connection: pika.BlockingConnection) -> None:
         connection.close()
 
 
-def _listener(url: str) -> int | None:
+def listener(url: str) -> int | None:
     """The process that listens on the port of a URL, if it runs on this machine and is visible."""
     parts = urlsplit(url)
     if parts.hostname not in LOCAL_HOSTS:

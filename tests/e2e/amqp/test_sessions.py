@@ -1,0 +1,40 @@
+"""Random AMQP sessions on the installed RabbitMQ and on our server: every frame is the same."""
+
+import pytest
+
+from streaming.embedded.kafka.ports import LOOPBACK, free_port
+from tests.bench.pipeline.rabbitmq import RabbitMQ
+from tests.bench.processes import Process
+from tests.fixtures.waiting import wait_until
+from tests.sessions.comparing import compare
+from tests.sessions.steps import session
+
+SEEDS = range(20)
+WITHOUT = frozenset({"x-single-active-consumer", "exclusive-consumers", "x-priority"})
+
+
+@pytest.fixture(scope="module")
+def rabbitmq(tmp_path_factory):
+    with RabbitMQ(tmp_path_factory.mktemp("rabbitmq") / "node") as node:
+        assert node.version.startswith("3.10."), "our server is asked to answer as 3.10 does"
+        yield f"{node.url}/%2F"
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    port = free_port()
+    options = ("--memory", "--port", str(port), "--compat", "3.10")
+    server = Process(tmp_path_factory.mktemp("ours"), "amqp", "streaming.cli", "amqp", *options)
+    server.start()
+    wait_until(lambda: "listening on" in server.log_end(), server.log_end)
+    yield f"amqp://guest:guest@{LOOPBACK}:{port}/%2F"
+    server.check()
+    server.stop()
+    assert "Traceback" not in server.log_end()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_session_is_answered_as_rabbitmq_answers_it(rabbitmq, ours, seed):
+    found = compare(session(seed, without=WITHOUT), rabbitmq, ours)
+
+    assert found is None, f"\n{found}"
