@@ -25,9 +25,9 @@ MANY, FEW = 14, 28
 """A small part is one of this many recordings: about 40, or 20."""
 
 
-def part(number, parts):
+def part(number, parts, scenarios=None):
     """The recordings of one part of so many, spread evenly by their names."""
-    scenarios = recorded_scenarios()
+    scenarios = recorded_scenarios() if scenarios is None else scenarios
     return [one for one in scenarios if crc32(one.id.encode()) % parts == number]
 
 
@@ -64,7 +64,7 @@ def test_scenarios_cut_at_random_and_restarted_end_as_on_the_core(pipeline, spar
 
 
 def test_scenarios_on_single_lanes_of_four_end_as_on_the_core_with_one(pipeline, spark):
-    scenarios = part(6, FEW)
+    scenarios = part(6, FEW, recorded_for_lanes())
     run = pipeline([on_single_lanes(one) for one in scenarios], "4.0", lanes=4)
     chance = random.Random(run.write_log(interleaved=True))
 

@@ -104,7 +104,7 @@ def _make(broker: Broker, model: Model, move: str, number: int, body: str) -> No
         broker.publish("", "work", body, priority=number)
         model.publish(body, number)
     elif move in {"get", "get message"}:
-        fields: dict[str, Any] = {} if move == "get" else {"message": (0, 0, number)}
+        fields: dict[str, Any] = {} if move == "get" else {"message": f"0/0/{number}"}
         given = broker.get("work", body, **fields)
         expected = model.get() if move == "get" else model.get_message(number)
         got = [(broker.body(one), bool(one.requeue_count)) for one in given]
