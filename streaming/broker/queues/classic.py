@@ -130,9 +130,13 @@ class ClassicQueue(Queue):
         if failures:
             copy.failures = failures
         if self.waiting and not self.ready:
-            consumer = self.receiver()
-            if consumer is not None:
+            consumer = self.channels.consumer(self.waiting[0])
+            if consumer.unacked < consumer.prefetch_window:  # `receiver`, for nearly every copy
                 self.hand_over(copy, consumer)
+                return ACCEPTED
+            receiver = self.receiver()
+            if receiver is not None:
+                self.hand_over(copy, receiver)
                 return ACCEPTED
         by_arrival = self.by_arrival
         if by_arrival is None:

@@ -566,9 +566,14 @@ class Queue(ABC):
                 self.outbox.unserved.append(self)
                 return
             left -= 1
-            consumer = self.receiver()
-            if consumer is None:
+            if not self.waiting:
                 return
+            consumer = self.channels.consumer(self.waiting[0])
+            if consumer.unacked >= consumer.prefetch_window:
+                receiver = self.receiver()
+                if receiver is None:
+                    return
+                consumer = receiver
             self.hand_over(self.take(), consumer)
             if self.may_expire:
                 self.after_take()
