@@ -352,3 +352,16 @@ def test_immediate_does_not_overtake_ready_messages():
     broker.publish("", "q", "m2", immediate=True)
 
     assert broker.drain("q") == ["m1"]
+
+
+@pytest.mark.parametrize(("messages", "given"), [(9, 6), (3, 3)])
+def test_acks_of_a_run_skip_a_delivery_that_was_settled(messages, given):
+    broker = a_broker()
+    broker.consume("q", "a", prefetch=3)
+    publish(broker, messages)
+    broker.ack("a/1")
+
+    answer = broker.answer(commands.Ack(refs=("a/0", "a/1", "a/2")))
+
+    assert answer == {"missing": ["a/1"]}
+    assert len(broker.deliveries()) == given
