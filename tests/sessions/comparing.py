@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from tests.sessions.player import Player, Record
@@ -41,11 +42,20 @@ def difference(steps: list[Step], reference: Record, other: Record) -> Differenc
 
 
 def _comparable(seen: dict[str, list[str]]) -> dict[str, tuple[list[str], list[str]]]:
-    """Confirms of a step in any order; everything else of a channel in its order."""
+    """Confirms of a step in any order; everything else of a channel in its order.
+
+    A deleted queue cancels its consumers in the order of their tags in RabbitMQ, and in that of
+    their subscriptions in ours; cancels in a row are compared sorted.
+    """
     return {
         key: (
             sorted(text for text in texts if _CONFIRM.match(text)),
-            [text for text in texts if not _CONFIRM.match(text)],
+            [
+                text
+                for is_cancel, run in groupby(texts, lambda text: text.startswith("Basic.Cancel("))
+                for text in (sorted(run) if is_cancel else run)
+                if not _CONFIRM.match(text)
+            ],
         )
         for key, texts in seen.items()
     }

@@ -8,6 +8,7 @@ queue, so this is done twice.
 
 import contextlib
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -422,7 +423,9 @@ class Player:
     def _recover(self, connection: int, channel: int, *, requeue: bool, is_async: bool) -> None:
         if requeue:
             self._channels[connection, channel].unacked.clear()
-        method = Basic.RecoverAsync(requeue) if is_async else Basic.Recover(requeue)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of the method, in AMQP
+            method = Basic.RecoverAsync(requeue) if is_async else Basic.Recover(requeue)
         self._call(connection, channel, method)
 
     def _purge(self, connection: int, channel: int, **arguments: Any) -> None:
