@@ -10,7 +10,7 @@ Each scenario ran on it at least three times: twice on schedule, once with every
 to 30 ms. Only scenarios with equal outcomes in all runs were kept. A document's `outcomes` maps
 each version to what its clients saw; `difference` is `none`, `headers` or `semantic`.
 
-To play them all:
+`runner.py` recorded them. To play them all:
 
     .venv/bin/python -m tests.recordings unpack /tmp/recordings
     ./dlx simulate --check --compat 3.10 /tmp/recordings/golden /tmp/recordings/fuzz
