@@ -90,6 +90,7 @@ class Channel:
             name, self._requests, self._outgoing, replies, self._declaring.queue_named
         )
         self._transaction: list[Callable[[], None]] | None = None
+        self._settled: set[int] = set()  # tags, in the transaction
         self._cancelled: deque[str] = deque()
         vhost.listen(name, self)
         opening = commands.OpenChannel(channel=name, connection=connection)
@@ -253,14 +254,20 @@ class Channel:
         self, method: tuple[int, int], tag: int, outcome: SettleOutcome, *, multiple: bool
     ) -> None:
         known = self._consuming.known(tag)
-
-        def settle() -> None:
-            self._requests.settle(known, method, multiple=multiple, outcome=outcome)
-
         if self._transaction is None:
-            settle()
-        else:
-            self._transaction.append(settle)
+            self._requests.settle(known, method, multiple=multiple, outcome=outcome)
+            return
+        unacked = self._vhost.unacked_tags(self._requests.actor)
+        if not tag and multiple:  # what was delivered so far, not what comes before the commit
+            known = max(unacked, default=0)
+            if not known:
+                return
+        elif known not in unacked or known in self._settled:
+            raise error(PRECONDITION_FAILED, f"unknown delivery tag {tag}")
+        self._settled.update([each for each in unacked if each <= known] if multiple else [known])
+        self._transaction.append(
+            lambda: self._requests.settle(known, method, multiple=multiple, outcome=outcome)
+        )
 
     def _recover(self, method: m.BasicRecover | m.BasicRecoverAsync) -> None:
         if not method.requeue:
@@ -282,6 +289,7 @@ class Channel:
     def _tx_commit(self, _method: m.TxCommit) -> None:
         steps = self._in_transaction()
         self._transaction = None
+        self._settled.clear()
         for step in steps:
             step()
         self._transaction = []
@@ -291,6 +299,7 @@ class Channel:
     def _tx_rollback(self, _method: m.TxRollback) -> None:
         self._in_transaction()
         self._transaction = []
+        self._settled.clear()
         self._outgoing.method(m.TxRollbackOk())
 
     def _in_transaction(self) -> list[Callable[[], None]]:

@@ -8,7 +8,7 @@ The shard stays open as long as the vhost does. What it says is handed out by `f
 bytes of one client were read: so a burst of publishes costs one round of deliveries and confirms.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from streaming.amqp.stored import Stored, StoredMessages
@@ -109,6 +109,11 @@ class OpenVhost:
         """Settle deliveries of a channel by tag; a refusal has closed the channel."""
         now_ms = self._now_ms()
         return self.shard.settle(now_ms, actor, tag, last, multiple=multiple, outcome=outcome)
+
+    def unacked_tags(self, actor: Actor) -> Collection[int]:
+        """The tags of a channel's deliveries that are not settled."""
+        channel = self.shard.state.channels.get(actor.user, actor.channel)
+        return () if channel is None else channel.by_tag().keys()
 
     def advance(self) -> None:
         """Let the time of the server pass, and tell what that caused."""

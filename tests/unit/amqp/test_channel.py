@@ -217,6 +217,38 @@ def test_the_deletion_of_a_queue_is_answered_before_its_consumers_are_cancelled(
     ]
 
 
+@pytest.mark.parametrize("tag", [0, 2, 1])
+def test_a_delivery_can_be_acked_only_once_in_a_transaction(client, tag):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"1")
+    client.ask(m.BasicGet(queue="q"))
+    client.ask(m.TxSelect())
+
+    client.send(1, m.BasicAck(1))
+    (closed,) = client.received() or [client.ask(m.BasicAck(tag))]
+
+    text = f"PRECONDITION_FAILED - unknown delivery tag {tag}"
+    assert closed == m.ChannelClose(406, text, 60, 80)
+
+
+def test_a_rollback_takes_back_acks_and_a_commit_acks_what_was_delivered_before_them(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.TxSelect())
+    client.publish("", "q", b"1")
+    client.publish("", "q", b"2")
+    client.ask(m.TxCommit())
+    client.ask(m.BasicGet(queue="q"))
+    client.send(1, m.BasicAck(1))
+    client.ask(m.TxRollback())
+
+    client.send(1, m.BasicAck(0, multiple=True))
+    client.ask(m.BasicGet(queue="q"))
+    client.ask(m.TxCommit())
+    client.ask(m.BasicRecover(requeue=True))
+
+    assert client.ask(m.QueueDeclare(queue="q", passive=True)) == m.QueueDeclareOk("q", 1, 0)
+
+
 def test_an_ack_of_tag_0_alone_is_an_ack_of_no_delivery(client):
     client.send(1, m.BasicAck(0))
     (closed,) = client.received()
