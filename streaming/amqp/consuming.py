@@ -76,6 +76,7 @@ class Consuming:
             queue=name,
             label=tag,
             auto_ack=method.no_ack,
+            exclusive=method.exclusive,
             channel=self._channel,
             arguments=method.arguments,
         )
