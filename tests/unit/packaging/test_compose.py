@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml  # type: ignore[import-untyped]
+from typer.core import TyperGroup
 
 from streaming.cli.main import build_app
 from streaming.config import load_config
@@ -125,6 +126,9 @@ def test_the_commands_of_containers_are_valid_dlx_commands(name, tmp_path):
         return
     group = typer.main.get_group(build_app())
     found = group.get_command(group.make_context("dlx", [command]), command)
+    while isinstance(found, TyperGroup):
+        command, *arguments = arguments
+        found = found.get_command(found.make_context(command, [command]), command)
 
     assert found is not None, command
     parsed = found.make_context(command, arguments).params

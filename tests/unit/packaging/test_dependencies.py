@@ -53,11 +53,15 @@ RUNTIME = CLIENT | JOB | OTEL | CONSOLE | S3_SERVER | HDFS | AMQP
 DEV = declared(PYPROJECT["dependency-groups"]["dev"])
 
 
+OF_SUITES = set((CHECKOUT / "tests" / "suites" / "support").glob("*.py"))
+"""Modules that run in the environment of another project's suite, with that project's packages."""
+
+
 def imported_modules(*folders):
     """The top-level names of all third-party modules that the files below some folders import."""
     names = set()
     for folder in folders:
-        for path in (CHECKOUT / folder).rglob("*.py"):
+        for path in set((CHECKOUT / folder).rglob("*.py")) - OF_SUITES:
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.Import):
                     names |= {alias.name.split(".")[0] for alias in node.names}
