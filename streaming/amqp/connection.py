@@ -79,8 +79,8 @@ class Host(Protocol):
     def open_vhost(self, name: str, user: User) -> tuple[OpenVhost, ReplyConsumers]:
         """The vhost that a user opens; AmqpError 530 if it may not."""
 
-    def opened(self, connection: "Connection") -> None:
-        """Note that a connection is open."""
+    def open_channel(self, user: User) -> None:
+        """Let a user open one more channel; AmqpError 530 if it may not."""
 
     def has_news(self, connection: "Connection") -> None:
         """Note that a connection has something to send."""
@@ -279,6 +279,7 @@ class Connection:
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self.channel_max})",
             )
+        self._host.open_channel(self._user)
         assert self.vhost is not None, "an open connection has a vhost"
         assert self._replies is not None, "the same"
         self.channels[number] = Channel(
@@ -362,7 +363,6 @@ class Connection:
         self.vhost, self._replies = self._host.open_vhost(vhost_name, self._user)
         self.state = State.OPEN
         self._send(m.ConnectionOpenOk())
-        self._host.opened(self)
         self._plan_check()
 
     def _closing_method(self, payload: bytes) -> None:

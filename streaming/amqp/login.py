@@ -15,6 +15,7 @@ import msgspec
 
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.tables import read_table
+from topology.limits import UserLimits
 
 _SALT_SIZE: Final = 4
 _ALGORITHMS: Final = {
@@ -33,6 +34,7 @@ class User(msgspec.Struct, frozen=True):
         password_hash: base64; None: no password lets it in.
         hashing_algorithm: RabbitMQ's name of it.
         loopback_only: it may connect from the server's own host only.
+        limits: how many connections and channels it may have.
     """
 
     name: str
@@ -40,6 +42,7 @@ class User(msgspec.Struct, frozen=True):
     hashing_algorithm: str = "rabbit_password_hashing_sha256"
     tags: tuple[str, ...] = ()
     loopback_only: bool = False
+    limits: UserLimits = UserLimits()
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the user's password."""

@@ -19,6 +19,7 @@ from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut, Outbound
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError, Problem
+from topology.limits import read_user_limits
 from topology.values import Compat
 
 DEFAULT_VHOST = "/"
@@ -131,4 +132,5 @@ def _user(entry: Mapping[str, Any]) -> User:
         entry.get("password_hash"),
         entry.get("hashing_algorithm", "rabbit_password_hashing_sha256"),
         tuple(tags.split(",")) if isinstance(tags, str) else tuple(tags),
+        limits=read_user_limits(entry.get("limits", {})),
     )

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from streaming.amqp.connection import Connection, State
-from streaming.amqp.errors import NOT_ALLOWED, error
+from streaming.amqp.errors import NOT_ALLOWED, AmqpError, error
 from streaming.amqp.login import Client, User, Users
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
 from streaming.machine_memory import detect_memory, this_machine
+from topology.limits import refuse_connection, refuse_user_channel, refuse_user_connection
 
 LOG = logging.getLogger(__name__)
 
@@ -98,10 +99,26 @@ class Server:
         if not self._may_open(user, name):
             text = f"access to vhost '{name}' refused for user '{user.name}'"
             raise error(NOT_ALLOWED, text)
+        limits = vhost.shard.vhost.limits
+        if limits.max_connections is not None or user.limits.max_connections is not None:
+            here = [one for one in self.connections if one.vhost is vhost]
+            mine = [one for one in self.connections if one.vhost and one.user == user.name]
+            refusal = refuse_connection(
+                limits, len(here), user.name, name
+            ) or refuse_user_connection(user.limits, len(mine), user.name)
+            if refusal is not None:
+                raise AmqpError(refusal.code, refusal.text)
         return vhost, self.replies[name]
 
-    def opened(self, connection: Connection) -> None:
+    def open_channel(self, user: User) -> None:
         """See `Host`."""
+        if user.limits.max_channels is None:
+            return
+        mine = [one for one in self.connections if one.user == user.name]
+        channels = sum(len(one.channels) for one in mine)
+        refusal = refuse_user_channel(user.limits, channels, user.name)
+        if refusal is not None:
+            raise AmqpError(refusal.code, refusal.text)
 
     def has_news(self, connection: Connection) -> None:
         """See `Host`."""
