@@ -3,43 +3,37 @@
 PerfTest publishes with confirms, consumes and acks messages of 200 bytes: as fast as it can through
 1 and 10 queues, and 1,000 a second for the latency of a confirm. The brokers take turns on the same
 cores, so that other load on the machine affects both; what counts is the ratio. The processor time
-of a broker for one message says what it costs, whatever else runs. PerfTest comes from a Maven
-repository, by Maven, at the first run.
+of a broker for one message says what it costs, whatever else runs.
 """
 
 import argparse
+import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
-from xml.sax.saxutils import escape
 
 import psutil
 
 from streaming.embedded.jvm.java import find_java
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
-from streaming.user_folders import user_cache_folder
+from tests.bench.pipeline.perf_test import MAIN, UNCONFIRMED, perf_test_jars
 from tests.bench.pipeline.rabbitmq import listener
+from tests.bench.pipeline.traffic import BODY_BYTES
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
 
-VERSION: Final = "2.22.1"
-BODY_BYTES: Final = 200
-WINDOW: Final = 500
-"""Unconfirmed publishes, and unacked deliveries, of each client."""
+WINDOW: Final = UNCONFIRMED
+"""Unacked deliveries of each consumer, as many as unconfirmed publishes of each producer."""
 
 STEADY_RATE: Final = 1_000
 
 _CONFIRMED: Final = re.compile(r"confirm latency[^\n]*?([\d./]+) (µs|ms)")
-_POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>dlx</groupId><artifactId>perf-test-folder</artifactId><version>1</version>
-<dependencies><dependency><groupId>com.rabbitmq</groupId><artifactId>perf-test</artifactId>
-<version>{version}</version></dependency></dependencies></project>
-"""
 
 
 class Run(NamedTuple):
@@ -56,25 +50,10 @@ class Run(NamedTuple):
     cpu_us: float
 
 
-def perf_test(folder: Path) -> list[str]:
-    """The command of PerfTest; its jars are fetched into a folder unless they are there.
-
-    Raises:
-        FileNotFoundError: Maven is not installed.
-        subprocess.CalledProcessError: it cannot fetch them.
-    """
-    library = folder / f"perf-test-{VERSION}"
-    if not library.is_dir():
-        if shutil.which("mvn") is None:
-            raise FileNotFoundError("mvn was not found in the PATH (apt-get install maven)")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(_POM.format(version=escape(VERSION)), "utf-8")
-        staging = folder / "staging"
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={staging}"]
-        subprocess.run(["mvn", "-q", "-B", *goal], cwd=folder, check=True)
-        staging.rename(library)
-    java = str(find_java().executable)
-    return [java, "-cp", f"{library}/*", "com.rabbitmq.perf.PerfTest"]
+def perf_test() -> list[str]:
+    """The command of PerfTest; its jars are fetched unless they are in the cache."""
+    jars = os.pathsep.join(map(str, perf_test_jars()))
+    return [str(find_java().executable), "-cp", jars, MAIN]
 
 
 def measure(command: Sequence[str], url: str, queues: int, seconds: int, rate: int = 0) -> Run:
@@ -87,7 +66,7 @@ def measure(command: Sequence[str], url: str, queues: int, seconds: int, rate: i
         RuntimeError: it failed, or printed no summary.
     """
     options = ["--uri", url, "--size", str(BODY_BYTES), "--time", str(seconds)]
-    options += ["--confirm", str(WINDOW), "--qos", str(WINDOW), "--id", "dlx"]
+    options += ["--confirm", str(UNCONFIRMED), "--qos", str(WINDOW), "--id", "dlx"]
     options += ["--queue-pattern", "dlx-perf-%d", "--queue-pattern-from", "1"]
     options += ["--queue-pattern-to", str(queues)]
     options += ["--producers", str(queues), "--consumers", str(queues)]
@@ -129,30 +108,28 @@ def main() -> int:
     parser.add_argument("--url", help="of ours; by default one in memory is started")
     parser.add_argument("--seconds", type=int, default=20, help="of each run")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=user_cache_folder() / "perf-test")
     options = parser.parse_args()
-    command = perf_test(options.folder.absolute())
-    ours: Process | None = None
-    url = options.url
-    if url is None:
-        port = free_port()
-        arguments = ["streaming.cli", "amqp", "--memory", "--port", str(port)]
-        ours = Process(options.folder, "broker", *arguments)
-        ours.log.unlink(missing_ok=True)
-        ours.start()
-        wait_until(lambda: "listening on" in ours.log_end(), ours.log_end)
-        url = f"amqp://guest:guest@{LOOPBACK}:{port}/%2F"
-    try:
+    command = perf_test()
+    with ExitStack() as closing:
+        url = options.url or _ours(closing)
         for name, queues, rate in (
             ("1 queue", 1, 0),
             ("10 queues", 10, 0),
             (f"1 queue, {STEADY_RATE:,}/s", 1, STEADY_RATE),
         ):
             _compare(command, name, (options.reference, url), queues, rate, options)
-    finally:
-        if ours is not None:
-            ours.stop()
     return 0
+
+
+def _ours(closing: ExitStack) -> str:
+    """The URL of a broker of ours in memory."""
+    port = free_port()
+    folder = Path(closing.enter_context(TemporaryDirectory()))
+    broker = Process(folder, "broker", "streaming.cli", "amqp", "--memory", "--port", str(port))
+    broker.start()
+    closing.callback(broker.stop)
+    wait_until(lambda: "listening on" in broker.log_end(), broker.log_end)
+    return f"amqp://guest:guest@{LOOPBACK}:{port}/%2F"
 
 
 def _compare(

@@ -108,7 +108,15 @@ SUITES: Final[dict[str, Suite]] = {
     "celery": PythonSuite(
         "celery==5.7.0",
         ("t/integration/test_canvas.py", "t/integration/test_tasks.py"),
-        (*_PYTEST, "redis", "pytest-celery>=1.3", "pydantic", "tblib", "msgpack"),
+        (
+            *_PYTEST,
+            "redis",
+            "pytest-celery>=1.3",
+            "pytest-subtests",
+            "pydantic",
+            "tblib",
+            "msgpack",
+        ),
         lambda broker: {
             "TEST_BROKER": f"pyamqp://guest:guest@{broker.host}:{broker.port}//",
             "C_FORCE_ROOT": "1",
