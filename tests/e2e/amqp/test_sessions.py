@@ -3,7 +3,6 @@
 import pytest
 
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
-from tests.bench.pipeline.rabbitmq import RabbitMQ
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
 from tests.sessions.comparing import compare
@@ -11,13 +10,6 @@ from tests.sessions.steps import session
 
 SEEDS = range(20)
 WITHOUT = frozenset({"x-single-active-consumer", "exclusive-consumers", "x-priority"})
-
-
-@pytest.fixture(scope="module")
-def rabbitmq(tmp_path_factory):
-    with RabbitMQ(tmp_path_factory.mktemp("rabbitmq") / "node") as node:
-        assert node.version.startswith("3.10."), "our server is asked to answer as 3.10 does"
-        yield f"{node.url}/%2F"
 
 
 @pytest.fixture(scope="module")
