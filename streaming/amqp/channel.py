@@ -178,8 +178,12 @@ class Channel:
         if self._transaction is None:
             self._publish_now(content, number)
             return
+        seen = see(content.properties)
         step = commands.CheckedPublish(
-            exchange=method.exchange, expiration=see(content.properties).expiration
+            exchange=method.exchange,
+            routing_key=method.routing_key,
+            expiration=seen.expiration,
+            user_id=seen.user_id,
         )
         check = commands.Check(steps=(step,), channel=self.name)
         self._requests.ask(_PUBLISH_METHOD, check, nothing)

@@ -271,6 +271,18 @@ def test_recovery_is_answered_before_what_is_delivered_again(client):
     ]
 
 
+def test_a_user_id_that_is_not_the_users_is_refused_before_the_commit(client):
+    client.ask(m.TxSelect())
+
+    client.publish("", "q", b"1", user_id="other")
+    (closed,) = client.received()
+
+    assert isinstance(closed.method, m.ChannelClose)
+    assert closed.method.reply_text == (
+        "PRECONDITION_FAILED - user_id property set to 'other' but authenticated user was 'guest'"
+    )
+
+
 def test_content_where_a_method_must_be_ends_the_connection(client):
     client.raw(frame(BODY, 1, b"x"))
     (closed,) = client.received()
