@@ -183,31 +183,20 @@ class Channel:
             exchange=method.exchange,
             routing_key=method.routing_key,
             expiration=seen.expiration,
-            user_id=seen.user_id,
+            user_id=self._named_user(seen.user_id),
         )
         check = commands.Check(steps=(step,), channel=self.name)
         self._requests.ask(_PUBLISH_METHOD, check, nothing)
         self._transaction.append(lambda: self._publish_now(content, number))
 
-    def _check_exchange(self, exchange: str) -> None:
-        """Close the channel if a publish there would: no such exchange, internal, or forbidden."""
-        check = commands.Check(
-            steps=(commands.CheckedPublish(exchange=exchange),), channel=self.name
-        )
-        self._requests.ask(_PUBLISH_METHOD, check, nothing)
+    def _named_user(self, user_id: str | None) -> str | None:
+        """The property `user_id` if the broker has to check it."""
+        is_own = user_id == self._peer.user or self._peer.impersonates
+        return None if is_own else user_id
 
     def _publish_now(self, content: Content, number: int) -> None:
         method, properties, body = content
         seen = see(properties)
-        if seen.user_id is not None and seen.user_id != self._peer.user:
-            self._check_exchange(method.exchange)
-            if self.closing:
-                return
-            raise error(
-                PRECONDITION_FAILED,
-                f"user_id property set to '{seen.user_id}' but authenticated user was "
-                f"'{self._peer.user}'",
-            )
         if seen.reply_to == REPLY_TO_QUEUE:
             address = self._replies.address_of(self.name)
             if address is None:
@@ -216,7 +205,7 @@ class Channel:
         if not method.exchange and method.routing_key.startswith(REPLY_TO_QUEUE):
             self._reply(method, properties, body, number)
             return
-        headers = seen.headers
+        headers, user_id = seen.headers, self._named_user(seen.user_id)
         if headers is not None and any(name in headers for name in BROKER_HEADERS):
             publication = publication_of(
                 method.exchange,
@@ -224,9 +213,10 @@ class Channel:
                 {"expiration": seen.expiration, "priority": seen.priority},
                 headers,
             )
+            publication.user_id = user_id
         else:
             publication = self._vhost.publication(
-                method.exchange, method.routing_key, seen.expiration, seen.priority
+                method.exchange, method.routing_key, seen.expiration, seen.priority, user_id
             )
         flags = (MANDATORY if method.mandatory else 0) | (CONFIRM if number else 0)
         stored = Stored(properties, body, headers)

@@ -45,6 +45,9 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.events import Actor
 
+IMPERSONATOR: Final = "impersonator"
+"""The tag of users who may publish in the name of others (`user_id`)."""
+
 CHANNEL_MAX: Final = 2047
 FRAME_MAX: Final = 131_072
 HEARTBEAT_S: Final = 60
@@ -110,6 +113,7 @@ class Connection:
         self.heartbeat_s = 0
         self.hears_cancels = False
         self.user = ""
+        self.impersonates = False
         self.client_properties: dict[str, Any] = {}
         self.publishes = False
         self.vhost: OpenVhost | None = None
@@ -331,6 +335,7 @@ class Connection:
             self.state = State.CLOSED
             return
         self.user = self._user.name
+        self.impersonates = IMPERSONATOR in self._user.tags
         self.hears_cancels = self._capabilities.get("consumer_cancel_notify") is True
         self._sends_blocked = self._capabilities.get("connection.blocked") is True
         self.state = State.TUNE

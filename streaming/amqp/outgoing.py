@@ -35,11 +35,13 @@ class Peer(Protocol):
         frame_max: the largest frame that the client takes, in bytes.
         hears_cancels: whether the client wants to know of consumers that the server ended.
         user: who logged in.
+        impersonates: whether the user may publish in the name of others.
     """
 
     frame_max: int
     hears_cancels: bool
     user: str
+    impersonates: bool
 
     def send(self, data: bytes) -> None:
         """Send frames to the client."""

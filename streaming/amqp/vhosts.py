@@ -55,7 +55,7 @@ class OpenVhost:
         self.watchers: list[Watcher] = []
         self._now_ms = now_ms
         self._listeners: dict[str, Listener] = {}
-        self._publications: dict[tuple[str, str, str | None, int | None], Publication] = {}
+        self._publications: dict[tuple[str | int | None, ...], Publication] = {}
         self._published: list[int] = []
         self.shard.advance(now_ms())
 
@@ -72,16 +72,21 @@ class OpenVhost:
     # -- what clients do
 
     def publication(
-        self, exchange: str, routing_key: str, expiration: str | None, priority: int | None
+        self,
+        exchange: str,
+        routing_key: str,
+        expiration: str | None,
+        priority: int | None,
+        user_id: str | None = None,
     ) -> Publication:
         """The publication of messages whose headers name no keys; equal ones share it."""
-        key = (exchange, routing_key, expiration, priority)
+        key = (exchange, routing_key, expiration, priority, user_id)
         found = self._publications.get(key)
         if found is None:
             if len(self._publications) >= _MAX_PUBLICATIONS:
                 self._publications.clear()
             found = self._publications[key] = Publication(
-                exchange, routing_key, expiration, priority
+                exchange, routing_key, expiration, priority, user_id=user_id
             )
         return found
 

@@ -362,3 +362,26 @@ def test_messages_are_dropped_when_no_queue_holds_them(client):
     client.send(1, m.BasicAck(1))
 
     assert len(stored) == 0
+
+
+def test_a_publisher_may_only_name_itself_in_the_user_id(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"1", user_id="guest")
+    client.publish("", "q", b"2", user_id="ann")
+    (closed,) = client.received()
+
+    assert closed.method == m.ChannelClose(
+        406,
+        "PRECONDITION_FAILED - user_id property set to 'ann' but authenticated user was 'guest'",
+        60,
+        40,
+    )
+
+
+def test_an_impersonator_may_name_others(client):
+    client.connection.impersonates = True
+    client.ask(m.QueueDeclare(queue="q"))
+
+    client.publish("", "q", b"1", user_id="ann")
+
+    assert isinstance(client.ask(m.BasicGet(queue="q")), m.BasicGetOk)
