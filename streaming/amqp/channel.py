@@ -288,7 +288,8 @@ class Channel:
             step()
         self._transaction = []
         self._vhost.flush()
-        self._outgoing.method(m.TxCommitOk())
+        if not self.closing:  # as it is if an exchange is gone since the publish
+            self._outgoing.method(m.TxCommitOk())
 
     def _tx_rollback(self, _method: m.TxRollback) -> None:
         self._in_transaction()

@@ -283,6 +283,17 @@ def test_a_user_id_that_is_not_the_users_is_refused_before_the_commit(client):
     )
 
 
+def test_a_commit_that_is_refused_has_no_other_answer(client):
+    client.ask(m.ExchangeDeclare(exchange="x", type="direct"))
+    client.ask(m.TxSelect())
+    client.publish("x", "k", b"1")
+    client.ask(m.ExchangeDelete(exchange="x"))
+
+    client.send(1, m.TxCommit())
+
+    assert [type(each.method) for each in client.received()] == [m.ChannelClose]
+
+
 def test_content_where_a_method_must_be_ends_the_connection(client):
     client.raw(frame(BODY, 1, b"x"))
     (closed,) = client.received()
