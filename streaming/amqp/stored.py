@@ -4,6 +4,7 @@ The broker core knows a message by its offset only. A message is dropped when th
 have ended its last copy.
 """
 
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -69,14 +70,17 @@ class StoredMessages:
         """
         by_offset = self._by_offset
         ended = published
-        for kind, copy in zip(events.kinds, events.copies, strict=True):
+        for seq, kind, copy in zip(
+            count(events.first_seq), events.kinds, events.copies, strict=False
+        ):
             if copy is None:
                 continue
             if kind == _ENTERED:
                 by_offset[copy.message.offset].copies += 1
             elif kind in _ENDINGS:
                 offset = copy.message.offset
-                by_offset[offset].copies -= 1
+                if copy.copy_id != seq:  # otherwise it died on arrival, and never was in its queue
+                    by_offset[offset].copies -= 1
                 ended.append(offset)
         for offset in ended:
             stored = by_offset.get(offset)

@@ -78,6 +78,22 @@ def test_a_full_queue_is_told_by_a_nack(client):
     assert client.received()[0].method == m.BasicNack(3, multiple=True, requeue=True)
 
 
+def test_a_message_that_one_full_queue_hands_to_its_dead_letters_stays_in_the_others(client):
+    limits: Table = {
+        "x-max-length": 0,
+        "x-overflow": "reject-publish-dlx",
+        "x-dead-letter-exchange": "",
+    }
+    for queue, arguments in (("full", limits), ("other", {})):
+        client.ask(m.QueueDeclare(queue=queue, arguments=arguments))
+        client.ask(m.QueueBind(queue=queue, exchange="amq.fanout"))
+
+    client.publish("amq.fanout", "k", b"1")
+    client.send(1, m.BasicGet(queue="other"))
+
+    assert client.received()[0].body == b"1"
+
+
 def test_consumers_get_what_their_prefetch_allows(client):
     client.ask(m.QueueDeclare(queue="q"))
     for number in range(4):
