@@ -9,7 +9,6 @@ from tests.sessions.comparing import compare
 from tests.sessions.steps import session
 
 SEEDS = range(20)
-WITHOUT = frozenset({"x-single-active-consumer", "exclusive-consumers", "x-priority"})
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +26,6 @@ def ours(tmp_path_factory):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_session_is_answered_as_rabbitmq_answers_it(rabbitmq, ours, seed):
-    found = compare(session(seed, without=WITHOUT), rabbitmq, ours)
+    found = compare(session(seed), rabbitmq, ours)
 
     assert found is None, f"\n{found}"
