@@ -443,6 +443,13 @@ class Player:
     def _transaction(self, connection: int, channel: int, kind: str) -> None:
         methods = {"select": Tx.Select(), "commit": Tx.Commit(), "rollback": Tx.Rollback()}
         self._call(connection, channel, methods[kind])
+        if kind == "commit":  # RabbitMQ takes nothing else of the channel until it has committed
+            self._until(
+                connection,
+                lambda number, received: (
+                    number == channel and isinstance(received, Tx.CommitOk | Channel.Close)
+                ),
+            )
 
     def _close_channel(self, connection: int, channel: int) -> None:
         self._call(connection, channel, Channel.Close(200, "", 0, 0))
