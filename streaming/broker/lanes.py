@@ -19,7 +19,7 @@ names are of.
 
 from collections.abc import Iterable, Mapping
 from enum import IntFlag
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -27,8 +27,10 @@ import msgspec
 from streaming.broker import commands
 from streaming.broker.commands import Check, CheckedPublish, Command, Get, Settlement
 from streaming.broker.config import ShardConfig
-from topology.policies import QueueSettings
 from topology.refusals import Refusal
+
+if TYPE_CHECKING:
+    from topology.policies import QueueSettings  # it loads re2, which clients do without
 
 HOME = 0
 """The lane of queues that are on a single lane."""
@@ -138,7 +140,7 @@ def prefetch_on(config: ShardConfig, prefetch: int, *, single_lane: bool) -> int
     return share(prefetch, config.lane, config.lanes)
 
 
-def settings_on(config: ShardConfig, settings: QueueSettings) -> QueueSettings:
+def settings_on(config: ShardConfig, settings: "QueueSettings") -> "QueueSettings":
     """A queue's settings on this lane: its limits are divided, unless all its messages are here."""
     lanes, lane = config.lanes, config.lane
     if lanes == 1 or (settings.single_lane and lane == HOME):
@@ -154,7 +156,7 @@ def settings_on(config: ShardConfig, settings: QueueSettings) -> QueueSettings:
     )
 
 
-def takes(config: ShardConfig, settings: QueueSettings, *, is_away: bool) -> bool:
+def takes(config: ShardConfig, settings: "QueueSettings", *, is_away: bool) -> bool:
     """Whether a queue gets a message on this lane, one of several, that is routed to it.
 
     Args:
@@ -165,7 +167,7 @@ def takes(config: ShardConfig, settings: QueueSettings, *, is_away: bool) -> boo
     return settings.single_lane == is_away
 
 
-def lane_to_get_from(command: Get, lane: int, settings: QueueSettings) -> int:
+def lane_to_get_from(command: Get, lane: int, settings: "QueueSettings") -> int:
     """The named lane, else the only lane of the queue, else the one whose turn it is."""
     if command.lane is not None:
         return command.lane
@@ -174,7 +176,7 @@ def lane_to_get_from(command: Get, lane: int, settings: QueueSettings) -> int:
     return HOME if settings.single_lane else command.turn
 
 
-def got_on(config: ShardConfig, lane: int, settings: QueueSettings) -> dict[str, Any]:
+def got_on(config: ShardConfig, lane: int, settings: "QueueSettings") -> dict[str, Any]:
     """What the answer to a get says of lanes: which it got from, and how many the queue is on."""
     if config.lanes == 1:
         return {}

@@ -18,7 +18,7 @@ DEV_LOCK = (CHECKOUT / "requirements-dev.lock").read_text("utf-8")
 
 OURS = {"streaming", "topology", "docker", "tests", "tools"}
 
-ALSO_AT_RUN_TIME = {"cryptography", "psutil", "pyyaml"}
+ALSO_AT_RUN_TIME = {"cryptography", "psutil", "pyyaml", "requests"}
 """Development tools that a runtime package installs anyway: jgo needs psutil, moto the others."""
 
 DECLARED_WITHOUT_AN_IMPORT = {

@@ -291,3 +291,15 @@ def test_lanes_have_no_common_tags(way):
 
     text = "delivery tags cannot be used in vhost 'v', which has 2 lanes"
     assert way(broker, 1) == Refusal(540, f"NOT_IMPLEMENTED - {text}")
+
+
+def test_a_settlement_moves_the_clock_as_any_record_does():
+    broker = a_broker(messages=1)
+    broker.queue("other", message_ttl=50, dead_letter_exchange="", dead_letter_routing_key="q")
+    broker.publish("", "other", "late")
+    broker.get("q", "g")
+
+    broker.shard.settle(broker.time_ms + 100, broker.actor(None, "c0"), 1)
+
+    assert broker.depth("q") == 1
+    assert broker.shard.now_ms == broker.time_ms + 100
