@@ -27,7 +27,9 @@ class Received(NamedTuple):
 class RawClient:
     """One connection to a broker in memory; it opens itself unless told not to."""
 
-    def __init__(self, broker: MemoryBroker, *, opened: bool = True, **tuned: int) -> None:
+    def __init__(
+        self, broker: MemoryBroker, *, opened: bool = True, vhost: str = "/", **tuned: int
+    ) -> None:
         self.broker = broker
         self.now_s = 0.0
         self.connection = Connection(
@@ -42,7 +44,7 @@ class RawClient:
             self.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
             limits = {"channel_max": 2047, "frame_max": 131_072, "heartbeat": 0, **tuned}
             self.send(0, m.ConnectionTuneOk(**limits))
-            self.send(0, m.ConnectionOpen("/"))
+            self.send(0, m.ConnectionOpen(vhost))
             self.send(1, m.ChannelOpen())
             self.received()
 

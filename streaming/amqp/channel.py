@@ -219,7 +219,7 @@ class Channel:
                 method.exchange, method.routing_key, seen.expiration, seen.priority, user_id
             )
         flags = (MANDATORY if method.mandatory else 0) | (CONFIRM if number else 0)
-        stored = Stored(properties, body, headers)
+        stored = Stored(properties, body, headers, seen.expiration)
         offset = self._requests.publish(publication, stored, flags)
         if number:
             self._outgoing.confirms.expect(offset, number)

@@ -17,7 +17,7 @@ from streaming.amqp.content import (
 )
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.frames import METHOD, frame
-from streaming.amqp.properties import has_expiration, with_changes
+from streaming.amqp.properties import with_changes
 from streaming.amqp.stored import Stored
 from streaming.broker.dead_letters.x_death import headers_after
 from streaming.broker.message import Envelope
@@ -222,7 +222,6 @@ class Outgoing:
 def _as_delivered(stored: Stored, envelope: Envelope, headers: Table | None) -> bytes:
     """The properties of a message on its way to a client: the same bytes if nothing changed."""
     properties = stored.properties
-    same_expiration = has_expiration(properties) == (envelope.expiration is not None)
-    if headers is stored.headers and same_expiration:
+    if headers is stored.headers and envelope.expiration == stored.expiration:
         return properties
     return with_changes(properties, headers, stored.headers, envelope.expiration)

@@ -194,11 +194,6 @@ def with_changes(
     return struct.pack(">H", after_flags) + b"".join(parts)
 
 
-def has_expiration(properties: bytes) -> bool:
-    """Whether a message has an expiration of its own."""
-    return properties[0] & (EXPIRATION >> 8) != 0
-
-
 def with_reply_to(properties: bytes, address: str) -> bytes:
     """The properties with another reply address."""
     values = read_properties(properties)

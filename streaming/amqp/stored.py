@@ -22,12 +22,14 @@ class Stored(msgspec.Struct, gc=False):
     Attributes:
         properties: as they travelled: flags and values.
         headers: the headers table in them; None if there is none.
+        expiration: the property, as it was sent; a delivery may show it otherwise written.
         copies: how many copies of it are in queues.
     """
 
     properties: bytes
     body: bytes
     headers: dict[str, Any] | None = None
+    expiration: str | None = None
     copies: int = 0
 
 

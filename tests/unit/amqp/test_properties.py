@@ -5,7 +5,6 @@ from pamqp.commands import Basic
 
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.properties import (
-    has_expiration,
     read_properties,
     see,
     with_changes,
@@ -50,7 +49,6 @@ def test_what_the_broker_looks_at_is_seen(values):
     assert (seen.expiration, seen.priority) == (values.get("expiration"), values.get("priority"))
     assert (seen.reply_to, seen.user_id) == (values.get("reply_to"), values.get("user_id"))
     assert seen.headers == values.get("headers")
-    assert has_expiration(data) == ("expiration" in values)
 
 
 @given(PROPERTIES, st.none() | st.dictionaries(TEXT, TEXT, max_size=2), st.none() | TEXT)
