@@ -324,6 +324,7 @@ class Channel:
 
     def _close(self, _method: m.ChannelClose) -> None:
         self._requests.flush_acks()
+        self._vhost.flush()  # what was published before may have a confirm, or come back
         self.leave()
         self._outgoing.method(m.ChannelCloseOk())
         self._peer.channel_closed(self.number)

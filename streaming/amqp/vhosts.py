@@ -57,6 +57,7 @@ class OpenVhost:
         self._listeners: dict[str, Listener] = {}
         self._publications: dict[tuple[str | int | None, ...], Publication] = {}
         self._published: list[int] = []
+        self._is_telling = False
         self.shard.advance(now_ms())
 
     # -- channels
@@ -139,23 +140,37 @@ class OpenVhost:
     # -- what the broker says
 
     def flush(self) -> None:
-        """Tell channels and watchers what has happened since the last call."""
-        shard = self.shard
-        outs = shard.take_outbound()
-        if outs:
-            listeners, of = self._listeners, self.stored.of
-            for out in outs:
-                listener = listeners.get(out.actor.channel)
-                if listener is None:
-                    continue
-                kind = type(out)
-                if kind is DeliveryOut:
-                    listener.hear(out, of(out.copy.message))  # type: ignore[union-attr] # a delivery
-                elif kind is ReturnOut:
-                    listener.hear(out, of(out.message))  # type: ignore[union-attr] # a return
-                else:
-                    listener.hear(out, None)
-        events = shard.take_events()
+        """Tell channels and watchers what has happened since the last call.
+
+        A channel may do something when it hears of a refusal. What follows from that is told behind
+        what it is told now, so each channel hears everything in order.
+        """
+        if self._is_telling:
+            return
+        self._is_telling = True
+        try:
+            while self.shard.outbound:
+                for out in self.shard.take_outbound():
+                    self._tell(out)
+            self._pass_events_on()
+        finally:
+            self._is_telling = False
+
+    def _tell(self, out: Outbound) -> None:
+        listener = self._listeners.get(out.actor.channel)
+        if listener is None:
+            return
+        kind = type(out)
+        if kind is DeliveryOut:
+            message = out.copy.message  # type: ignore[union-attr] # a delivery
+            listener.hear(out, self.stored.of(message))
+        elif kind is ReturnOut:
+            listener.hear(out, self.stored.of(out.message))  # type: ignore[union-attr] # a return
+        else:
+            listener.hear(out, None)
+
+    def _pass_events_on(self) -> None:
+        events = self.shard.take_events()
         if len(events) or self._published:
             for watch in self.watchers:
                 watch(events)  # while the messages that these events end are still there

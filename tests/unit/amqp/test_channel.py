@@ -1,7 +1,7 @@
 import pytest
 
 from streaming.amqp import methods as m
-from streaming.amqp.frames import BODY, HEADER, frame
+from streaming.amqp.frames import BODY, HEADER, METHOD, frame
 from tests.amqp_client import RawClient, Received, memory_broker
 from topology.values import Table
 
@@ -412,3 +412,33 @@ def test_an_impersonator_may_name_others(client):
     client.publish("", "q", b"1", user_id="ann")
 
     assert isinstance(client.ask(m.BasicGet(queue="q")), m.BasicGetOk)
+
+
+def test_what_a_refused_publish_returns_to_its_queue_reaches_another_consumer(client):
+    other = RawClient(client.broker)
+    client.ask(m.QueueDeclare(queue="q"))
+    for body in (b"1", b"2"):
+        client.publish("", "q", body)
+        client.ask(m.BasicGet(queue="q"))
+    other.ask(m.BasicConsume(queue="q", consumer_tag="c", no_ack=True))
+
+    client.publish("none", "k", b"refused")
+    (closed,) = client.received()
+    delivered = other.received()
+
+    assert isinstance(closed.method, m.ChannelClose)
+    assert [each.body for each in delivered] == [b"1", b"2"]
+    assert [each.method for each in delivered] == [
+        m.BasicDeliver("c", tag, redelivered=True, routing_key="q") for tag in (1, 2)
+    ]
+    assert len(client.broker.server.vhosts["/"].stored) == 0
+
+
+def test_a_publish_is_confirmed_although_the_channel_closes_in_the_same_breath(client):
+    client.ask(m.ConfirmSelect())
+    publish = frame(METHOD, 1, m.write_method(m.BasicPublish(exchange="", routing_key="none")))
+    header = frame(HEADER, 1, b"\0\x3c\0\0" + bytes(8) + b"\0\0")
+
+    client.raw(publish + header + frame(METHOD, 1, m.write_method(m.ChannelClose())))
+
+    assert [each.method for each in client.received()] == [m.BasicAck(1), m.ChannelCloseOk()]
