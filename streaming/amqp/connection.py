@@ -133,6 +133,7 @@ class Connection:
         self._received_at_s = self._sent_at_s = self.connected_at_s
         self._sends_blocked = False
         self._has_news = False
+        self._is_unread = False
 
     @property
     def is_closed(self) -> bool:
@@ -415,6 +416,11 @@ class Connection:
         """See `Peer`."""
         self.channels.pop(number, None)
 
+    def unread(self, *, unread: bool) -> None:
+        """Note that the driver does not read the client for now: its heartbeats cannot be seen."""
+        self._is_unread = unread
+        self._received_at_s = self._now_s()
+
     def hold(self, *, held: bool) -> None:
         """Hand out nothing while the client does not read what it was sent."""
         for channel in list(self.channels.values()):
@@ -439,7 +445,8 @@ class Connection:
                 self.lost()
             return
         if self.heartbeat_s:
-            if now_s - self._received_at_s >= 2 * self.heartbeat_s:
+            silent_s = now_s - self._received_at_s
+            if silent_s >= 2 * self.heartbeat_s and not self._is_unread:
                 self.lost()
                 return
             if now_s - self._sent_at_s >= self.heartbeat_s / 2:

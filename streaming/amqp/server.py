@@ -306,6 +306,7 @@ class _Socket(asyncio.Protocol):
         if waits == self._waits:
             return
         self._waits = waits
+        connection.unread(unread=waits)
         if waits:
             transport.pause_reading()
         else:

@@ -159,6 +159,21 @@ def test_heartbeats_go_both_ways():
     assert client.connection.is_closed
 
 
+def test_a_client_that_is_not_read_is_not_given_up():
+    client = RawClient(memory_broker(), heartbeat=10)
+    client.connection.unread(unread=True)
+
+    client.now_s = 100.0
+    client.connection.check()
+    alive = client.connection.state
+    client.connection.unread(unread=False)
+    client.now_s = 120.0
+    client.connection.check()
+
+    assert alive is State.OPEN
+    assert client.connection.is_closed
+
+
 def test_a_handshake_has_a_deadline():
     client = RawClient(memory_broker(), opened=False)
     client.raw(PROTOCOL_HEADER)
