@@ -43,7 +43,7 @@ def assert_same(root, expected):
         assert rows_of(root, name) == expected[name]
     events = load_table(root / "events")
     found = list(batch_rows(events, (root / "events").storage(), QUERY, 0, BATCHES))
-    assert found == [a_batch_row(batch, of=BATCHES) for batch in range(BATCHES)]
+    assert found == [a_batch_row(batch, mean_bytes=float(BATCHES)) for batch in range(BATCHES)]
 
 
 @pytest.mark.long

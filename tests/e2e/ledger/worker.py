@@ -37,7 +37,7 @@ def main(folder: Path, batches: int) -> None:
                 for name, table in rows.items()
                 for part in [table.slice(cut, 3 if cut == 0 else None)]
             ]
-            ledger.commit(files, a_batch_row(batch, of=batches))
+            ledger.commit(files, a_batch_row(batch, mean_bytes=float(batches)))
         maintenance.stop()
         if maintenance.last_error is not None:
             raise maintenance.last_error
