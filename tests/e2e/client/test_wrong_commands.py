@@ -27,12 +27,12 @@ WRONG = """
     exchanges delete amq.topic                           | 2 | 403 ACCESS_REFUSED | amq.topic
     exchanges declare orders-MARK                        | 2 | 406 PRECONDITION | delete it first
     exchanges declare in-MARK -a alternate-exchnge=x     | 2 | --argument | 'alternate-exchange'
-    bind ordrs-MARK work-MARK                            | 2 | 404 NOT_FOUND | 'orders-MARK'
-    bind orders-MARK wrok-MARK                           | 2 | 404 NOT_FOUND | 'work-MARK'
-    bind orders-MARK orders-MARK                         | 2 | 404 NOT_FOUND | an exchange
-    bind amq.headers work-MARK -a x-match=al             | 2 | x-match | all
-    unbind orders-MARK work-MARK -k order.us             | 2 | 'order.us' | 'order.eu'
-    unbind amq.fanout work-MARK                          | 2 | 'amq.fanout' | nothing is bound
+    bindings declare ordrs-MARK work-MARK                | 2 | 404 NOT_FOUND | 'orders-MARK'
+    bindings declare orders-MARK wrok-MARK               | 2 | 404 NOT_FOUND | 'work-MARK'
+    bindings declare orders-MARK orders-MARK             | 2 | 404 NOT_FOUND | an exchange
+    bindings declare amq.headers work-MARK -a x-match=al | 2 | x-match | all
+    bindings delete orders-MARK work-MARK -k order.us    | 2 | 'order.us' | 'order.eu'
+    bindings delete amq.fanout work-MARK                 | 2 | 'amq.fanout' | nothing is bound
     policies clear limt-MARK                             | 2 | 404 NOT_FOUND | 'limit-MARK'
     policies clear limit-MARK --operator                 | 2 | operator policy | there are none
     policies set p '(' '{"max-length": 1}'               | 2 | '(' | regular expression
