@@ -1,8 +1,8 @@
 """One connection as a state machine without a socket: bytes in (`receive`), bytes out (`output`).
 
     header -> start -> start-ok -> tune -> tune-ok -> open -> OPEN -> close -> CLOSED
-                          |                                     |
-                       (secure)                       channels, heartbeats
+                                                                |
+                                                      channels, heartbeats
 
 What is wrong with a connection ends it with RabbitMQ's code and text. After `connection.close` was
 sent, everything but its answer is ignored. The driver (`server.py`) moves the bytes, calls `check`
@@ -62,7 +62,6 @@ class State(Enum):
 
     HEADER = auto()
     START = auto()
-    SECURE = auto()
     TUNE = auto()
     OPENING = auto()
     OPEN = auto()

@@ -7,7 +7,6 @@ either, and gets no further deliveries until it does.
 
 import asyncio
 import contextlib
-import logging
 import ssl
 import time
 from collections.abc import Callable
@@ -21,8 +20,6 @@ from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
 from streaming.machine_memory import detect_memory, this_machine
 from topology.limits import refuse_connection, refuse_user_channel, refuse_user_connection
-
-LOG = logging.getLogger(__name__)
 
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"

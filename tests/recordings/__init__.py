@@ -18,15 +18,21 @@ each version to what its clients saw; `difference` is `none`, `headers` or `sema
 
 import json
 import lzma
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from streaming.broker.commands import Qos, Settle
-from streaming.scenario.document import Scenario, parse_file
+from streaming.scenario.compare import compare
+from streaming.scenario.document import VERSIONS, Scenario, parse_file
+from streaming.scenario.play import Outcome
+from topology.values import Compat
 
 PACKED = Path(__file__).with_name("scenarios.json.xz")
 FOLDERS = ("golden", "fuzz")
+PARTS = {"golden/": 238, "fuzz/fuzz-": 230, "fuzz/limits-": 71, "fuzz/rings-": 73}
+"""The number of recordings by the prefix of their names."""
 
 
 def pack(folder: Path, packed: Path = PACKED) -> int:
@@ -43,6 +49,13 @@ def pack(folder: Path, packed: Path = PACKED) -> int:
     text = json.dumps(documents, separators=(",", ":"), ensure_ascii=False)
     packed.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     return len(documents)
+
+
+def differences(scenario: Scenario, compat: Compat, outcome: Outcome) -> Sequence[object]:
+    """The differences between an outcome and the recorded one, including error texts."""
+    recorded = scenario.outcomes[VERSIONS[compat]]
+    found = compare(recorded, outcome)
+    return found if found or outcome == recorded else ["the text of an error differs"]
 
 
 def unpack(folder: Path, packed: Path = PACKED) -> int:

@@ -66,12 +66,11 @@ class SocketClient:
             self._came = await self.methods()
 
 
-def serving(test, **options):
+def serving(test, tls=None, **options):
     """Run a test beside a server on a free port."""
 
     async def run():
         broker = MemoryBroker(WallClock(), **options)
-        tls = options.get("tls")
         port = await broker.server.listen("127.0.0.1", 0, tls)
         try:
             await asyncio.wait_for(test(broker, port), 60)
@@ -201,14 +200,4 @@ def test_clients_connect_with_tls_and_a_certificate_may_name_the_user(mechanism)
         names = {connection.user for connection in broker.server.connections}
         assert names == {"guest" if mechanism == "PLAIN" else "ann"}
 
-    async def run():
-        broker = MemoryBroker(WallClock(), with_certificates=True)
-        port = await broker.server.listen("127.0.0.1", 0, server)
-        try:
-            await asyncio.wait_for(test(broker, port), 60)
-        finally:
-            while CLIENTS:
-                CLIENTS.pop().writer.close()
-            await broker.server.close()
-
-    asyncio.run(run())
+    serving(test, server, with_certificates=True)

@@ -4,21 +4,9 @@ import lzma
 
 import pytest
 
-from streaming.scenario.compare import compare
 from streaming.scenario.document import VERSIONS
 from streaming.scenario.play import play
-from tests.recordings import PACKED, pack, recorded_scenarios, unpack
-
-PARTS = {"golden/": 238, "fuzz/fuzz-": 230, "fuzz/limits-": 71, "fuzz/rings-": 73}
-"""The number of recordings by the prefix of their names."""
-
-
-def differences(scenario, compat):
-    """The differences between a played scenario and its recording, including error texts."""
-    recorded = scenario.outcomes[VERSIONS[compat]]
-    outcome = play(scenario, compat)
-    found = compare(recorded, outcome)
-    return found if found or outcome == recorded else ["the text of an error differs"]
+from tests.recordings import PACKED, PARTS, differences, pack, recorded_scenarios, unpack
 
 
 @pytest.mark.parametrize(("part", "count"), PARTS.items())
@@ -35,7 +23,7 @@ def test_a_recorded_scenario_plays_as_rabbitmq_played_it(part, compat):
     differing = {
         scenario.id: found
         for scenario in recorded_scenarios(part)
-        if (found := differences(scenario, compat))
+        if (found := differences(scenario, compat, play(scenario, compat)))
     }
 
     assert differing == {}
