@@ -56,8 +56,9 @@ def test_scenarios_cut_at_random_and_restarted_end_as_on_the_core(pipeline, spar
     written = run.write_log(interleaved=True)
     chance = random.Random(written)
 
-    finished = run.run_job(spark, max_batch_rows=chance.randrange(100, 300), batches=2)
-    run.run_job(spark, max_batch_rows=chance.randrange(900, 1500))
+    few = chance.randrange(written // 16, written // 4)
+    finished = run.run_job(spark, max_batch_rows=few, batches=2)
+    run.run_job(spark, max_batch_rows=chance.randrange(written // 2, written))
 
     assert not finished
     assert differing(scenarios, run.outcomes(), "4.0") == []
@@ -66,9 +67,11 @@ def test_scenarios_cut_at_random_and_restarted_end_as_on_the_core(pipeline, spar
 def test_scenarios_on_single_lanes_of_four_end_as_on_the_core_with_one(pipeline, spark):
     scenarios = part(6, FEW, recorded_for_lanes())
     run = pipeline([on_single_lanes(one) for one in scenarios], "4.0", lanes=4)
-    chance = random.Random(run.write_log(interleaved=True))
+    written = run.write_log(interleaved=True)
+    chance = random.Random(written)
 
-    finished = run.run_job(spark, max_batch_rows=chance.randrange(100, 300), batches=2)
+    few = chance.randrange(written // 16, written // 4)
+    finished = run.run_job(spark, max_batch_rows=few, batches=2)
     run.run_job(spark)
 
     assert not finished
@@ -89,9 +92,9 @@ def test_every_recorded_scenario_on_single_lanes_of_four_ends_as_on_the_core(pip
 def test_every_recorded_scenario_ends_as_on_the_core(pipeline, spark):
     scenarios = recorded_scenarios()
     run = pipeline(scenarios, "4.0")
-    run.write_log()
+    written = run.write_log()
 
-    finished = run.run_job(spark, max_batch_rows=7_001, batches=2)
+    finished = run.run_job(spark, max_batch_rows=written // 3, batches=2)
     run.run_job(spark)
 
     assert not finished
@@ -113,10 +116,14 @@ def test_every_scenario_that_ends_otherwise_with_3_10_ends_as_on_the_core(pipeli
 def test_many_small_batches_and_restarts_do_not_change_outcomes(pipeline, spark):
     scenarios = part(3, MANY)
     run = pipeline(scenarios, "4.0")
-    chance = random.Random(run.write_log(interleaved=True))
+    written = run.write_log(interleaved=True)
+    chance = random.Random(written)
 
+    # Three batches read at most three tenths of the log: it takes four runs or more.
     runs = 1
-    while not run.run_job(spark, max_batch_rows=chance.randrange(60, 600), batches=3):
+    while not run.run_job(
+        spark, max_batch_rows=chance.randrange(written // 60, written // 10), batches=3
+    ):
         runs += 1
         assert runs < 200, "the job makes no progress"
 
