@@ -320,6 +320,20 @@ class Shard:
         self._finish_step()
         return refusal
 
+    def void(self, at_ms: int, message: Message, actor: Actor) -> None:
+        """Record a publish that does not count (`sequence.fold`)."""
+        if at_ms > self._clock.now_ms:
+            self.advance(at_ms)
+        self._act(actor)
+        events = self._context.events
+        events.messages[events.add(Kind.VOID)] = (message, None)
+
+    def close_all(self, cause: str) -> None:
+        """Close every channel and connection."""
+        self._act(CLOCK)
+        lifecycle.close_all(self.state, cause)
+        self._finish_step()
+
     def place(
         self,
         queue_name: str,

@@ -74,7 +74,7 @@ def close_connection(shard: ShardState, connection: Connection, cause: str) -> N
 
 def recover(shard: ShardState) -> None:
     """Close what a rebuilt state cannot continue: every channel, and every open redrive."""
-    _close_all(shard, "checkpoint_rebuilt")
+    close_all(shard, "checkpoint_rebuilt")
     shard.redrives.cancel_all("the checkpoint was rebuilt, which does not know the sealed letters")
 
 
@@ -83,11 +83,11 @@ def forget_lost_batch(shard: ShardState) -> None:
 
     Later channels get numbers that were never given, so no settlement reaches another delivery.
     """
-    _close_all(shard, "batch_dropped")
+    close_all(shard, "batch_dropped")
     shard.channels.skip_numbers(OUTBOUND_STEP)
 
 
-def _close_all(shard: ShardState, cause: str) -> None:
+def close_all(shard: ShardState, cause: str) -> None:
     """Close every channel and connection."""
     _close_channels(shard, shard.channels.numbers(), cause)
     for connection in shard.channels.owners.connections():

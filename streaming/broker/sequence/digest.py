@@ -1,0 +1,139 @@
+"""What came of a log, in short, so that two folds of it can be compared.
+
+The numbers go column by column into running checksums (CRC-32), so they do not depend on where the
+log was cut into batches. Every `SEGMENT` offsets a segment ends: its digest covers the events and
+the outbound records of all records before that offset. Digests are chained.
+"""
+
+import zlib
+from array import array
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from streaming.broker.events import Events, Kind
+from streaming.broker.outbound import (
+    AnswerOut,
+    CancelOut,
+    ConfirmOut,
+    DeliveryOut,
+    Outbound,
+    PublishErrorOut,
+    ReturnOut,
+)
+
+SEGMENT: Final = 4_096
+"""A segment ends before the first record whose offset is a multiple of this, or higher."""
+
+KEPT: Final = 64
+"""How many of the last digests a fold remembers: one is compared later than it is made."""
+
+_NONE: Final = -1
+_OUTBOUND: Final[dict[type, int]] = {
+    DeliveryOut: 1,
+    ConfirmOut: 2,
+    ReturnOut: 3,
+    PublishErrorOut: 4,
+    AnswerOut: 5,
+    CancelOut: 6,
+}
+_SHIFT: Final = 8
+
+
+class DigestRecord(msgspec.Struct, array_like=True):
+    """The digest of a fold at rest.
+
+    Attributes:
+        boundary: the segment that is open ends before this offset.
+        sums: of its columns: kinds, queues, copies, messages, numbers, deaths, refusals, outbound.
+        previous: the digest of the segment before.
+        recent: the last digests with their boundaries, oldest first.
+    """
+
+    boundary: int = SEGMENT
+    sums: list[int] = msgspec.field(default_factory=lambda: [0] * 8)
+    previous: bytes = b""
+    recent: list[tuple[int, bytes]] = []
+
+
+class RunningDigest:
+    """The digest of one fold.
+
+    Attributes:
+        record: what it rests as.
+    """
+
+    def __init__(self, record: DigestRecord) -> None:
+        self.record = record
+
+    def add_events(self, events: Events, first_row: int) -> None:
+        """Add the events from a row on."""
+        kinds = events.kinds[first_row:]
+        if not kinds:
+            return
+        crc = zlib.crc32
+        sums = self.record.sums
+        sums[0] = crc(bytes(kinds), sums[0])
+        sums[1] = crc("\0".join([*events.queues[first_row:], ""]).encode(), sums[1])
+        copies = events.copies[first_row:]
+        ids = [_NONE if copy is None else copy.copy_id for copy in copies]
+        sums[2] = crc(array("q", ids).tobytes(), sums[2])
+        offsets = [_NONE if copy is None else copy.message.offset for copy in copies]
+        sums[3] = crc(array("q", offsets).tobytes(), sums[3])
+        sums[4] = crc(array("q", events.numbers[first_row:]).tobytes(), sums[4])
+        self._add_deaths(events, first_row)
+        if events.messages or events.details:
+            self._add_rest(events, first_row)
+
+    def _add_deaths(self, events: Events, first_row: int) -> None:
+        rows = events.death_rows
+        if not rows or rows[-1] < first_row:
+            return
+        texts = [
+            "\0".join((outcome.reason, outcome.outcome, *outcome.targets, "\n"))
+            for row, outcome in zip(rows, events.death_outcomes, strict=True)
+            if row >= first_row
+        ]
+        self.record.sums[5] = zlib.crc32("".join(texts).encode(), self.record.sums[5])
+
+    def _add_rest(self, events: Events, first_row: int) -> None:
+        """Add what rows without a copy say: their messages, and the codes of refusals."""
+        found: list[int] = []
+        for row, (message, _envelope) in events.messages.items():
+            if row >= first_row:
+                found += (message.offset, events.first_seq + row)
+        for row, detail in events.details.items():
+            if row >= first_row and events.kinds[row] == Kind.COMMAND_ERROR:
+                found += (detail["code"], events.first_seq + row)
+        self.record.sums[6] = zlib.crc32(array("q", found).tobytes(), self.record.sums[6])
+
+    def add_outbound(self, outbound: list[Outbound]) -> None:
+        """Add what clients are told."""
+        if not outbound:
+            return
+        found: list[int] = []
+        for out in outbound:
+            kind = type(out)
+            number = _OUTBOUND[kind]
+            if kind is DeliveryOut:
+                number |= out.tag << _SHIFT  # type: ignore[union-attr] # a delivery
+            elif kind is ConfirmOut:
+                number |= (out.message.offset * 2 + out.ack) << _SHIFT  # type: ignore[union-attr]
+            found.append(number)
+        self.record.sums[7] = zlib.crc32(array("q", found).tobytes(), self.record.sums[7])
+
+    def close(self, next_offset: int, next_seq: int, next_outbound: int, now_ms: int) -> bytes:
+        """End the segment before an offset; return its digest."""
+        record = self.record
+        numbers = array("q", (*record.sums, next_seq, next_outbound, now_ms)).tobytes()
+        digest = blake2b(record.previous + numbers, digest_size=8).digest()
+        record.recent = [*record.recent, (record.boundary, digest)][-KEPT:]
+        record.previous = digest
+        record.sums = [0] * len(record.sums)
+        record.boundary = (next_offset // SEGMENT + 1) * SEGMENT
+        return digest
+
+    def of(self, boundary: int) -> bytes | None:
+        """The digest of the segment that ended at a boundary; None if it is not known any more."""
+        return dict(self.record.recent).get(boundary)

@@ -1,0 +1,230 @@
+"""A shard that follows the log of a sequenced vhost: the front's and the job's fold of it.
+
+    records, by offset --> LogFold --> Shard --> events, outbound
+
+Whoever folds the log calls the same methods in the order of the offsets. Nothing but the log
+decides: not where it is cut into batches, and not when it is read.
+
+An epoch record begins the epoch of its writer; records of another writer behind it are void, so a
+writer that was replaced without knowing it changes nothing (and hears so: it gets other offsets
+than it expects). All connections end with the epoch before: the new writer has none of them.
+
+What a client sent behind an error that closed its channel is in the log and does nothing, as in
+RabbitMQ: publishes become an event `void`, commands and settlements nothing at all.
+"""
+
+from typing import Final
+
+import msgspec
+
+from streaming.broker.commands import (
+    CloseChannel,
+    CloseConnection,
+    Command,
+    OpenChannel,
+    SettleOutcome,
+)
+from streaming.broker.events import Actor, Events
+from streaming.broker.message import Message, Publication
+from streaming.broker.outbound import Outbound
+from streaming.broker.sequence.digest import DigestRecord, RunningDigest
+from streaming.broker.shard import Batch, Shard
+from streaming.broker.state.encoding import pack, unpack
+from streaming.broker.state.store import StateStore
+from topology.refusals import Refusal
+
+NO_EPOCH: Final = -1
+"""The epoch of a log that has no epoch record yet."""
+
+_KEY: Final = "log"
+_ALWAYS: Final = (OpenChannel, CloseChannel, CloseConnection)
+"""Commands that need no open channel."""
+
+
+class FoldsDifferError(Exception):
+    """Two folds of one log have parted.
+
+    Attributes:
+        first, boundary: the range of offsets in which they did; the end is not included.
+        here, there: the digests.
+    """
+
+    def __init__(self, first: int, boundary: int, here: bytes, there: bytes) -> None:
+        super().__init__(first, boundary, here, there)
+        self.first = first
+        self.boundary = boundary
+        self.here = here
+        self.there = there
+
+    def __str__(self) -> str:
+        return (
+            f"two folds of the log differ between offset {self.first} and {self.boundary}: "
+            f"{self.here.hex()} here, {self.there.hex()} in the log"
+        )
+
+
+class PositionRecord(msgspec.Struct, array_like=True):
+    """How far a fold has come, at rest."""
+
+    next_offset: int
+    epoch: int
+    digest: DigestRecord
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(PositionRecord)
+
+
+class LogFold:
+    """Folds the log of a sequenced vhost.
+
+    Args:
+        shard: its clock is `event`.
+        store: where the state rests.
+
+    Attributes:
+        next_offset: of the first record that was not folded.
+        epoch: offset of the epoch record that counts; NO_EPOCH before the first.
+    """
+
+    def __init__(self, shard: Shard, store: StateStore) -> None:
+        data = store.read(_KEY)
+        record = PositionRecord(0, NO_EPOCH, DigestRecord()) if data is None else _read(data)
+        self.shard = shard
+        self.next_offset = record.next_offset
+        self.epoch = record.epoch
+        self._store = store
+        self._channels = shard.state.channels
+        self._digest = RunningDigest(record.digest)
+        self._rows = 0  # of the events that are in the digest
+        self._told = 0  # outbound records likewise
+
+    # -- records
+
+    def begin(self, offset: int, epoch: int) -> bool:
+        """Begin with a record; return whether it counts. Only `void` may follow if it does not."""
+        if offset >= self._digest.record.boundary:
+            self._close_segment(offset)
+        self.next_offset = offset + 1
+        return epoch == self.epoch
+
+    def publish(
+        self, at_ms: int, message: Message, publication: Publication, flags: int, actor: Actor
+    ) -> None:
+        """Publish a message on a channel."""
+        if self._channels.get(actor.user, actor.channel) is None:
+            self.void(at_ms, message, actor)
+        else:
+            self.shard.publish(at_ms, message, publication, flags, actor)
+
+    def void(self, at_ms: int, message: Message, actor: Actor) -> None:
+        """Record a publish that does not count, because of its epoch or its channel."""
+        self.shard.void(at_ms, message, actor)
+
+    def command(self, at_ms: int, command: Command, actor: Actor) -> bool:
+        """Carry out a command of a channel, or of the operator; return whether it counts."""
+        if (
+            actor.channel
+            and actor.user is not None
+            and not isinstance(command, _ALWAYS)
+            and self._channels.get(actor.user, actor.channel) is None
+        ):
+            self.tick(at_ms)
+            return False
+        self.shard.command(at_ms, command, actor)
+        return True
+
+    def settle(
+        self,
+        at_ms: int,
+        actor: Actor,
+        tag: int,
+        last: int,
+        *,
+        multiple: bool,
+        outcome: SettleOutcome,
+        reason: str | None = None,
+    ) -> Refusal | None:
+        """Settle deliveries of a channel; a refusal has closed the channel."""
+        if self._channels.get(actor.user, actor.channel) is None:
+            self.tick(at_ms)
+            return None
+        return self.shard.settle(
+            at_ms, actor, tag, last, multiple=multiple, outcome=outcome, reason=reason
+        )
+
+    def tick(self, at_ms: int) -> None:
+        """Let time pass."""
+        if at_ms > self.shard.now_ms:
+            self.shard.advance(at_ms)
+
+    def begin_epoch(self, at_ms: int, offset: int) -> None:
+        """Another writer begins: what the one before had open ends."""
+        self.begin(offset, self.epoch)
+        self.tick(at_ms)
+        self.epoch = offset
+        self.shard.close_all("epoch")
+
+    # -- digests
+
+    def digest_of(self, boundary: int) -> bytes | None:
+        """The digest of the segment that ended at a boundary; None if it is not known any more."""
+        return self._digest.of(boundary)
+
+    @property
+    def last_digest(self) -> tuple[int, bytes] | None:
+        """The newest digest, with its boundary."""
+        recent = self._digest.record.recent
+        return recent[-1] if recent else None
+
+    def compare(self, boundary: int, digest: bytes) -> None:
+        """Compare a digest in the log with that of this fold, if that is still known.
+
+        Raises:
+            FoldsDifferError: they differ.
+        """
+        first = 0
+        for known, here in self._digest.record.recent:
+            if known == boundary and here != digest:
+                raise FoldsDifferError(first, boundary, here, digest)
+            first = known
+
+    def _close_segment(self, offset: int) -> None:
+        self._note()
+        shard = self.shard
+        next_outbound = shard.state.first_outbound + len(shard.outbound)
+        self._digest.close(offset, shard.events.next_seq, next_outbound, shard.now_ms)
+
+    def _note(self) -> None:
+        """Add what has happened to the digest."""
+        shard = self.shard
+        self._digest.add_events(shard.events, self._rows)
+        self._rows = len(shard.events)
+        if len(shard.outbound) > self._told:
+            self._digest.add_outbound(shard.outbound[self._told :])
+            self._told = len(shard.outbound)
+
+    # -- what came of it
+
+    def take_outbound(self) -> list[Outbound]:
+        """See `Shard.take_outbound`."""
+        self._note()
+        self._told = 0
+        return self.shard.take_outbound()
+
+    def take_events(self) -> Events:
+        """See `Shard.take_events`."""
+        self._note()
+        self._rows = 0
+        return self.shard.take_events()
+
+    def finish(self) -> Batch:
+        """End the batch: the state and the position are written. Do not use the fold afterwards."""
+        self._note()
+        record = PositionRecord(self.next_offset, self.epoch, self._digest.record)
+        self._store.write(_KEY, pack(_encoder.encode(record)))
+        return self.shard.finish()
+
+
+def _read(data: bytes) -> PositionRecord:
+    return _decoder.decode(unpack(data))
