@@ -8,12 +8,17 @@
     consuming.py   qos, consumers, gets and deliveries
     this file      publishes, settlements, transactions, and the channel itself
 
+The broker may answer later (`entries.py`). So publishes, settlements, and what only asks it for
+something, are passed on at once; everything else waits until all before it is answered. While a
+frame waits, the channel is parked: those behind it wait too.
+
 A channel that broke a rule is closing: it has told its client, and ignores everything until the
 client agrees.
 """
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from streaming.amqp import consuming, declaring
@@ -30,16 +35,23 @@ from streaming.amqp.errors import (
     AmqpError,
     error,
 )
+from streaming.amqp.frames import Frame
 from streaming.amqp.outgoing import Outgoing, Peer
-from streaming.amqp.properties import see, with_reply_to
+from streaming.amqp.properties import Seen, see, with_reply_to
 from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
-from streaming.amqp.requests import Answered, RefusedError, Requests, nothing
+from streaming.amqp.requests import Answered, Requests, nothing
 from streaming.amqp.stored import Stored
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.commands import SettleOutcome
 from streaming.broker.events import Actor
-from streaming.broker.message import BROKER_HEADERS, CONFIRM, MANDATORY, publication_of
+from streaming.broker.message import (
+    BROKER_HEADERS,
+    CONFIRM,
+    MANDATORY,
+    Publication,
+    publication_of,
+)
 from streaming.broker.outbound import (
     AnswerOut,
     CancelOut,
@@ -54,6 +66,22 @@ MAX_MESSAGE_SIZE: Final = 16 * 1024 * 1024
 """The largest body that is accepted, in bytes: RabbitMQ 4.0's default."""
 
 _PUBLISH_METHOD: Final = (60, 40)
+_SETTLEMENTS: Final = (m.BasicAck, m.BasicReject, m.BasicNack)
+_ASK_ONLY: Final = (
+    m.ExchangeDeclare,
+    m.ExchangeDelete,
+    m.ExchangeBind,
+    m.ExchangeUnbind,
+    m.BasicQos,
+)
+_ASK_OF_A_QUEUE: Final = (
+    m.QueueDeclare,
+    m.QueueBind,
+    m.QueueUnbind,
+    m.QueuePurge,
+    m.QueueDelete,
+    m.BasicGet,
+)
 
 
 class Channel:
@@ -64,7 +92,11 @@ class Channel:
         connection: the name of its connection.
 
     Attributes:
+        flows: whether it takes frames; else it is closing or parked.
+        settles_now: whether a settlement goes to the broker before all before it is answered: not
+            in a transaction, nor where tags must be translated.
         closing: it was closed by the server, and the client has not agreed yet.
+        parked: the frames that wait, while it is parked.
     """
 
     def __init__(
@@ -78,13 +110,19 @@ class Channel:
     ) -> None:
         self.number = number
         self.name = name
+        self.flows = True
+        self.settles_now = True
         self.closing = False
+        self.parked: list[Frame] | None = None
+        self._parked_failure: tuple[AmqpError, tuple[int, int]] | None = None
         self._peer = peer
         self._vhost = vhost
         self._replies = replies
         self._content = ContentAssembler()
-        self._requests = Requests(vhost, Actor(peer.user, name))
         self._outgoing = Outgoing(number, peer, vhost.config.compat)
+        self._requests = Requests(
+            vhost, Actor(peer.user, name), self._outgoing.confirms, self._refused
+        )
         self._declaring = Declaring(name, self._requests, self._outgoing, replies)
         self._consuming = Consuming(
             name, self._requests, self._outgoing, replies, self._declaring.queue_named
@@ -96,15 +134,41 @@ class Channel:
         opening = commands.OpenChannel(channel=name, connection=connection)
         self._requests.ask(m.ChannelOpen.ids, opening, self._answer(m.ChannelOpenOk()))
 
+    # -- order
+
+    def must_wait(self, method: m.Method) -> bool:
+        """Whether a method must wait until all before it is answered.
+
+        Raises:
+            AmqpError: 505, the content of a message was to come.
+        """
+        self._expect_method()
+        is_early = self.settles_now if isinstance(method, _SETTLEMENTS) else _only_asks(method)
+        return not is_early and not self._requests.is_settled()
+
+    def park(self, frames: list[Frame]) -> None:
+        """Let frames wait until all before them is answered."""
+        self.parked = frames
+        self.flows = False
+        self._requests.barrier(self._resume)
+
+    def _resume(self) -> None:
+        """Go on with what has waited."""
+        frames, self.parked = self.parked or [], None
+        failure, self._parked_failure = self._parked_failure, None
+        self.flows = not self.closing
+        if failure is not None:
+            self.fail(*failure)
+        self._peer.resume(self.number, frames)
+
     # -- frames from the client
 
     def method(self, method: m.Method) -> None:
-        """Take a method, other than publish and ack.
+        """Take a method, other than publish and ack, that need not wait.
 
         Raises:
             AmqpError: it is refused; of the channel or of the connection.
         """
-        self._expect_method()
         kind = type(method)
         declare = declaring.HANDLERS.get(kind)
         consume = consuming.HANDLERS.get(kind)
@@ -113,6 +177,7 @@ class Channel:
             declare(self._declaring, method)
         elif consume is not None:
             consume(self._consuming, method)
+            self._note_settling()
         elif handle is not None:
             handle(self, method)
         else:
@@ -139,16 +204,12 @@ class Channel:
             self._publish(content)
 
     def ack(self, tag: int, *, multiple: bool) -> None:
-        """Acknowledge deliveries.
-
-        Raises:
-            AmqpError: 406, no such delivery is unacknowledged.
-        """
+        """Acknowledge deliveries, outside a transaction."""
         self._expect_method()
-        if self._transaction is None and not multiple:
-            self._requests.ack(self._consuming.known(tag))
+        if multiple:
+            self._settle(m.BasicAck.ids, tag, "ack", multiple=True)
         else:
-            self._settle(m.BasicAck.ids, tag, "ack", multiple=multiple)
+            self._requests.ack(self._consuming.known(tag))
 
     def turn_ended(self) -> None:
         """Pass on what waited for the end of the turn."""
@@ -178,16 +239,29 @@ class Channel:
         if self._transaction is None:
             self._publish_now(content, number)
             return
-        seen = see(content.properties)
-        step = commands.CheckedPublish(
-            exchange=method.exchange,
-            routing_key=method.routing_key,
-            expiration=seen.expiration,
-            user_id=self._named_user(seen.user_id),
-        )
-        check = commands.Check(steps=(step,), channel=self.name)
-        self._requests.ask(_PUBLISH_METHOD, check, nothing)
-        self._transaction.append(lambda: self._publish_now(content, number))
+        keep = partial(self._check_and_keep, self._transaction, content, number)
+        self._requests.then(partial(self._guarded, keep, _PUBLISH_METHOD))
+
+    def _check_and_keep(
+        self, transaction: list[Callable[[], None]], content: Content, number: int
+    ) -> None:
+        """Keep a publish until its transaction is committed.
+
+        Raises:
+            AmqpError: it would be refused.
+        """
+        publication = self._publication(content.method, see(content.properties))
+        refusal = self._vhost.refuse_publish(self._requests.actor, publication)
+        if refusal is not None:
+            raise AmqpError(refusal.code, refusal.text)
+        transaction.append(lambda: self._publish_now(content, number))
+
+    def _guarded(self, step: Callable[[], None], method: tuple[int, int]) -> None:
+        """Do something that no frame asks for now."""
+        try:
+            step()
+        except AmqpError as failure:
+            self.fail(failure, method)
 
     def _named_user(self, user_id: str | None) -> str | None:
         """The property `user_id` if the broker has to check it."""
@@ -203,26 +277,27 @@ class Channel:
                 raise error(PRECONDITION_FAILED, "fast reply consumer does not exist")
             properties = with_reply_to(properties, address)
         if not method.exchange and method.routing_key.startswith(REPLY_TO_QUEUE):
-            self._reply(method, properties, body, number)
+            self._requests.then(partial(self._reply, method, properties, body, number))
             return
+        publication = self._publication(method, seen)
+        flags = (MANDATORY if method.mandatory else 0) | (CONFIRM if number else 0)
+        stored = Stored(properties, body, seen.headers, seen.expiration)
+        self._requests.publish(publication, stored, flags, number)
+
+    def _publication(self, method: PublishMethod, seen: Seen) -> Publication:
         headers, user_id = seen.headers, self._named_user(seen.user_id)
-        if headers is not None and any(name in headers for name in BROKER_HEADERS):
-            publication = publication_of(
-                method.exchange,
-                method.routing_key,
-                {"expiration": seen.expiration, "priority": seen.priority},
-                headers,
-            )
-            publication.user_id = user_id
-        else:
-            publication = self._vhost.publication(
+        if headers is None or not any(name in headers for name in BROKER_HEADERS):
+            return self._vhost.publication(
                 method.exchange, method.routing_key, seen.expiration, seen.priority, user_id
             )
-        flags = (MANDATORY if method.mandatory else 0) | (CONFIRM if number else 0)
-        stored = Stored(properties, body, headers, seen.expiration)
-        offset = self._requests.publish(publication, stored, flags)
-        if number:
-            self._outgoing.confirms.expect(offset, number)
+        publication = publication_of(
+            method.exchange,
+            method.routing_key,
+            {"expiration": seen.expiration, "priority": seen.priority},
+            headers,
+        )
+        publication.user_id = user_id
+        return publication
 
     def _reply(self, method: PublishMethod, properties: bytes, body: bytes, number: int) -> None:
         """Hand a direct reply to its consumer."""
@@ -235,6 +310,12 @@ class Channel:
             self._peer.has_news()
 
     # -- settling
+
+    def _note_settling(self) -> None:
+        self.settles_now = self._transaction is None and not self._consuming.takes_replies
+
+    def _ack(self, method: m.BasicAck) -> None:
+        self._settle(method.ids, method.delivery_tag, "ack", multiple=method.multiple)
 
     def _reject(self, method: m.BasicReject) -> None:
         outcome: SettleOutcome = "requeue" if method.requeue else "reject"
@@ -278,6 +359,7 @@ class Channel:
             raise error(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
         if self._transaction is None:
             self._transaction = []
+            self._note_settling()
         self._outgoing.method(m.TxSelectOk())
 
     def _tx_commit(self, _method: m.TxCommit) -> None:
@@ -287,9 +369,8 @@ class Channel:
         for step in steps:
             step()
         self._transaction = []
-        self._vhost.flush()
-        if not self.closing:  # as it is if an exchange is gone since the publish
-            self._outgoing.method(m.TxCommitOk())
+        # not if the channel closes meanwhile, as it does if an exchange is gone since the publish
+        self._requests.then(lambda: self._outgoing.method(m.TxCommitOk()))
 
     def _tx_rollback(self, _method: m.TxRollback) -> None:
         self._in_transaction()
@@ -322,37 +403,59 @@ class Channel:
         if not method.nowait:
             self._outgoing.method(m.ConfirmSelectOk())
 
-    def _close(self, _method: m.ChannelClose) -> None:
-        self._requests.flush_acks()
-        self._vhost.flush()  # what was published before may have a confirm, or come back
-        self.leave()
-        self._outgoing.method(m.ChannelCloseOk())
-        self._peer.channel_closed(self.number)
+    def _close(self, method: m.ChannelClose) -> None:
+        def closed(_result: dict[str, Any]) -> None:
+            self.forget()
+            self._outgoing.method(m.ChannelCloseOk())
+            self._peer.channel_closed(self.number)
+
+        self._leave(method.ids, closed)
+
+    def _leave(self, method: tuple[int, int], closed: Answered) -> None:
+        """Close the channel in the broker: consumers end, unacknowledged messages return.
+
+        What was published before may have its confirm, or come back, before it is closed.
+        """
+        self._requests.ask(method, commands.CloseChannel(channel=self.name), closed)
+        if not self._requests.is_over:
+            self.park([])
 
     def hold(self, *, held: bool) -> None:
         """Stop deliveries to the client, which does not read them, or resume them."""
         flow = commands.Flow(active=not held, channel=self.name)
         self._requests.ask(m.ChannelFlow.ids, flow, nothing)
 
-    def leave(self) -> None:
-        """Close the channel in the broker: consumers end, unacknowledged messages return."""
-        self._vhost.command(self._requests.actor, commands.CloseChannel(channel=self.name))
-        self.forget()
-        self._vhost.flush()
-
     def forget(self) -> None:
         """Hear nothing from the broker any more."""
+        self._outgoing.send_confirms()
         self._vhost.forget(self.name)
         self._replies.remove(self.name)
         self._requests.forget()
 
     def fail(self, failure: AmqpError, method: tuple[int, int]) -> None:
-        """Close the channel because of an error of its client, and tell it so."""
+        """Close the channel, or the connection, because of an error that the server found.
+
+        What the broker refused before comes first: then the channel is closed already.
+        """
         self._content.abandon()
-        self.leave()
+        settled = self._requests.is_settled()
+        if self._requests.is_over:
+            return
+        if not settled:
+            self._parked_failure = self._parked_failure or (failure, method)
+            if self.parked is None:
+                self.park([])
+        elif failure.ends_connection:
+            self._peer.fail(failure, method)
+        else:
+            self._leave(method, lambda _result: self._tell_closed(failure, method))
+
+    def _tell_closed(self, failure: AmqpError, method: tuple[int, int]) -> None:
+        """Tell the client that the channel is closed."""
+        self._content.abandon()
+        self.forget()
         self.closing = True
-        if isinstance(failure, RefusedError):
-            method = failure.method
+        self.flows = False
         self._outgoing.method(m.ChannelClose(failure.code, failure.text[:255], *method))
 
     # -- what the broker says
@@ -371,17 +474,14 @@ class Channel:
     def _hear_rest(self, out: Outbound, stored: Stored | None) -> None:
         match out:
             case AnswerOut():
-                try:
-                    self._requests.answered(out)
-                except RefusedError as refusal:
-                    self._refused(refusal, refusal.method)
+                self._requests.answered(out)
                 while self._cancelled:
                     self._cancel(self._cancelled.popleft())
             case ReturnOut():
                 assert stored is not None, "a returned message is a message"
                 self._outgoing.returned(out, stored)
             case CancelOut():
-                if self._requests.waits:  # what the client asked for is answered first
+                if self._vhost.asking is self._requests.actor:  # that is answered first
                     self._cancelled.append(out.consumer)
                 else:
                     self._cancel(out.consumer)
@@ -395,11 +495,11 @@ class Channel:
             self._outgoing.method(m.BasicCancel(consumer, nowait=True))
 
     def _refused(self, failure: AmqpError, method: tuple[int, int]) -> None:
-        """End the channel, or the connection, because the broker refused something."""
+        """Tell that the broker refused something: it has closed the channel, or the connection."""
         if failure.ends_connection:
             self._peer.end(failure, method)
         else:
-            self.fail(failure, method)
+            self._tell_closed(failure, method)
 
     def _answer(self, method: m.Method) -> Answered:
         return lambda _result: self._outgoing.method(method)
@@ -413,6 +513,7 @@ class Channel:
         m.ChannelFlowOk: _ignore,
         m.ChannelClose: _close,
         m.AccessRequest: _access,
+        m.BasicAck: _ack,
         m.BasicCancelOk: _ignore,
         m.BasicReject: _reject,
         m.BasicNack: _nack,
@@ -423,3 +524,10 @@ class Channel:
         m.TxCommit: _tx_commit,
         m.TxRollback: _tx_rollback,
     }
+
+
+def _only_asks(method: m.Method) -> bool:
+    """Whether a method asks the broker for something, whatever is answered before."""
+    if isinstance(method, _ASK_OF_A_QUEUE):  # the last one declared may not be known yet
+        return bool(method.queue) and not method.queue.startswith(REPLY_TO_QUEUE)
+    return isinstance(method, _ASK_ONLY)

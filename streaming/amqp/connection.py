@@ -1,22 +1,23 @@
 """One connection as a state machine without a socket: bytes in (`receive`), bytes out (`output`).
 
-    header -> start -> start-ok -> tune -> tune-ok -> open -> OPEN -> close -> CLOSED
+    header -> start -> start-ok -> tune -> tune-ok -> open -> OPEN -> close -> LEAVING -> CLOSED
                                                                 |
                                                       channels, heartbeats
 
-What is wrong with a connection ends it with RabbitMQ's code and text. After `connection.close` was
+What is wrong with a connection ends it with RabbitMQ's code and text. It leaves when all that its
+channels have asked for is answered; what comes meanwhile is ignored. After `connection.close` was
 sent, everything but its answer is ignored. The driver (`server.py`) moves the bytes, calls `check`
 when `next_check_s` is reached, and closes the socket when the state is CLOSED.
 """
 
 from collections.abc import Callable
 from enum import Enum, auto
-from functools import partial
 from typing import Any, Final, Protocol
 
 from streaming.amqp import methods as m
 from streaming.amqp.channel import Channel
 from streaming.amqp.content import ACK, PUBLISH, PublishMethods
+from streaming.amqp.entries import Ask, Then
 from streaming.amqp.errors import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
@@ -40,10 +41,11 @@ from streaming.amqp.frames import (
 )
 from streaming.amqp.login import Client, User, mechanisms
 from streaming.amqp.reply_to import ReplyConsumers
-from streaming.amqp.requests import RefusedError
+from streaming.amqp.stored import Stored
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.events import Actor
+from streaming.broker.outbound import AnswerOut, Outbound
 
 IMPERSONATOR: Final = "impersonator"
 """The tag of users who may publish in the name of others (`user_id`)."""
@@ -55,6 +57,8 @@ HANDSHAKE_TIMEOUT_S: Final = 10
 CLOSE_TIMEOUT_S: Final = 10
 
 _HEADER_SIZE: Final = len(PROTOCOL_HEADER)
+_ACK_SIZE: Final = 13
+"""Class and method, tag, and bits."""
 
 
 class State(Enum):
@@ -65,6 +69,7 @@ class State(Enum):
     TUNE = auto()
     OPENING = auto()
     OPEN = auto()
+    LEAVING = auto()
     CLOSING = auto()
     CLOSED = auto()
 
@@ -133,6 +138,8 @@ class Connection:
         self._sends_blocked = False
         self._has_news = False
         self._is_unread = False
+        self._resumes = False
+        self._left: Callable[[], None] | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -156,22 +163,29 @@ class Connection:
             if reader.broken is not None:
                 raise reader.broken
         except AmqpError as failure:
-            self.end(failure)
+            self.fail(failure)
         self._finish()
 
     def _finish(self) -> None:
         """Pass on what the frames have asked for, and what came of it."""
         for channel in list(self.channels.values()):
-            self._at_turn(channel, channel.turn_ended)
+            channel.turn_ended()
         if self.vhost is not None:
             self.vhost.flush()
 
-    def _at_turn(self, channel: Channel, step: Callable[[], None]) -> None:
-        """Do something that no frame of the channel asked for; acks may be refused meanwhile."""
+    def resume(self, number: int, frames: list[Frame]) -> None:
+        """See `Peer`."""
+        self._resumes = True
         try:
-            step()
-        except RefusedError as refusal:
-            channel.fail(refusal, refusal.method)
+            for each in frames:
+                self._frame(each)
+        except AmqpError as failure:
+            self.fail(failure)
+        finally:
+            self._resumes = False
+        channel = self.channels.get(number)
+        if channel is not None:
+            channel.turn_ended()
 
     def send(self, data: bytes) -> None:
         """See `Peer`."""
@@ -220,11 +234,7 @@ class Connection:
 
     def _frame(self, each: Frame) -> None:
         kind, number, payload = each
-        if self.state is State.CLOSED:
-            return
-        if self.state is State.CLOSING:
-            if kind == METHOD and number == 0:
-                self._closing_method(payload)
+        if self.state is not State.OPEN and not self._is_expected(kind, number, payload):
             return
         if kind == HEARTBEAT:
             if number:
@@ -235,15 +245,30 @@ class Connection:
                 raise error(UNEXPECTED_FRAME, "expected method frame on channel 0")
             self._connection_method(m.read_method(payload))
             return
-        if self.state is not State.OPEN:
-            raise error(CHANNEL_ERROR, f"channel {number} before the connection is open")
         channel = self.channels.get(number)
         if channel is None:
             self._first_frame(kind, number, payload)
-        elif channel.closing:
-            self._closing_channel(channel, kind, payload)
-        else:
+        elif channel.flows:
             self._channel_frame(channel, kind, payload)
+        elif channel.parked is not None:
+            channel.parked.append(each)
+        else:
+            self._closing_channel(channel, kind, payload)
+
+    def _is_expected(self, kind: int, number: int, payload: bytes) -> bool:
+        """Whether a frame is to be taken although the connection is not open."""
+        match self.state:
+            case State.CLOSED:
+                return False
+            case State.CLOSING:
+                if kind == METHOD and number == 0:
+                    self._closing_method(payload)
+                return False
+            case State.LEAVING:
+                return self._resumes
+        if number and kind != HEARTBEAT:
+            raise error(CHANNEL_ERROR, f"channel {number} before the connection is open")
+        return True
 
     def _channel_frame(self, channel: Channel, kind: int, payload: bytes) -> None:
         method = (60, 40)
@@ -255,20 +280,20 @@ class Connection:
             elif payload[:4] == PUBLISH:
                 self.publishes = True
                 channel.publish_method(self._publishes.read(payload))
-            elif payload[:4] == ACK and len(payload) == 13:  # noqa: PLR2004 - ids, tag, bits
+            elif payload[:4] == ACK and len(payload) == _ACK_SIZE and channel.settles_now:
                 method = (60, 80)
                 channel.ack(int.from_bytes(payload[4:12]), multiple=bool(payload[12] & 1))
             else:
                 found = m.read_method(payload)
                 method = found.ids
-                channel.method(found)
+                if channel.must_wait(found):
+                    channel.park([(kind, channel.number, payload)])
+                elif channel.flows:
+                    channel.method(found)
+                else:  # an ack before it was refused
+                    self._closing_channel(channel, kind, payload)
         except AmqpError as failure:
-            if isinstance(failure, RefusedError):
-                method = failure.method
-            if failure.ends_connection:
-                self.end(failure, method)
-            else:
-                channel.fail(failure, method)
+            channel.fail(failure, method)
 
     def _first_frame(self, kind: int, number: int, payload: bytes) -> None:
         """Open a channel; nothing else may come first."""
@@ -315,8 +340,7 @@ class Connection:
             case m.ConnectionOpen(), State.OPENING:
                 self._open(method.virtual_host)
             case m.ConnectionClose(), _:
-                self._send(m.ConnectionCloseOk())
-                self.lost()
+                self._conclude(self._agree_to_close)
             case m.ConnectionUpdateSecret(), State.OPEN:
                 self._send(m.ConnectionUpdateSecretOk())
             case _:
@@ -378,19 +402,71 @@ class Connection:
             self._send(m.ConnectionCloseOk())
             self.state = State.CLOSED
 
+    def fail(self, failure: AmqpError, method: tuple[int, int] = (0, 0)) -> None:
+        """End the connection because of an error, behind all that its channels have asked for."""
+        if self.state is State.OPEN:
+            self._conclude(lambda: self.end(failure, method))
+        else:
+            self.end(failure, method)
+
     def end(self, failure: AmqpError, method: tuple[int, int] = (0, 0)) -> None:
-        """End the connection because of an error, and tell the client why."""
+        """End the connection because of an error now, and tell the client why."""
         if self.state in {State.CLOSING, State.CLOSED}:
             return
-        is_open = self.state is State.OPEN
+        is_open = self.vhost is not None
         self._leave()
         self._send(m.ConnectionClose(failure.code, failure.text[:255], *method))
         self.state = State.CLOSING if is_open else State.CLOSED
         self.next_check_s = self._now_s() + CLOSE_TIMEOUT_S
 
+    def _conclude(self, left: Callable[[], None]) -> None:
+        """Take nothing more; do something when all that was asked for is answered."""
+        if self.vhost is None:
+            left()
+            return
+        self.state = State.LEAVING
+        self.next_check_s = self._now_s() + CLOSE_TIMEOUT_S
+        self._left = left
+        for channel in self.channels.values():
+            channel.turn_ended()
+        self._conclude_later()
+
+    def _conclude_later(self) -> None:
+        if self.vhost is not None:
+            self.vhost.submit(Then(self._all_applied))
+
+    def _all_applied(self) -> None:
+        if self.state is not State.LEAVING or self._left is None:
+            return
+        if any(channel.parked is not None for channel in self.channels.values()):
+            self._conclude_later()
+        else:
+            left, self._left = self._left, None
+            left()
+
+    def _agree_to_close(self) -> None:
+        """Close because the client wants it; `hear` is told when that is done."""
+        if self.vhost is None:
+            self._closed()
+        else:
+            self.vhost.listen(self.name, self)
+            self.vhost.submit(self._ending())
+
+    def hear(self, out: Outbound, _stored: Stored | None) -> None:
+        """See `Listener`: the vhost has closed the connection."""
+        if isinstance(out, AnswerOut) and self.vhost is not None:
+            self.vhost.forget(self.name)
+            self._forget_channels()
+            self.vhost = None
+            self._closed()
+
+    def _closed(self) -> None:
+        self._send(m.ConnectionCloseOk())
+        self.state = State.CLOSED
+
     def shut_down(self, reason: str) -> None:
         """End the connection because the server ends."""
-        if self.state is State.OPEN:
+        if self.state in {State.OPEN, State.LEAVING}:
             self.end(error(CONNECTION_FORCED, reason))
         elif self.state is not State.CLOSING:
             self.state = State.CLOSED
@@ -402,14 +478,20 @@ class Connection:
 
     def _leave(self) -> None:
         """End the connection in the broker: its channels close, its exclusive queues go."""
+        self._forget_channels()
+        if self.vhost is not None:
+            self.vhost.forget(self.name)
+            self.vhost.submit(self._ending())
+            self.vhost = None
+
+    def _forget_channels(self) -> None:
         for channel in self.channels.values():
             channel.forget()
         self.channels.clear()
-        if self.vhost is not None:
-            ending = commands.CloseConnection(connection=self.name)
-            self.vhost.command(Actor(self.user, self.name), ending)
-            self.vhost.flush()
-            self.vhost = None
+
+    def _ending(self) -> Ask:
+        ending = commands.CloseConnection(connection=self.name)
+        return Ask(Actor(self.user, self.name), ending)
 
     def channel_closed(self, number: int) -> None:
         """See `Peer`."""
@@ -423,8 +505,7 @@ class Connection:
     def hold(self, *, held: bool) -> None:
         """Hand out nothing while the client does not read what it was sent."""
         for channel in list(self.channels.values()):
-            if not channel.closing:
-                self._at_turn(channel, partial(channel.hold, held=held))
+            channel.hold(held=held)
 
     def block(self, reason: str | None) -> None:
         """Tell a client that listens for it that publishers are blocked; None: no more."""
@@ -438,6 +519,9 @@ class Connection:
         now_s = self._now_s()
         if self.state in {State.CLOSING, State.CLOSED}:
             self.state = State.CLOSED
+            return
+        if self.state is State.LEAVING:
+            self.lost()
             return
         if self.state is not State.OPEN:
             if now_s >= self.connected_at_s + HANDSHAKE_TIMEOUT_S:

@@ -30,7 +30,11 @@ _GENERATED_TAG: Final = "amq.ctag-"
 
 
 class Consuming:
-    """Takes messages for one channel."""
+    """Takes messages for one channel.
+
+    Attributes:
+        takes_replies: whether it has had a consumer of direct replies.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Consuming:
         self._outgoing = outgoing
         self._replies = replies
         self._queue_named = queue_named
+        self.takes_replies = False
         self._consumers: set[str] = set()
         self._got: tuple[DeliveryOut, Stored] | None = None
         self._early: dict[str, list[tuple[DeliveryOut, Stored]]] = {}  # of starting consumers
@@ -97,6 +102,7 @@ class Consuming:
         if self._replies.address_of(self._channel) is not None:
             raise error(PRECONDITION_FAILED, "reply consumer already set")
         self._replies.add(self._channel, random_name(), tag, self)
+        self.takes_replies = True
         self._consumers.add(tag)
         if not method.nowait:
             self._outgoing.method(m.BasicConsumeOk(tag))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming.amqp.clocks import Clock
+from streaming.amqp.entries import Ask
 from streaming.amqp.inspection import Deaths
 from streaming.amqp.login import LOOPBACK_USER, User, Users
 from streaming.amqp.server import Server
@@ -108,8 +109,7 @@ class MemoryBroker:
         """Carry out a command of the operator; return the answer."""
         answers = _Answers()
         vhost.listen(_OPERATOR.channel, answers)
-        vhost.command(_OPERATOR, command)
-        vhost.flush()
+        vhost.submit(Ask(_OPERATOR, command))
         vhost.forget(_OPERATOR.channel)
         return answers.last
 

@@ -16,7 +16,7 @@ from streaming.amqp.content import (
     source_of,
 )
 from streaming.amqp.errors import AmqpError
-from streaming.amqp.frames import METHOD, frame
+from streaming.amqp.frames import METHOD, Frame, frame
 from streaming.amqp.properties import with_changes
 from streaming.amqp.stored import Stored
 from streaming.broker.dead_letters.x_death import headers_after
@@ -49,8 +49,14 @@ class Peer(Protocol):
     def has_news(self) -> None:
         """Note that the channel has something to send at the end of the turn."""
 
+    def fail(self, failure: AmqpError, method: tuple[int, int]) -> None:
+        """End the connection because of an error of this channel, behind all that it has asked."""
+
     def end(self, failure: AmqpError, method: tuple[int, int]) -> None:
-        """End the connection, because of an error of this channel."""
+        """End the connection now: the broker has ended it."""
+
+    def resume(self, number: int, frames: list[Frame]) -> None:
+        """Take the frames of a channel that have waited."""
 
     def channel_closed(self, number: int) -> None:
         """Forget a channel: both sides agree that it is closed."""

@@ -1,14 +1,17 @@
 """What one channel asks of its vhost: commands, each with what to do with its answer; and acks.
 
-Single acks of deliveries in a row go to the broker together, as a range. Everything else that the
-channel does flushes them first, so the order of the client holds.
+Nothing is answered at once: what came of a request is heard when the vhost has applied it, which
+may be after the next request. Single acks of deliveries in a row go to the broker together, as a
+range. Everything else that the channel does flushes them first, so the order of the client holds.
 """
 
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from streaming.amqp.entries import Ask, Publish, Settle, Then
 from streaming.amqp.errors import AmqpError
+from streaming.amqp.outgoing import Confirms
 from streaming.amqp.stored import Stored
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.commands import Command, SettleOutcome
@@ -20,19 +23,10 @@ from topology.refusals import Refusal
 Answered = Callable[[dict[str, Any]], None]
 """What to do with the result of a command."""
 
+Refused = Callable[[AmqpError, tuple[int, int]], None]
+"""What to do when the broker refused something, and has closed the channel: which method it was."""
+
 ACK_METHOD = (60, 80)
-
-
-class RefusedError(AmqpError):
-    """The broker refused something; it has closed the channel already.
-
-    Attributes:
-        method: class and number of the method that it refused.
-    """
-
-    def __init__(self, refusal: Refusal, method: tuple[int, int]) -> None:
-        super().__init__(refusal.code, refusal.text)
-        self.method = method
 
 
 def nothing(_result: dict[str, Any]) -> None:
@@ -40,67 +34,66 @@ def nothing(_result: dict[str, Any]) -> None:
 
 
 class Requests:
-    """The requests of one channel to its vhost."""
+    """The requests of one channel to its vhost.
 
-    def __init__(self, vhost: OpenVhost, actor: Actor) -> None:
+    Attributes:
+        is_over: whether the channel is closed, as far as is known here; nothing is asked any more.
+    """
+
+    def __init__(
+        self, vhost: OpenVhost, actor: Actor, confirms: Confirms, refused: Refused
+    ) -> None:
         self.vhost = vhost
         self.actor = actor
+        self.is_over = False
+        self._confirms = confirms
+        self._refused = refused
         self._asked: deque[tuple[tuple[int, int], Answered]] = deque()
+        self._sent = 0  # the ticket of the newest request
         self._first_ack = 0
         self._last_ack = 0
 
     def ask(self, method: tuple[int, int], command: Command, done: Answered) -> None:
-        """Carry out a command; its answer goes to `done`.
-
-        Raises:
-            RefusedError: an ack before it was refused; `answered` raises what the command was.
-        """
+        """Carry out a command; its answer goes to `done`."""
         self.flush_acks()
-        self._asked.append((method, done))
-        self.vhost.command(self.actor, command)
-        self.vhost.flush()
-
-    @property
-    def waits(self) -> bool:
-        """Whether a command is not answered yet."""
-        return bool(self._asked)
+        if not self.is_over:
+            self._asked.append((method, done))
+            self._sent = self.vhost.submit(Ask(self.actor, command))
 
     def answered(self, out: AnswerOut) -> None:
-        """Take the answer to the oldest command that waits for one.
-
-        Raises:
-            RefusedError: the command was refused.
-        """
+        """Take the answer to the oldest command that waits for one."""
         method, done = self._asked.popleft()
-        if out.refusal is not None:
-            raise RefusedError(out.refusal, method)
-        done(out.result)
+        if out.refusal is None:
+            done(out.result)
+        else:
+            self._refuse(out.refusal, method)
 
-    def publish(self, publication: Publication, stored: Stored, flags: int) -> int:
-        """Publish a message; return its offset."""
-        self.flush_acks()
-        return self.vhost.publish(self.actor, publication, stored, flags)
+    def _refuse(self, refusal: Refusal, method: tuple[int, int]) -> None:
+        if not self.is_over:
+            self._refused(AmqpError(refusal.code, refusal.text), method)
+
+    def publish(self, publication: Publication, stored: Stored, flags: int, number: int) -> None:
+        """Publish a message; `number`: 0 if it is not confirmed."""
+        if self._first_ack:
+            self.flush_acks()
+        if not self.is_over:
+            self._sent = self.vhost.submit(
+                Publish(self.actor, publication, stored, flags, number, self._confirms)
+            )
 
     def ack(self, tag: int) -> None:
-        """Acknowledge one delivery, soon.
-
-        Raises:
-            RefusedError: an ack before it was refused, or the tag is 0: 406.
-        """
+        """Acknowledge one delivery, soon; a tag of 0 is refused."""
         if tag == self._last_ack + 1 and self._first_ack:
             self._last_ack = tag
             return
         self.flush_acks()
-        if not tag:  # 0 marks that none waits
+        if tag:
+            self._first_ack = self._last_ack = tag
+        else:  # 0 marks that none waits
             self._settle(tag, 0, ACK_METHOD, multiple=False, outcome="ack")
-        self._first_ack = self._last_ack = tag
 
     def flush_acks(self) -> None:
-        """Tell the broker of the acks that wait.
-
-        Raises:
-            RefusedError: no such delivery is unacknowledged: 406.
-        """
+        """Tell the broker of the acks that wait."""
         first, last = self._first_ack, self._last_ack
         if first:
             self._first_ack = 0
@@ -109,11 +102,7 @@ class Requests:
     def settle(
         self, tag: int, method: tuple[int, int], *, multiple: bool, outcome: SettleOutcome
     ) -> None:
-        """Settle deliveries up to a tag, or only that one.
-
-        Raises:
-            RefusedError: no such delivery is unacknowledged: 406.
-        """
+        """Settle deliveries up to a tag, or only that one."""
         self.flush_acks()
         self._settle(tag, 0, method, multiple=multiple, outcome=outcome)
 
@@ -126,11 +115,35 @@ class Requests:
         multiple: bool,
         outcome: SettleOutcome,
     ) -> None:
-        refusal = self.vhost.settle(self.actor, tag, last, multiple=multiple, outcome=outcome)
-        if refusal is not None:
-            raise RefusedError(refusal, method)
+        if not self.is_over:
+            self._sent = self.vhost.submit(
+                Settle(self.actor, tag, last, multiple, outcome, method, self._refuse)
+            )
+
+    # -- order
+
+    def is_settled(self) -> bool:
+        """Whether all requests so far are applied; what came of them is heard then."""
+        self.flush_acks()
+        if self._sent > self.vhost.applied:
+            return False
+        self.vhost.flush()
+        return True
+
+    def then(self, done: Callable[[], None]) -> None:
+        """Do something when all that was asked before is answered, unless the channel has closed.
+
+        What the server does without the broker keeps its place so.
+        """
+        self.flush_acks()
+        self.barrier(lambda: None if self.is_over else done())
+
+    def barrier(self, done: Callable[[], None]) -> None:
+        """Do something when all that was asked before is answered."""
+        self._sent = self.vhost.submit(Then(done))
 
     def forget(self) -> None:
         """Wait for nothing any more."""
+        self.is_over = True
         self._asked.clear()
         self._first_ack = 0

@@ -139,6 +139,8 @@ class Server:
                 data = connection.take_output()
                 if socket is not None:
                     socket.write(data)
+                    if connection.is_closed:
+                        socket.close()
         if self.follows_wall_clock:
             self._set_timer()
 

@@ -42,16 +42,13 @@ class StoredMessages:
 
     def __init__(self) -> None:
         self._by_offset: dict[int, Stored] = {}
-        self._next_offset = 0
         self.resident_bytes = 0
 
     def __len__(self) -> int:
         return len(self._by_offset)
 
-    def add(self, stored: Stored) -> Message:
+    def add(self, stored: Stored, offset: int) -> Message:
         """Keep a message; return how the core knows it."""
-        offset = self._next_offset
-        self._next_offset = offset + 1
         self._by_offset[offset] = stored
         self.resident_bytes += len(stored.body) + len(stored.properties)
         return Message(0, 0, offset, 0, 0, len(stored.body))

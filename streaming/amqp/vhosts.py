@@ -11,12 +11,13 @@ bytes of one client were read: so a burst of publishes costs one round of delive
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
+from streaming.amqp.entries import Ask, Entry, Publish, Settle
 from streaming.amqp.stored import Stored, StoredMessages
-from streaming.broker.commands import Command, SettleOutcome
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Events
 from streaming.broker.message import NEVER, Publication
 from streaming.broker.outbound import DeliveryOut, Outbound, PublishErrorOut, ReturnOut
+from streaming.broker.sequence.fold import LogFold
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from topology.refusals import Refusal
@@ -45,7 +46,11 @@ class OpenVhost:
     Attributes:
         stored: the messages in its queues.
         watchers: are shown all events.
+        applied: the ticket of the newest entry that was applied.
+        asking: whose command is being carried out and answered; None for nobody's.
     """
+
+    applied = 0
 
     def __init__(self, config: ShardConfig, now_ms: Callable[[], int]) -> None:
         self.name = config.vhost
@@ -58,6 +63,9 @@ class OpenVhost:
         self._publications: dict[tuple[str | int | None, ...], Publication] = {}
         self._published: list[int] = []
         self._is_telling = False
+        self._offset = 0
+        self._fold: Shard | LogFold = self.shard
+        self.asking: Actor | None = None
         self.shard.advance(now_ms())
 
     # -- channels
@@ -91,30 +99,55 @@ class OpenVhost:
             )
         return found
 
-    def publish(self, actor: Actor, publication: Publication, stored: Stored, flags: int) -> int:
-        """Publish a message; return its offset, which its confirm and its return have too.
+    def submit(self, entry: Entry) -> int:
+        """Take what a client does; return its ticket: `applied` reaches it when it is applied."""
+        self._offset += 1
+        self.apply(entry, self._now_ms(), self._offset)
+        return 0
 
-        A publish that is refused is told at once, because its channel takes nothing more.
+    def apply(self, entry: Entry, at_ms: int, offset: int) -> None:
+        """Carry out an entry; `flush` tells the rest of what came of it.
+
+        What is refused is told at once, because its channel takes nothing more, and so is what a
+        command answers.
+
+        Args:
+            at_ms: the instant of the entry; never before that of the one before.
+            offset: its place in the log. A message has it, and so its confirm and its return.
         """
-        message = self.stored.add(stored)
-        self._published.append(message.offset)
-        shard = self.shard
-        shard.publish(self._now_ms(), message, publication, flags, actor)
-        outbound = shard.outbound
-        if outbound and type(outbound[-1]) is PublishErrorOut:
+        if isinstance(entry, Publish):
+            message = self.stored.add(entry.stored, offset)
+            self._published.append(offset)
+            if entry.number:
+                entry.confirms.expect(offset, entry.number)
+            self._fold.publish(at_ms, message, entry.publication, entry.flags, entry.actor)
+            outbound = self.shard.outbound
+            if outbound and type(outbound[-1]) is PublishErrorOut:
+                self.flush()
+        elif isinstance(entry, Settle):
+            refusal = self._fold.settle(
+                at_ms,
+                entry.actor,
+                entry.tag,
+                entry.last,
+                multiple=entry.multiple,
+                outcome=entry.outcome,
+            )
+            if refusal is not None:
+                self.flush()
+                entry.refused(refusal, entry.method)
+        elif isinstance(entry, Ask):
+            self.asking = entry.actor
+            self._fold.command(at_ms, entry.command, entry.actor)
             self.flush()
-        return message.offset
+            self.asking = None
+        else:
+            self.flush()
+            entry.done()
 
-    def command(self, actor: Actor, command: Command) -> None:
-        """Carry out a command; `flush` tells what it answers."""
-        self.shard.command(self._now_ms(), command, actor)
-
-    def settle(
-        self, actor: Actor, tag: int, last: int, *, multiple: bool, outcome: SettleOutcome
-    ) -> Refusal | None:
-        """Settle deliveries of a channel by tag; a refusal has closed the channel."""
-        now_ms = self._now_ms()
-        return self.shard.settle(now_ms, actor, tag, last, multiple=multiple, outcome=outcome)
+    def refuse_publish(self, actor: Actor, publication: Publication) -> Refusal | None:
+        """Why a publish would be refused now."""
+        return self.shard.state.publishing.refuse(publication, actor.user)
 
     def unacked_tags(self, actor: Actor) -> Collection[int]:
         """The tags of a channel's deliveries that are not settled."""
@@ -150,7 +183,7 @@ class OpenVhost:
         self._is_telling = True
         try:
             while self.shard.outbound:
-                for out in self.shard.take_outbound():
+                for out in self._fold.take_outbound():
                     self._tell(out)
             self._pass_events_on()
         finally:
@@ -170,7 +203,7 @@ class OpenVhost:
             listener.hear(out, None)
 
     def _pass_events_on(self) -> None:
-        events = self.shard.take_events()
+        events = self._fold.take_events()
         if len(events) or self._published:
             for watch in self.watchers:
                 watch(events)  # while the messages that these events end are still there
