@@ -15,7 +15,7 @@ from streaming.amqp import methods as m
 from streaming.amqp.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION_FAILED, error
 from streaming.amqp.outgoing import Outgoing
 from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
-from streaming.amqp.requests import Requests
+from streaming.amqp.requests import Requests, nothing
 from streaming.amqp.stored import Stored
 from streaming.broker import commands
 from streaming.broker.outbound import DeliveryOut
@@ -64,9 +64,9 @@ class Consuming:
         command = commands.Qos(
             prefetch=method.prefetch_count, is_global=method.is_global, channel=self._channel
         )
-        self._requests.ask(
-            method.ids, command, lambda _result: self._outgoing.method(m.BasicQosOk())
-        )
+        self._requests.flush_acks()
+        self._outgoing.method(m.BasicQosOk())  # before what a higher limit lets through
+        self._requests.ask(method.ids, command, nothing)
 
     def consume(self, method: m.BasicConsume) -> None:
         """Start a consumer; the server names one without a tag."""

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from streaming.amqp import methods as m
-from streaming.amqp.errors import NOT_FOUND, AmqpError, error
+from streaming.amqp.errors import NOT_FOUND, NOT_IMPLEMENTED, AmqpError, error
 from streaming.amqp.outgoing import Outgoing
 from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
 from streaming.amqp.requests import Answered, Requests, nothing
 from streaming.broker import commands
 from topology.declarations import Binding, Exchange, Queue
-from topology.refusals import default_exchange, no_queue
+from topology.refusals import default_exchange, no_queue, queue_in
 
 _WithoutAnswer = (
     m.ExchangeDeclare | m.ExchangeDelete | m.ExchangeBind | m.ExchangeUnbind | m.QueueBind
@@ -140,8 +140,10 @@ class Declaring:
 
     def delete_queue(self, method: m.QueueDelete) -> None:
         """Delete a queue."""
+        name = self.queue_named(method.queue)
+        self._refuse_conditions(name, method)
         command = commands.DeleteQueue(
-            queue=self.queue_named(method.queue),
+            queue=name,
             if_unused=method.if_unused,
             if_empty=method.if_empty,
             channel=self._channel,
@@ -151,6 +153,24 @@ class Declaring:
             self._outgoing.method(m.QueueDeleteOk(result["deleted_ready"]))
 
         self._requests.ask(method.ids, command, nothing if method.nowait else deleted)
+
+    def _refuse_conditions(self, name: str, method: m.QueueDelete) -> None:
+        """RabbitMQ deletes no quorum queue on a condition; clients without AMQP may.
+
+        Raises:
+            AmqpError: 540.
+        """
+        vhost = self._requests.vhost
+        queue = vhost.shard.vhost.queues.get(name)
+        if queue is None or queue.queue_type != "quorum":
+            return
+        for flag, is_set in (("if-unused", method.if_unused), ("if-empty", method.if_empty)):
+            if is_set:
+                raise error(
+                    NOT_IMPLEMENTED,
+                    f"cannot delete {queue_in(name, vhost.name)}. queue.delete operations with "
+                    f"{flag} flag set are not supported by quorum queues",
+                )
 
     def _ask(
         self,

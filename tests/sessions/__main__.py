@@ -9,7 +9,7 @@ import sys
 import time
 
 from tests.sessions.comparing import compare, shorten
-from tests.sessions.steps import LENGTH, session
+from tests.sessions.steps import KINDS, LENGTH, session
 
 
 def main() -> int:
@@ -17,6 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sessions", description=__doc__)
     parser.add_argument("--seeds", default="0:100", help="FIRST:END")
     parser.add_argument("--length", type=int, default=LENGTH, help="steps of a session")
+    parser.add_argument("--kind", choices=KINDS, default="classic", help="what they are about")
     parser.add_argument("--reference", help="a RabbitMQ")
     parser.add_argument("--url", help="the broker that is compared with it")
     parser.add_argument("--print", action="store_true", help="print the sessions, play nothing")
@@ -33,7 +34,7 @@ def main() -> int:
     began_s = time.monotonic()
     seeds = range(int(first), int(end or int(first) + 1))
     for seed in seeds:
-        steps = session(seed, options.length, frozenset(options.without))
+        steps = session(seed, options.length, frozenset(options.without), options.kind)
         if options.print:
             sys.stdout.write("\n".join(map(str, steps)) + "\n")
             continue

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -71,8 +72,10 @@ def compare(steps: list[Step], reference: str, other: str, plays: int = 2) -> Di
     Returns:
         None too if the reference does not do the same twice.
     """
-    first = Player(reference).play(steps)
-    ours = Player(other).play(steps)
+    with ThreadPoolExecutor(1) as beside:  # waits of both pass at the same time
+        playing = beside.submit(Player(other).play, steps)
+        first = Player(reference).play(steps)
+        ours = playing.result()
     found = difference(steps, first, ours)
     if found is None:
         return None

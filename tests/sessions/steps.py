@@ -1,5 +1,8 @@
 """A session: what two connections do, in an order that a seed decides.
 
+Its kind says what it is about: everything (`classic`), quorum queues, times (`timers`), or what one
+client's end does to the others (`errors`).
+
 Steps name no delivery tag, no generated name, and assume no state: `settle` means "some unacked
 delivery of this channel", and the player opens what is closed. So a session stays meaningful
 when steps are taken out of it, and whatever a broker answers.
@@ -7,7 +10,7 @@ when steps are taken out of it, and whatever a broker answers.
 
 import random
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 QUEUES: Final = ("q0", "q1", "q2", "q3")
 EXCHANGES: Final = ("e0", "e1", "e2")
@@ -17,6 +20,19 @@ PATTERNS: Final = ("a", "a.b", "#", "a.*", "*.b.#", "b", "")
 LENGTH: Final = 40
 CHANNELS: Final = (1, 2)
 CONNECTIONS: Final = (0, 1)
+
+Kind = Literal["classic", "quorum", "timers", "errors"]
+KINDS: Final[tuple[Kind, ...]] = ("classic", "quorum", "timers", "errors")
+
+SHORT_MS: Final = 300
+"""A time after which something ends: a wait sees the end of four in a row."""
+
+LONG_MS: Final = 2600
+"""A time that the second of two waits sees the end of."""
+
+WAIT_S: Final = 1.6
+STEPS_BETWEEN_WAITS: Final = 8
+"""So few that what they take does not count beside the times above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +54,40 @@ class Step:
         return f"{self.connection}/{self.channel} {self.op}({shown})"
 
 
-def session(seed: int, length: int = LENGTH, without: frozenset[str] = frozenset()) -> list[Step]:
+def session(
+    seed: int,
+    length: int = LENGTH,
+    without: frozenset[str] = frozenset(),
+    kind: Kind = "classic",
+) -> list[Step]:
     """The session of a seed.
 
     Args:
         without: arguments, names of steps, and `exclusive-consumers`, to leave out.
     """
-    make = _Maker(random.Random(seed), without)
+    make = _MAKERS[kind](random.Random(seed), without)
     steps = [make.declare_queue(name) for name in QUEUES]
     steps += [make.declare_exchange(name) for name in EXCHANGES]
     steps += [make.bind() for _ in QUEUES]
     steps += [make.step() for _ in range(length)]
+    if kind == "timers":
+        steps = _with_waits(steps)
     return [step for step in steps if step.op not in without]
+
+
+def _with_waits(steps: list[Step]) -> list[Step]:
+    """Let time pass between steps, always after as few."""
+    wait = Step(*WAITING, "wait", {"seconds": WAIT_S})
+    waited: list[Step] = []
+    for number, step in enumerate(steps, 1):
+        waited.append(step)
+        if number % STEPS_BETWEEN_WAITS == 0:
+            waited.append(wait)
+    return [*waited, wait]
+
+
+WAITING: Final = (CONNECTIONS[0], CHANNELS[0])
+"""Where a step is noted that no client takes."""
 
 
 class _Maker:
@@ -103,6 +141,10 @@ class _Maker:
         )
 
     def _queue_arguments(self) -> dict[str, Any]:
+        arguments = self._arguments_of_queue()
+        return {name: value for name, value in arguments.items() if name not in self._without}
+
+    def _arguments_of_queue(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {}
         if self._seldom(0.3):
             arguments["x-max-length"] = self._pick((0, 1, 2, 3))
@@ -123,7 +165,7 @@ class _Maker:
             arguments[self._pick(("x-max-length", "x-message-ttl", "x-expires"))] = self._pick(
                 (-1, "x", True)
             )
-        return {name: value for name, value in arguments.items() if name not in self._without}
+        return arguments
 
     def declare_exchange(self, name: str | None = None) -> Step:
         """An exchange, seldom one that may not be declared."""
@@ -313,3 +355,106 @@ class _Maker:
 
     def _seldom(self, share: float) -> bool:
         return self._chance.random() < share
+
+
+class _QuorumMaker(_Maker):
+    """Most queues are quorum queues, with delivery limits; messages return often."""
+
+    def __init__(self, chance: random.Random, without: frozenset[str]) -> None:
+        super().__init__(chance, without)
+        self._weights |= {self.settle: 40, self.declare_queue: 4, self.transaction: 2}
+
+    def declare_queue(self, name: str | None = None) -> Step:
+        """A queue, whose type decides what else it may be."""
+        step = super().declare_queue(name)
+        if step.arguments["arguments"].get("x-queue-type") == "quorum" and not self._seldom(0.05):
+            step.arguments.update(durable=True, exclusive=False)
+        return step
+
+    def _arguments_of_queue(self) -> dict[str, Any]:
+        arguments = super()._arguments_of_queue()
+        if not self._seldom(0.75):
+            return arguments
+        arguments["x-queue-type"] = "quorum"
+        if not self._seldom(0.05):
+            arguments.pop("x-max-priority", None)
+            if arguments.get("x-overflow") == "reject-publish-dlx":
+                arguments["x-overflow"] = "reject-publish"
+        if self._seldom(0.5):
+            arguments["x-delivery-limit"] = self._pick((0, 1, 2, 3))
+        return arguments
+
+    def qos(self) -> Step:
+        """A limit; quorum queues refuse one that is global."""
+        step = super().qos()
+        step.arguments["global_"] = self._seldom(0.05)
+        return step
+
+
+class _TimersMaker(_Maker):
+    """Messages and queues end while nobody does anything."""
+
+    def _arguments_of_queue(self) -> dict[str, Any]:
+        arguments = super()._arguments_of_queue()
+        if self._seldom(0.6):
+            arguments["x-message-ttl"] = self._pick((0, SHORT_MS, SHORT_MS, LONG_MS))
+        if self._seldom(0.15):
+            arguments["x-expires"] = self._pick((SHORT_MS, LONG_MS))
+        if self._seldom(0.5):
+            arguments.setdefault("x-dead-letter-exchange", self._pick(("", *EXCHANGES)))
+            arguments.setdefault("x-dead-letter-routing-key", self._pick(QUEUES))
+        return arguments
+
+    def publish(self) -> Step:
+        """A message, often with a time to live."""
+        step = super().publish()
+        if self._seldom(0.3):
+            step.arguments["properties"]["expiration"] = str(
+                self._pick((0, SHORT_MS, SHORT_MS, LONG_MS))
+            )
+        return step
+
+
+class _ErrorsMaker(_Maker):
+    """Clients take from the same queues, and end in every way while others hold messages."""
+
+    def __init__(self, chance: random.Random, without: frozenset[str]) -> None:
+        super().__init__(chance, without)
+        shared = chance.choice(QUEUES)
+        self._fed = {each: shared if self._seldom(0.7) else fed for each, fed in self._fed.items()}
+        self._weights |= {
+            self.consume: 24,
+            self.qos: 12,
+            self.delete_queue: 5,
+            self.settle_unknown: 4,
+            self.close_channel: 8,
+            self.close_connection: 6,
+            self.error: 12,
+        }
+
+    def declare_queue(self, name: str | None = None) -> Step:
+        """A queue, often exclusive, dead-lettering to one that has consumers."""
+        step = super().declare_queue(name)
+        if self._seldom(0.2):
+            step.arguments["exclusive"] = True
+        if self._seldom(0.5):
+            step.arguments["arguments"] |= {
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": self._pick(QUEUES),
+            }
+        return step
+
+    def publish(self) -> Step:
+        """A message, most to the queues that have consumers."""
+        step = super().publish()
+        if self._seldom(0.5):
+            step.arguments.update(exchange="", routing_key=self._pick(sorted(self._fed.values())))
+        return step
+
+
+_MAKERS: Final[dict[Kind, type[_Maker]]] = {
+    "classic": _Maker,
+    "quorum": _QuorumMaker,
+    "timers": _TimersMaker,
+    "errors": _ErrorsMaker,
+}

@@ -239,9 +239,15 @@ def _count_settled(consumers: Iterable[Consumer]) -> Channel | None:
 
 
 def serve_held_back(shard: ShardState, channel: Channel) -> None:
-    """Serve the consumers that the channel's limiter held back, while it allows more (R-QOS-3)."""
-    while held_back := channel.held_back():
+    """Serve the consumers that the channel's limiter held back, while it allows more (R-QOS-3).
+
+    A consumer that stands by for a single active one has room, and stays out of its line: each
+    queue is served once.
+    """
+    served: set[int] = set()
+    while held_back := [one for one in channel.held_back() if one.queue_number not in served]:
         queue = shard.queues.in_use(held_back[0].queue_number)
+        served.add(queue.number)
         for consumer in held_back:
             if consumer.queue_number == queue.number:
                 queue.rejoin(consumer)

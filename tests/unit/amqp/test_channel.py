@@ -442,3 +442,32 @@ def test_a_publish_is_confirmed_although_the_channel_closes_in_the_same_breath(c
     client.raw(publish + header + frame(METHOD, 1, m.write_method(m.ChannelClose())))
 
     assert [each.method for each in client.received()] == [m.BasicAck(1), m.ChannelCloseOk()]
+
+
+def test_qos_is_answered_before_what_it_lets_through(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.BasicConsume(queue="q", consumer_tag="t"))
+    client.ask(m.BasicQos(prefetch_count=1, is_global=True))
+    client.publish("", "q", b"1")
+    client.publish("", "q", b"2")
+    client.received()
+
+    client.send(1, m.BasicQos(prefetch_count=2, is_global=True))
+
+    answer, delivery = client.received()
+    assert answer.method == m.BasicQosOk()
+    assert delivery.body == b"2"
+
+
+@pytest.mark.parametrize(
+    ("condition", "flag"), [({"if_unused": True}, "if-unused"), ({"if_empty": True}, "if-empty")]
+)
+def test_a_quorum_queue_is_not_deleted_on_a_condition(client, condition, flag):
+    client.ask(m.QueueDeclare(queue="q", durable=True, arguments={"x-queue-type": "quorum"}))
+
+    refused = client.ask(m.QueueDelete(queue="q", **condition))
+
+    text = f"queue.delete operations with {flag} flag set are not supported by quorum queues"
+    assert isinstance(refused, m.ConnectionClose)
+    assert refused.reply_code == 540
+    assert refused.reply_text == (f"NOT_IMPLEMENTED - cannot delete queue 'q' in vhost '/'. {text}")

@@ -345,6 +345,22 @@ def test_r_qos_3_all_queues_are_served_that_the_limit_held_back():
     assert new(broker, 1) == ["a/1 m2", "a/2 m3", "b/0 m4", "b/1 m5"]
 
 
+@pytest.mark.parametrize("lifted", [0, 5])
+def test_consumers_that_stand_by_do_not_keep_a_lifted_limit_busy(lifted):
+    broker = a_broker()
+    broker.queue("single", single_active_consumer=True)
+    qos(broker, 1, everyone=True)
+    for label in ("a", "b", "c"):
+        broker.consume("single", label)
+    broker.consume("q", "d")
+    publish(broker, 2, "single")
+    publish(broker, 2)
+
+    qos(broker, lifted, everyone=True)
+
+    assert broker.deliveries() == ["a/0 m1", "a/1 m2", "d/0 m3", "d/1 m4"]
+
+
 def test_immediate_does_not_overtake_ready_messages():
     broker = a_broker()
     publish(broker, 1)
