@@ -2,7 +2,7 @@
 
 import struct
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from streaming.amqp import methods as m
 from streaming.amqp.clocks import ManualClock
@@ -11,6 +11,7 @@ from streaming.amqp.frames import BODY, HEADER, METHOD, PROTOCOL_HEADER, FrameRe
 from streaming.amqp.login import Client
 from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.properties import read_properties, write_properties
+from tests.delayed_broker import DelayedBroker, delayed_broker
 
 _NUMBERS = count()
 
@@ -51,6 +52,8 @@ class RawClient:
     def raw(self, data: bytes) -> None:
         """Send bytes as they are."""
         self.connection.receive(data)
+        if isinstance(self.broker, DelayedBroker):
+            self.broker.pass_time()
 
     def send(self, channel: int, method: m.Method) -> None:
         """Send a method."""
@@ -67,13 +70,12 @@ class RawClient:
         """Publish a message; `mandatory` is among the properties."""
         mandatory = properties.pop("mandatory", False)
         self.send(channel, m.BasicPublish(0, exchange, key, mandatory))
-        header = struct.pack(">HHQ", 60, 0, len(body)) + write_properties(properties)
-        self.raw(frame(HEADER, channel, header))
-        if body:
-            self.raw(frame(BODY, channel, body))
+        self.raw(content_frames(channel, body, properties))
 
     def received(self) -> list[Received]:
         """What has come since the last call."""
+        if isinstance(self.broker, DelayedBroker):
+            self.broker.settle()
         found: list[Received] = []
         for kind, channel, payload in self._reader.feed(self.connection.take_output()):
             if kind == METHOD:
@@ -84,6 +86,12 @@ class RawClient:
             elif kind == BODY:
                 found[-1] = found[-1]._replace(body=found[-1].body + payload)
         return found
+
+
+def content_frames(channel: int, body: bytes, properties: dict[str, Any]) -> bytes:
+    """The frames of a message behind its method."""
+    header = struct.pack(">HHQ", 60, 0, len(body)) + write_properties(properties)
+    return frame(HEADER, channel, header) + (frame(BODY, channel, body) if body else b"")
 
 
 CAPABILITIES: dict[str, Any] = {
@@ -100,3 +108,11 @@ def memory_broker() -> MemoryBroker:
     broker = MemoryBroker(ManualClock())
     broker.server.follows_wall_clock = False
     return broker
+
+
+BROKERS: Final = {
+    "at once": memory_broker,
+    "later": delayed_broker,
+    "now and then": lambda: delayed_broker(1),
+}
+"""New brokers that answer at once or later: a client that waits for answers sees no difference."""

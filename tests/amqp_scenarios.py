@@ -18,15 +18,14 @@ from streaming.scenario.document import Scenario
 from streaming.scenario.play import Outcome, Player
 from streaming.scenario.steps import Publish
 from tests.amqp_client import RawClient, Received
-from topology.values import Compat
 
 ADMIN = "admin"
 
 
-def play(scenario: Scenario, compat: Compat) -> Outcome:
+def play(scenario: Scenario, broker: MemoryBroker) -> Outcome:
     """Play a scenario through AMQP; return the outcome as in recorded files."""
     limits = any(isinstance(step.action, commands.Qos) for step in scenario.steps)
-    return Player(scenario, AmqpBroker(compat, limits_channels=limits)).play()
+    return Player(scenario, AmqpBroker(broker, limits_channels=limits)).play()
 
 
 class _Delivery:
@@ -43,13 +42,15 @@ class AmqpBroker:
     """A `replies.Broker` behind a connection of AMQP.
 
     Args:
+        broker: a new one; its clock is moved by hand.
         limits_channels: whether the scenario sets the prefetch of channels, so that a consumer
             without one must not.
     """
 
-    def __init__(self, compat: Compat, *, limits_channels: bool) -> None:
-        self._clock = ManualClock(replies.START_MS)
-        self._broker = MemoryBroker(self._clock, compat)
+    def __init__(self, broker: MemoryBroker, *, limits_channels: bool) -> None:
+        assert isinstance(broker.clock, ManualClock), "a scenario moves the clock"
+        self._clock = broker.clock
+        self._broker = broker
         self._broker.server.follows_wall_clock = False
         self._vhost = self._broker.add_vhost(replies.VHOST)
         everything = {"configure": ".*", "write": ".*", "read": ".*"}

@@ -115,6 +115,7 @@ class Channel:
         self.closing = False
         self.parked: list[Frame] | None = None
         self._parked_failure: tuple[AmqpError, tuple[int, int]] | None = None
+        self._is_gone = False
         self._peer = peer
         self._vhost = vhost
         self._replies = replies
@@ -146,6 +147,10 @@ class Channel:
         is_early = self.settles_now if isinstance(method, _SETTLEMENTS) else _only_asks(method)
         return not is_early and not self._requests.is_settled()
 
+    def is_settled(self) -> bool:
+        """Whether all that the client sent is answered."""
+        return self.parked is None and self._requests.is_settled()
+
     def park(self, frames: list[Frame]) -> None:
         """Let frames wait until all before them is answered."""
         self.parked = frames
@@ -157,6 +162,8 @@ class Channel:
         frames, self.parked = self.parked or [], None
         failure, self._parked_failure = self._parked_failure, None
         self.flows = not self.closing
+        if self._is_gone:
+            self._peer.channel_closed(self.number)
         if failure is not None:
             self.fail(*failure)
         self._peer.resume(self.number, frames)
@@ -407,7 +414,10 @@ class Channel:
         def closed(_result: dict[str, Any]) -> None:
             self.forget()
             self._outgoing.method(m.ChannelCloseOk())
-            self._peer.channel_closed(self.number)
+            if self.parked is None:
+                self._peer.channel_closed(self.number)
+            else:  # the frames that wait come first
+                self._is_gone = True
 
         self._leave(method.ids, closed)
 

@@ -438,11 +438,11 @@ class Connection:
     def _all_applied(self) -> None:
         if self.state is not State.LEAVING or self._left is None:
             return
-        if any(channel.parked is not None for channel in self.channels.values()):
-            self._conclude_later()
-        else:
+        if all(channel.is_settled() for channel in list(self.channels.values())):
             left, self._left = self._left, None
             left()
+        else:  # frames that had waited ask for more
+            self._conclude_later()
 
     def _agree_to_close(self) -> None:
         """Close because the client wants it; `hear` is told when that is done."""

@@ -72,10 +72,14 @@ class MemoryBroker:
             config = ShardConfig(
                 vhost=name, compat=self.compat, clock="event", enforce_permissions=True
             )
-            found = OpenVhost(config, self.clock.now_ms)
+            found = self.open(config)
             self.server.add_vhost(found)
             self.deaths[name] = Deaths(found)
         return found
+
+    def open(self, config: ShardConfig) -> OpenVhost:
+        """Open a new vhost."""
+        return OpenVhost(config, self.clock.now_ms)
 
     def reset(self) -> None:
         """Forget everything; no connection may be open."""

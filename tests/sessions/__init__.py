@@ -2,6 +2,7 @@
 
     steps.py     a session: what two connections do, from a seed
     wire.py      one connection: frames out, frames in; no behaviour of its own
+    in_memory.py the same without a socket, to a broker in this process
     player.py    plays a session on a broker, and records what came back after each step
     comparing.py plays on both, says where they part, and shortens a session that does
 

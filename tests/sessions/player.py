@@ -75,10 +75,12 @@ class Player:
 
     Args:
         url: of a vhost that nobody else uses.
+        connect: opens a connection to it.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, connect: Callable[[str], Wire] = Wire) -> None:
         self._url = url
+        self._connect = connect
         vhost = unquote(urlsplit(url).path.removeprefix("/")) or "/"
         self._names: dict[str, str] = {
             f"in vhost {quote}{vhost}{quote}": "in vhost <vhost>" for quote in ("'", "\\'")
@@ -113,7 +115,7 @@ class Player:
         for wire in self._wires.values():
             wire.close()
         self._wires, self._channels, self._asking = {}, {}, set()
-        wire = Wire(self._url)
+        wire = self._connect(self._url)
         wire.send(1, Channel.Open())
         for name in sorted(self._queues):
             wire.send(1, Queue.Delete(queue=name))
@@ -151,7 +153,7 @@ class Player:
 
     def _open(self, connection: int, channel: int) -> _ChannelState:
         if connection not in self._wires:
-            self._wires[connection] = Wire(self._url)
+            self._wires[connection] = self._connect(self._url)
             self._note(connection, 0, "opened")
         if (connection, channel) not in self._channels:
             self._channels[connection, channel] = _ChannelState()

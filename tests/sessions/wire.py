@@ -52,10 +52,14 @@ class Wire:
         parts = urlsplit(url)
         self._socket = socket.create_connection((parts.hostname, parts.port), timeout=ANSWER_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        vhost = unquote(parts.path.removeprefix("/")) or "/"
+        self._begin(parts.username or "guest", parts.password or "guest", vhost, frame_max)
+
+    def _begin(self, user: str, password: str, vhost: str, frame_max: int) -> None:
+        """Open the connection of AMQP."""
         self._buffer = b""
         self._frames: deque[Received] = deque()
         self.is_open = True
-        user, password = parts.username or "guest", parts.password or "guest"
         self.send_bytes(PROTOCOL)
         self._expect(commands.Connection.Start)
         start = commands.Connection.StartOk(
@@ -64,7 +68,7 @@ class Wire:
         self.send(0, start)
         tune = self._expect(commands.Connection.Tune)
         self.send(0, commands.Connection.TuneOk(tune.channel_max, frame_max, 0))
-        self.send(0, commands.Connection.Open(unquote(parts.path.removeprefix("/")) or "/"))
+        self.send(0, commands.Connection.Open(vhost))
         self._expect(commands.Connection.OpenOk)
 
     def send(self, channel: int, *frames: frame.FrameTypes) -> None:

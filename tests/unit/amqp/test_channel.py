@@ -2,13 +2,18 @@ import pytest
 
 from streaming.amqp import methods as m
 from streaming.amqp.frames import BODY, HEADER, METHOD, frame
-from tests.amqp_client import RawClient, Received, memory_broker
+from tests.amqp_client import BROKERS, RawClient, Received
 from topology.values import Table
 
 
+@pytest.fixture(params=list(BROKERS))
+def broker(request):
+    return BROKERS[request.param]()
+
+
 @pytest.fixture
-def client():
-    return RawClient(memory_broker())
+def client(broker):
+    return RawClient(broker)
 
 
 def test_a_message_is_published_and_got_with_its_properties_untouched(client):
@@ -27,8 +32,8 @@ def test_a_message_is_published_and_got_with_its_properties_untouched(client):
     assert client.ask(m.BasicGet(queue="q")) == m.BasicGetEmpty()
 
 
-def test_a_large_body_travels_in_frames_of_the_negotiated_size():
-    client = RawClient(memory_broker(), frame_max=4096)
+def test_a_large_body_travels_in_frames_of_the_negotiated_size(broker):
+    client = RawClient(broker, frame_max=4096)
     client.ask(m.QueueDeclare(queue="q"))
     body = bytes(range(256)) * 40
 
@@ -387,6 +392,7 @@ def test_messages_are_dropped_when_no_queue_holds_them(client):
     client.ask(m.BasicGet(queue="q"))
     assert len(stored) == 1
     client.send(1, m.BasicAck(1))
+    client.received()
 
     assert len(stored) == 0
 

@@ -3,11 +3,16 @@ import pytest
 from streaming.amqp import methods as m
 from streaming.amqp.connection import State
 from streaming.amqp.frames import HEARTBEAT_FRAME, METHOD, PROTOCOL_HEADER, frame
-from tests.amqp_client import CAPABILITIES, RawClient, memory_broker
+from tests.amqp_client import BROKERS, CAPABILITIES, RawClient
 
 
-def test_a_connection_opens_step_by_step():
-    client = RawClient(memory_broker(), opened=False)
+@pytest.fixture(params=list(BROKERS))
+def broker(request):
+    return BROKERS[request.param]()
+
+
+def test_a_connection_opens_step_by_step(broker):
+    client = RawClient(broker, opened=False)
 
     client.raw(PROTOCOL_HEADER[:3])
     client.raw(PROTOCOL_HEADER[3:])
@@ -24,8 +29,8 @@ def test_a_connection_opens_step_by_step():
     assert opened.method == m.ConnectionOpenOk()
 
 
-def test_another_protocol_is_told_which_one_is_spoken():
-    client = RawClient(memory_broker(), opened=False)
+def test_another_protocol_is_told_which_one_is_spoken(broker):
+    client = RawClient(broker, opened=False)
 
     client.raw(b"AMQP\1\1\0\11")
 
@@ -42,8 +47,8 @@ def test_another_protocol_is_told_which_one_is_spoken():
         (m.ConnectionOpen("/"), 503, "ConnectionOpen is not expected now"),
     ],
 )
-def test_limits_that_cannot_be_met_are_refused(method, code, text):
-    client = RawClient(memory_broker(), opened=False)
+def test_limits_that_cannot_be_met_are_refused(method, code, text, broker):
+    client = RawClient(broker, opened=False)
     client.raw(PROTOCOL_HEADER)
     client.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
 
@@ -54,8 +59,8 @@ def test_limits_that_cannot_be_met_are_refused(method, code, text):
     assert text in closed.reply_text
 
 
-def test_a_refused_login_is_told_to_clients_that_can_hear_it():
-    client = RawClient(memory_broker(), opened=False)
+def test_a_refused_login_is_told_to_clients_that_can_hear_it(broker):
+    client = RawClient(broker, opened=False)
     client.raw(PROTOCOL_HEADER)
 
     closed = client.ask(m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0no", "en_US"), 0)
@@ -65,8 +70,8 @@ def test_a_refused_login_is_told_to_clients_that_can_hear_it():
 
 
 @pytest.mark.parametrize(("vhost", "text"), [("none", "NOT_ALLOWED - vhost none not found")])
-def test_a_vhost_that_does_not_exist_is_refused(vhost, text):
-    client = RawClient(memory_broker(), opened=False)
+def test_a_vhost_that_does_not_exist_is_refused(vhost, text, broker):
+    client = RawClient(broker, opened=False)
     client.raw(PROTOCOL_HEADER)
     client.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
     client.send(0, m.ConnectionTuneOk(10, 8192, 5))
@@ -77,8 +82,8 @@ def test_a_vhost_that_does_not_exist_is_refused(vhost, text):
     assert (closed.reply_code, closed.reply_text) == (530, text)
 
 
-def test_an_error_of_the_connection_ends_all_its_channels():
-    client = RawClient(memory_broker())
+def test_an_error_of_the_connection_ends_all_its_channels(broker):
+    client = RawClient(broker)
     client.ask(m.QueueDeclare(queue="q"))
     client.publish("", "q", b"1")
     client.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
@@ -97,8 +102,8 @@ def test_an_error_of_the_connection_ends_all_its_channels():
     assert (declared.message_count, declared.consumer_count) == (1, 0)
 
 
-def test_a_channel_must_be_opened_first():
-    client = RawClient(memory_broker())
+def test_a_channel_must_be_opened_first(broker):
+    client = RawClient(broker)
 
     closed = client.ask(m.QueueDeclare(queue="q"), 9)
 
@@ -109,8 +114,8 @@ def test_a_channel_must_be_opened_first():
     )
 
 
-def test_the_number_of_channels_is_limited():
-    client = RawClient(memory_broker(), channel_max=2)
+def test_the_number_of_channels_is_limited(broker):
+    client = RawClient(broker, channel_max=2)
     client.ask(m.ChannelOpen(), 2)
 
     closed = client.ask(m.ChannelOpen(), 3)
@@ -121,8 +126,8 @@ def test_the_number_of_channels_is_limited():
     )
 
 
-def test_after_a_close_everything_but_its_answer_is_ignored():
-    client = RawClient(memory_broker())
+def test_after_a_close_everything_but_its_answer_is_ignored(broker):
+    client = RawClient(broker)
     client.ask(m.ChannelOpen())
 
     client.send(1, m.QueueDeclare(queue="q"))
@@ -132,8 +137,8 @@ def test_after_a_close_everything_but_its_answer_is_ignored():
     assert client.connection.state is State.CLOSED
 
 
-def test_a_client_may_close():
-    client = RawClient(memory_broker())
+def test_a_client_may_close(broker):
+    client = RawClient(broker)
 
     closed = client.ask(m.ConnectionClose(), 0)
 
@@ -141,8 +146,8 @@ def test_a_client_may_close():
     assert client.connection.is_closed
 
 
-def test_heartbeats_go_both_ways():
-    client = RawClient(memory_broker(), heartbeat=10)
+def test_heartbeats_go_both_ways(broker):
+    client = RawClient(broker, heartbeat=10)
 
     client.now_s = 5.0
     client.connection.check()
@@ -159,8 +164,8 @@ def test_heartbeats_go_both_ways():
     assert client.connection.is_closed
 
 
-def test_a_client_that_is_not_read_is_not_given_up():
-    client = RawClient(memory_broker(), heartbeat=10)
+def test_a_client_that_is_not_read_is_not_given_up(broker):
+    client = RawClient(broker, heartbeat=10)
     client.connection.unread(unread=True)
 
     client.now_s = 100.0
@@ -174,8 +179,8 @@ def test_a_client_that_is_not_read_is_not_given_up():
     assert client.connection.is_closed
 
 
-def test_a_handshake_has_a_deadline():
-    client = RawClient(memory_broker(), opened=False)
+def test_a_handshake_has_a_deadline(broker):
+    client = RawClient(broker, opened=False)
     client.raw(PROTOCOL_HEADER)
 
     client.now_s = client.connection.next_check_s
@@ -184,16 +189,16 @@ def test_a_handshake_has_a_deadline():
     assert client.connection.is_closed
 
 
-def test_the_secret_may_be_updated():
-    client = RawClient(memory_broker())
+def test_the_secret_may_be_updated(broker):
+    client = RawClient(broker)
 
     answer = client.ask(m.ConnectionUpdateSecret(b"new", "expired"), 0)
 
     assert answer == m.ConnectionUpdateSecretOk()
 
 
-def test_blocked_publishers_are_told():
-    client = RawClient(memory_broker())
+def test_blocked_publishers_are_told(broker):
+    client = RawClient(broker)
 
     client.connection.block("low on memory")
     client.connection.block(None)
@@ -204,8 +209,8 @@ def test_blocked_publishers_are_told():
     ]
 
 
-def test_frames_of_a_connection_that_is_lost_are_not_answered():
-    client = RawClient(memory_broker())
+def test_frames_of_a_connection_that_is_lost_are_not_answered(broker):
+    client = RawClient(broker)
     client.connection.lost()
 
     client.raw(frame(METHOD, 1, m.write_method(m.QueueDeclare(queue="q"))))

@@ -1,8 +1,15 @@
+import pytest
+
 from streaming.amqp import methods as m
 from streaming.amqp.consuming import NO_TAG, OwnTags
-from tests.amqp_client import RawClient, memory_broker
+from tests.amqp_client import BROKERS, RawClient
 
 REPLY_TO = "amq.rabbitmq.reply-to"
+
+
+@pytest.fixture(params=list(BROKERS))
+def broker(request):
+    return BROKERS[request.param]()
 
 
 def _asking(broker):
@@ -11,8 +18,7 @@ def _asking(broker):
     return client
 
 
-def test_a_reply_goes_straight_to_who_asked():
-    broker = memory_broker()
+def test_a_reply_goes_straight_to_who_asked(broker):
     asking, answering = _asking(broker), RawClient(broker)
     answering.ask(m.QueueDeclare(queue="rpc"))
 
@@ -28,8 +34,8 @@ def test_a_reply_goes_straight_to_who_asked():
     assert (reply.properties, reply.body) == ({"correlation_id": "7"}, b"answer")
 
 
-def test_a_request_needs_a_consumer_of_replies():
-    client = RawClient(memory_broker())
+def test_a_request_needs_a_consumer_of_replies(broker):
+    client = RawClient(broker)
 
     client.publish("", "rpc", b"question", reply_to=REPLY_TO)
     (closed,) = client.received()
@@ -39,8 +45,8 @@ def test_a_request_needs_a_consumer_of_replies():
     )
 
 
-def test_replies_cannot_be_acknowledged():
-    client = RawClient(memory_broker())
+def test_replies_cannot_be_acknowledged(broker):
+    client = RawClient(broker)
 
     closed = client.ask(m.BasicConsume(queue=REPLY_TO))
 
@@ -48,16 +54,15 @@ def test_replies_cannot_be_acknowledged():
     assert closed.reply_text == "PRECONDITION_FAILED - reply consumer cannot acknowledge"
 
 
-def test_a_reply_to_nobody_comes_back_if_it_is_mandatory():
-    client = RawClient(memory_broker())
+def test_a_reply_to_nobody_comes_back_if_it_is_mandatory(broker):
+    client = RawClient(broker)
 
     client.publish("", f"{REPLY_TO}.gone", b"answer", mandatory=True)
 
     assert [type(each.method) for each in client.received()] == [m.BasicReturn]
 
 
-def test_tags_count_replies_and_settle_the_right_deliveries():
-    broker = memory_broker()
+def test_tags_count_replies_and_settle_the_right_deliveries(broker):
     asking, other = _asking(broker), RawClient(broker)
     asking.ask(m.QueueDeclare(queue="q"))
     other.ask(m.QueueDeclare(queue="rpc"))
