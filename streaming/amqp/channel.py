@@ -72,7 +72,6 @@ _ASK_ONLY: Final = (
     m.ExchangeDelete,
     m.ExchangeBind,
     m.ExchangeUnbind,
-    m.BasicQos,
 )
 _ASK_OF_A_QUEUE: Final = (
     m.QueueDeclare,
@@ -538,6 +537,8 @@ class Channel:
 
 def _only_asks(method: m.Method) -> bool:
     """Whether a method asks the broker for something, whatever is answered before."""
+    if isinstance(method, m.QueueDelete) and (method.if_unused or method.if_empty):
+        return False  # it depends on the type of the queue
     if isinstance(method, _ASK_OF_A_QUEUE):  # the last one declared may not be known yet
         return bool(method.queue) and not method.queue.startswith(REPLY_TO_QUEUE)
     return isinstance(method, _ASK_ONLY)

@@ -64,7 +64,6 @@ class Consuming:
         command = commands.Qos(
             prefetch=method.prefetch_count, is_global=method.is_global, channel=self._channel
         )
-        self._requests.flush_acks()
         self._outgoing.method(m.BasicQosOk())  # before what a higher limit lets through
         self._requests.ask(method.ids, command, nothing)
 

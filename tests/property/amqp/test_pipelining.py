@@ -117,15 +117,17 @@ class Session:
     # -- steps; names of one channel are its own, so that no other decides what it is told
 
     def _declare(self, channel: int, one: int, two: int) -> None:
-        arguments: Table = {}
-        if self._number == 0 and two == 3:
-            arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+        is_quorum = channel == 2 and one % 2 == 1
+        arguments: Table = {"x-queue-type": "quorum"} if is_quorum else {}
+        if two == 3:  # not what it was declared with, if it was
+            arguments |= {"x-max-length": 1, "x-overflow": "reject-publish"}
         self._send(
             channel,
             m.QueueDeclare(
                 queue=f"q{channel}{one % 2}",
+                durable=True,
                 nowait=one > 8,
-                auto_delete=two == 2,
+                auto_delete=two == 2 and not is_quorum,
                 arguments=arguments,
             ),
         )
@@ -197,7 +199,8 @@ class Session:
         self._send(channel, m.QueuePurge(queue=self._queue(channel, one), nowait=two == 3))
 
     def _delete(self, channel: int, one: int, two: int) -> None:
-        self._send(channel, m.QueueDelete(queue=self._queue(channel, one), nowait=two == 3))
+        queue = self._queue(channel, one)
+        self._send(channel, m.QueueDelete(queue=queue, if_unused=one > 6, nowait=two == 3))
 
     def _flow(self, channel: int, _one: int, _two: int) -> None:
         self._send(channel, m.ChannelFlow(active=True))
