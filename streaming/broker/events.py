@@ -40,7 +40,7 @@ class Kind(IntEnum):
     SKIPPED = 23  # a sealed letter of a redrive stays where it is; `reason` says why
     REDRIVE = 24  # a redrive was requested, started, paused, resumed, stopped, cancelled or ended
     EDITED = 25  # an editor stored a new version of a letter; a redrive puts it into a queue
-    VOID = 26  # a publish in the log of a sequenced vhost that does not count (`sequence`)
+    VOID = 26  # a publish in the log of a sequenced vhost: its writer or channel had ended
 
 
 ENQUEUED: Final = 1

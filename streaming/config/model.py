@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from streaming.config.amqp import AmqpSettings, log_topic
 from streaming.config.console import ConsoleSettings
 from streaming.config.flow import FlowSettings
 from streaming.config.inputs import InputSettings
@@ -58,6 +59,11 @@ class JobConfig(Section):
         "The topics that the job writes deliveries and replies to.",
         table(OutboundSettings),
     )
+    amqp: AmqpSettings = setting(
+        AmqpSettings(),
+        "The front of sequenced vhosts, which clients of AMQP use: `dlx amqp`.",
+        table(AmqpSettings),
+    )
     flow: FlowSettings = setting(
         FlowSettings(), "Flow control and size limits.", table(FlowSettings)
     )
@@ -89,7 +95,22 @@ class JobConfig(Section):
         Topics of transactions are read with the commands, after them.
         """
         kinds = (source, "transactions") if source == "commands" else (source,)
-        return tuple(each.topic for kind in kinds for each in self.inputs if each.source == kind)
+        found = [each.topic for kind in kinds for each in self.inputs if each.source == kind]
+        if source == "publishes":  # nobody waits for what the job makes of a log
+            found += self.log_topics().values()
+        return tuple(found)
+
+    def log_topics(self) -> dict[str, str]:
+        """Sequenced vhost -> the topic of its log."""
+        return {
+            name: log_topic(self.amqp.log_topic, name)
+            for name, vhost in self.vhosts.items()
+            if vhost.sequenced
+        }
+
+    def read_topics(self) -> tuple[str, ...]:
+        """Every topic that the job reads: the inputs, then the logs."""
+        return (*(each.topic for each in self.inputs), *self.log_topics().values())
 
     def outbound_topics(self) -> dict[tuple[str, str], str]:
         """(vhost, user) -> the topic that this user reads."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
+from streaming.config.amqp import AmqpSettings, log_topic
 from streaming.config.flow import FlowSettings, Relative
 from streaming.config.inputs import InputSettings
 from streaming.config.job import JobSettings, is_local
@@ -55,6 +56,7 @@ class Parts(NamedTuple):
     users: Mapping[str, UserSettings]
     inputs: Sequence[InputSettings | None]
     outbound: OutboundSettings
+    amqp: AmqpSettings
     flow: FlowSettings
     tables: TablesSettings
 
@@ -73,6 +75,7 @@ def conflicts(parts: Parts) -> Iterator[Conflict]:
     yield from _unknown_names(parts)
     yield from _sources(parts)
     yield from _partitions(parts)
+    yield from _sequenced(parts)
     yield from _topics(parts)
     yield from _sizes(parts)
     yield from _cluster(parts)
@@ -187,6 +190,17 @@ def _partitions(parts: Parts) -> Iterator[Conflict]:
         )
 
 
+def _sequenced(parts: Parts) -> Iterator[Conflict]:
+    """One log decides everything in a sequenced vhost, so it has one lane."""
+    for name, vhost in parts.vhosts.items():
+        path = join_key("vhosts", name)
+        if vhost.sequenced and vhost.lanes != 1:
+            yield Conflict(
+                (f"{path}.lanes", f"{path}.sequenced"),
+                "must be 1 where sequenced = true: split the vhost into several instead",
+            )
+
+
 def _topics(parts: Parts) -> Iterator[Conflict]:
     owner: dict[str, str] = {}
     for path, each in parts.readable_inputs():
@@ -194,6 +208,16 @@ def _topics(parts: Parts) -> Iterator[Conflict]:
         other = owner.setdefault(_collision_form(each.topic), topic_path)
         if other != topic_path:
             yield Conflict((topic_path, other), f"is already the topic of {other}")
+    for name, settings in parts.vhosts.items():
+        if settings.sequenced:
+            log = log_topic(parts.amqp.log_topic, name)
+            this = f"the log of vhost {name!r}"
+            user_of_log = owner.setdefault(_collision_form(log), this)
+            if user_of_log != this:
+                yield Conflict(
+                    ("amqp.log_topic", "vhosts.*", "inputs"),
+                    f"{log}, {this}, is already the topic of {user_of_log}",
+                )
     for vhost in parts.vhosts:
         for user in parts.users:
             outbound = parts.outbound.topic_of(vhost, user)

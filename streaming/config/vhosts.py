@@ -36,6 +36,14 @@ class VhostSettings(Section):
         ),
         outcome=True,
     )
+    sequenced: bool = setting(
+        False,  # noqa: FBT003 - the default, as in any other setting
+        "Whether clients of AMQP 0-9-1 use the vhost, through `dlx amqp`. What they do is in one "
+        "log, a topic of one partition that only the front writes (`amqp.log_topic`); the job "
+        "keeps the tables from it. Records on the inputs for such a vhost are quarantined.",
+        flag(),
+        outcome=True,
+    )
     definitions: str | None = setting(
         None,
         "A definitions.json exported from RabbitMQ. The job imports the part for this vhost when "

@@ -212,8 +212,8 @@ class Attempt:
     def _task_settings(self) -> TaskSettings:
         config, manifest = self._orders.config, self._orders.checkpoint.manifest
         numbers = {
-            each.topic: manifest.topic_number(self._topics.identities[each.topic], each.topic)
-            for each in config.inputs
+            topic: manifest.topic_number(self._topics.identities[topic], topic)
+            for topic in config.read_topics()
         }
         return task_settings(
             config,

@@ -13,6 +13,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.lanes import PARTITION
 from streaming.config import JobConfig
 from streaming.config.inputs import TopicMapping
+from streaming.config.shards import shard_config
 from streaming.spark.executor_facts import Facts
 from streaming.storage.location import Location
 
@@ -21,11 +22,15 @@ NOW_MS = "dlx.nowMs"
 
 
 class TopicTask(msgspec.Struct, frozen=True):
-    """One input topic: its number (D3), the user its records act as, and its mapping."""
+    """One input topic: its number (D3), the user its records act as, and its mapping.
+
+    `log_of` is the vhost whose log it is; empty for an input.
+    """
 
     number: int
     user: str
     mapping: TopicMapping | None = None
+    log_of: str = ""
 
 
 class OutboundTask(msgspec.Struct, frozen=True):
@@ -80,24 +85,10 @@ def task_settings(
     """
     vhosts: dict[str, tuple[int, ...]] = {}
     shards: dict[int, ShardConfig] = {}
-    administrators = sorted(name for name, user in config.users.items() if user.administrator)
-    editors = sorted(name for name, user in config.users.items() if user.edit_letters)
     for name, vhost in config.vhosts.items():
         vhosts[name] = tuple(shard_key(name, lane) for lane in range(vhost.lanes))
         for lane, key in enumerate(vhosts[name]):
-            shards[key] = ShardConfig(
-                vhost=name,
-                lane=lane,
-                lanes=vhost.lanes,
-                compat=config.job.compat,
-                clock=config.job.clock,
-                enforce_permissions=True,
-                administrators=tuple(administrators),
-                editors=tuple(editors),
-                default_delivery_limit=vhost.default_delivery_limit,
-                consumer_timeout_ms=vhost.consumer_timeout_ms or None,
-                outbound_from=outbound_from.get(key, 1),
-            )
+            shards[key] = shard_config(config, name, lane, outbound_from.get(key, 1))
     properties: dict[str, str | int | float | bool] = {
         **producer,
         "message.max.bytes": record_bytes,
@@ -106,12 +97,15 @@ def task_settings(
         "delivery.report.only.error": True,  # a call of Python for each record would cost 1 us
         "log_level": 0,
     }
+    topics = {
+        each.topic: TopicTask(topic_numbers[each.topic], each.user, each.mapping)
+        for each in config.inputs
+    }
+    for name, topic in config.log_topics().items():
+        topics[topic] = TopicTask(topic_numbers[topic], "", log_of=name)
     return TaskSettings(
         tables=tables,
-        topics={
-            each.topic: TopicTask(topic_numbers[each.topic], each.user, each.mapping)
-            for each in config.inputs
-        },
+        topics=topics,
         vhosts=vhosts,
         shards=shards,
         outbound=OutboundTask(

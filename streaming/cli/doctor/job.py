@@ -116,7 +116,7 @@ def _ports(config: Any) -> Iterator[Finding]:
 
 
 def _topics(config: Any, known: set[str]) -> Finding:
-    names = {each.topic for each in config.inputs} | {*config.outbound_topics().values()}
+    names = {*config.read_topics()} | {*config.outbound_topics().values()}
     missing = sorted(names - known)
     mapped = [each.topic for each in config.inputs if each.mapping is not None]
     absent = [name for name in mapped if name in missing]

@@ -235,7 +235,8 @@ def _topics(config: "JobConfig", kafka: Path) -> Iterator[Item]:
             print(f"Kafka at {servers} does not answer: its topics are not listed", file=sys.stderr)
         return
     outbound = config.outbound_topics().values()
-    names = {each.topic for each in config.inputs if each.mapping is None} | {*outbound}
+    own = {each.topic for each in config.inputs if each.mapping is None}
+    names = own | {*config.log_topics().values()} | {*outbound}
     names |= {alive_topic(name) for name in outbound}
     found = sorted(names & known.keys())
 

@@ -162,7 +162,7 @@ def _shard_configs(
     settings = task_settings(
         config,
         Location(config.job.tables_location),
-        {each.topic: 0 for each in config.inputs},
+        dict.fromkeys(config.read_topics(), 0),
         _Numbers(),
         {},
         0,

@@ -15,6 +15,7 @@ from streaming.config import JobConfig
 from streaming.config.outbound import outbound_topic_bytes
 from streaming.kafka_errors import KafkaErrors
 from streaming.kafka_offsets import ELECTION_S, all_known, first_offsets, next_offsets
+from streaming.log_topics import ANY_TIME_MS, log_topic_settings, new_topic
 from streaming.pipeline.topics.record_limits import TopicLimitError, outbound_record_bytes
 from streaming.protocol.addressing import alive_topic
 from topology.errors import DlxError
@@ -79,6 +80,11 @@ class KafkaTopics:
             )
             for each in self._config.inputs
             if each.topic not in known
+        ]
+        missing += [
+            log_topic_settings(self._config, topic)
+            for topic in self._config.log_topics().values()
+            if topic not in known
         ]
         for topic in self._config.outbound_topics().values():
             if topic not in known:
@@ -149,8 +155,8 @@ class KafkaTopics:
             "max.message.bytes": str(self._config.kafka.max_message_bytes),
         }
         if not is_wall:
-            properties["message.timestamp.before.max.ms"] = str((1 << 63) - 1)
-            properties["message.timestamp.after.max.ms"] = str((1 << 63) - 1)
+            properties["message.timestamp.before.max.ms"] = ANY_TIME_MS
+            properties["message.timestamp.after.max.ms"] = ANY_TIME_MS
         return self._new_topic(name, partitions, properties)
 
     def _outbound_topic(self, name: str) -> NewTopic:
@@ -181,12 +187,7 @@ class KafkaTopics:
         return self._new_topic(alive_topic(outbound), 1, properties)
 
     def _new_topic(self, name: str, partitions: int, properties: dict[str, str]) -> NewTopic:
-        return NewTopic(
-            name,
-            num_partitions=partitions,
-            replication_factor=self._config.kafka.replication_factor,
-            config={**properties, "cleanup.policy": "delete"},
-        )
+        return new_topic(self._config, name, partitions, properties)
 
     def _create(self, topics: list[NewTopic]) -> None:
         if not topics:
@@ -253,7 +254,7 @@ class KafkaTopics:
         """Read ids and partitions; it takes time until every broker knows a new topic."""
         cluster_id = self._cluster_id()
         names = sorted(
-            {each.topic for each in self._config.inputs}
+            {*self._config.read_topics()}
             | {*self._config.outbound_topics().values()}
             | {*filter(None, [self._letters])}
         )

@@ -137,7 +137,7 @@ def _refusal(config: JobConfig, other: JobMark, shared: Iterable[str]) -> str:
 
 def _own_topics(config: JobConfig) -> set[str]:
     inputs = {each.topic for each in config.inputs if each.mapping is None}
-    return inputs | {*config.outbound_topics().values()}
+    return inputs | {*config.log_topics().values()} | {*config.outbound_topics().values()}
 
 
 def _topics_of(heartbeat: _Heartbeat, topic: str) -> set[str]:

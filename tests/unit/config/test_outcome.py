@@ -18,6 +18,7 @@ CHANGE_THE_OUTCOME = {
     "job.compat",
     "vhosts.shop.lanes",
     "vhosts.shop.lane_by",
+    "vhosts.shop.sequenced",
     "vhosts.shop.default_delivery_limit",
     "vhosts.shop.consumer_timeout_ms",
     "users.alice.administrator",
@@ -32,6 +33,7 @@ CHANGE_THE_OUTCOME = {
     "inputs[3].mapping.timestamp",
     "inputs[3].mapping.headers",
     "outbound.topic",
+    "amqp.log_topic",
     "flow.max_body_bytes",
     "flow.max_header_bytes",
 }
@@ -114,12 +116,13 @@ def test_the_hash_does_not_depend_on_the_order_of_tables_or_inputs():
 
 def test_the_hash_is_the_same_in_every_run():
     assert hash_of(JobConfig()) == (
-        "72d6de03e74b796c4657b11102d5743cd1a9fdde85937d477b40bf41e79c56ed"
+        "c7b1d672594ac77c9a0f3568fb958b7571155e851608ee4fe6d5fe080fccd351"
     )
 
 
 def test_the_default_settings_that_are_hashed_are_known():
     assert outcome_settings(JobConfig()) == {
+        "amqp.log_topic": "dlx.log.{vhost}",
         "flow.max_body_bytes": 1_048_576,
         "flow.max_header_bytes": 16_384,
         'inputs["dlx.commands"].source': "commands",
@@ -137,6 +140,7 @@ def test_the_default_settings_that_are_hashed_are_known():
         'vhosts."/".default_delivery_limit': None,
         'vhosts."/".lane_by': "partition",
         'vhosts."/".lanes': 1,
+        'vhosts."/".sequenced': False,
     }
 
 

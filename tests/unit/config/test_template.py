@@ -188,8 +188,8 @@ def test_the_default_template_has_every_default():
     document = tomllib.loads(shown)
 
     assert list(document) == [
-        "job", "kafka", "vhosts", "users", "inputs", "outbound", "flow", "tables", "metrics",
-        "console",
+        "job", "kafka", "vhosts", "users", "inputs", "outbound", "amqp", "flow", "tables",
+        "metrics", "console",
     ]  # fmt: skip
     assert document["job"] == {
         "checkpoint_location": "checkpoints",
@@ -219,7 +219,7 @@ def test_the_reference_has_every_setting_under_its_header():
 
     assert list(sections) == [
         "[job]", "[kafka]", "[vhosts.NAME]", "[users.NAME]", "[[inputs]]", "[inputs.mapping]",
-        "[outbound]", "[outbound.dead_letters]", "[flow]", "[tables]", "[metrics]",
+        "[outbound]", "[outbound.dead_letters]", "[amqp]", "[flow]", "[tables]", "[metrics]",
         "[console]",
     ]  # fmt: skip
     assert (kafka["connect_timeout_ms"].takes, kafka["connect_timeout_ms"].bounds) == (

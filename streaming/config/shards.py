@@ -1,0 +1,29 @@
+"""What a shard of the broker gets from `dlx.toml`; the job and the AMQP front need the same."""
+
+from streaming.broker.config import ShardConfig
+from streaming.config.model import JobConfig
+
+
+def shard_config(
+    config: JobConfig, vhost: str, lane: int = 0, outbound_from: int = 1
+) -> ShardConfig:
+    """The configuration of one lane of a vhost.
+
+    Args:
+        outbound_from: the least number of an outbound record; ignored for a sequenced vhost.
+    """
+    settings = config.vhosts[vhost]
+    users = sorted(config.users.items())
+    return ShardConfig(
+        vhost=vhost,
+        lane=lane,
+        lanes=settings.lanes,
+        compat=config.job.compat,
+        clock="event" if settings.sequenced else config.job.clock,
+        enforce_permissions=True,
+        administrators=tuple(name for name, user in users if user.administrator),
+        editors=tuple(name for name, user in users if user.edit_letters),
+        default_delivery_limit=settings.default_delivery_limit,
+        consumer_timeout_ms=settings.consumer_timeout_ms or None,
+        outbound_from=1 if settings.sequenced else outbound_from,
+    )

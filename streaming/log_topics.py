@@ -1,0 +1,35 @@
+"""The topics of sequenced vhosts, as the job or the AMQP front makes them: who comes first does."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined] # not in its stubs
+
+from streaming.config import JobConfig
+
+ANY_TIME_MS: Final = str((1 << 63) - 1)
+"""Kafka's bound of timestamps, lifted."""
+
+
+def log_topic_settings(config: JobConfig, topic: str) -> NewTopic:
+    """The log of a sequenced vhost: it keeps all records, and the timestamps of their writer."""
+    properties = {
+        "retention.ms": "-1",
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.before.max.ms": ANY_TIME_MS,
+        "message.timestamp.after.max.ms": ANY_TIME_MS,
+        "max.message.bytes": str(config.kafka.max_message_bytes),
+    }
+    return new_topic(config, topic, 1, properties)
+
+
+def new_topic(
+    config: JobConfig, name: str, partitions: int, properties: Mapping[str, str]
+) -> NewTopic:
+    """A topic from which Kafka deletes whole segments, if any."""
+    return NewTopic(
+        name,
+        num_partitions=partitions,
+        replication_factor=config.kafka.replication_factor,
+        config={**properties, "cleanup.policy": "delete"},
+    )
