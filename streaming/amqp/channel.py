@@ -134,6 +134,16 @@ class Channel:
         opening = commands.OpenChannel(channel=name, connection=connection)
         self._requests.ask(m.ChannelOpen.ids, opening, self._answer(m.ChannelOpenOk()))
 
+    @property
+    def confirms(self) -> bool:
+        """Whether it confirms publishes."""
+        return self._outgoing.confirms.selected
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether it has transactions."""
+        return self._transaction is not None
+
     # -- order
 
     def must_wait(self, method: m.Method) -> bool:
