@@ -134,16 +134,6 @@ class Channel:
         opening = commands.OpenChannel(channel=name, connection=connection)
         self._requests.ask(m.ChannelOpen.ids, opening, self._answer(m.ChannelOpenOk()))
 
-    @property
-    def confirms(self) -> bool:
-        """Whether it confirms publishes."""
-        return self._outgoing.confirms.selected
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether it has transactions."""
-        return self._transaction is not None
-
     # -- order
 
     def must_wait(self, method: m.Method) -> bool:
@@ -506,6 +496,15 @@ class Channel:
                     self._cancel(out.consumer)
             case PublishErrorOut():
                 self._refused(AmqpError(out.refusal.code, out.refusal.text), _PUBLISH_METHOD)
+
+    def timed_out(self, timeout_ms: int | None) -> None:
+        """See `Listener`."""
+        text = (
+            f"delivery acknowledgement on channel {self.number} timed out. "
+            f"Timeout value used: {timeout_ms} ms. "
+            "This timeout value can be configured, see consumers doc guide to learn more"
+        )
+        self.fail(error(PRECONDITION_FAILED, text), (0, 0))
 
     def _cancel(self, consumer: str) -> None:
         """The broker has ended a consumer."""

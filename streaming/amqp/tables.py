@@ -3,7 +3,7 @@
     table  = size:uint32 *(name:shortstr type:octet value)
     array  = size:uint32 *(type:octet value)
 
-Types: `t` boolean, `b` `B` 8 bits, `s` `u` 16, `I` `i` 32, `l` 64, `f` `d` floats, `D` decimal,
+Types: `t` boolean, `b` `B` 8 bits, `s` `u` 16, `I` `i` 32, `l` `L` 64, `f` `d` floats, `D` decimal,
 `S` text, `x` bytes, `T` timestamp, `A` array, `F` table, `V` void. The Python types are those of
 `topology.values`. Text that is not UTF-8 survives a round trip (`surrogateescape`).
 """
@@ -86,6 +86,7 @@ _READERS: Final[dict[int, Callable[[bytes, int, int], tuple[AmqpValue, int]]]] =
     ord("I"): _fixed(">i"),
     ord("i"): _fixed(">I"),
     ord("l"): _fixed(">q"),
+    ord("L"): _fixed(">q"),  # unsigned in AMQP's text; RabbitMQ reads it so, and py-amqp writes it
     ord("f"): _fixed(">f"),
     ord("d"): _fixed(">d"),
     ord("D"): _decimal,

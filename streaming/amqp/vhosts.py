@@ -8,7 +8,6 @@ The shard stays open as long as the vhost does. What it says is handed out by `f
 bytes of one client were read: so a burst of publishes costs one round of deliveries and confirms.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
@@ -16,7 +15,7 @@ from streaming.amqp.entries import Ask, Entry, Publish, Settle
 from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Events
-from streaming.broker.message import CONFIRM, NEVER, Publication
+from streaming.broker.message import NEVER, Publication
 from streaming.broker.outbound import DeliveryOut, Outbound, PublishErrorOut, ReturnOut
 from streaming.broker.sequence.fold import LogFold
 from streaming.broker.shard import Shard
@@ -31,6 +30,9 @@ class Listener(Protocol):
 
     def hear(self, out: Outbound, stored: Stored | None) -> None:
         """Take one record; `stored` is the message of a delivery or a return."""
+
+    def timed_out(self, timeout_ms: int | None) -> None:
+        """Hear that the broker closed the channel: a delivery was not settled for so long."""
 
 
 Watcher = Callable[[Events], None]
@@ -49,8 +51,6 @@ class OpenVhost:
         watchers: are shown all events.
         applied: the ticket of the newest entry that was applied.
         asking: whose command is being carried out and answered; None for nobody's.
-        published, confirmed: how many messages were published, and of them with a confirm.
-        got, gets: how many gets there were, by kind, and by kind and queue.
     """
 
     applied = 0
@@ -65,9 +65,6 @@ class OpenVhost:
         self._listeners: dict[str, Listener] = {}
         self._publications: dict[tuple[str | int | None, ...], Publication] = {}
         self._published: list[int] = []
-        self.published = self.confirmed = 0
-        self.got: Counter[str] = Counter()
-        self.gets: Counter[tuple[str, str]] = Counter()
         self._is_telling = False
         self._offset = 0
         self._fold: Shard | LogFold = self.shard
@@ -124,9 +121,6 @@ class OpenVhost:
         if isinstance(entry, Publish):
             message = self.stored.add(entry.stored, offset)
             self._published.append(offset)
-            self.published += 1
-            if entry.flags & CONFIRM:
-                self.confirmed += 1
             if entry.number:
                 entry.confirms.expect(offset, entry.number)
             self._fold.publish(at_ms, message, entry.publication, entry.flags, entry.actor)
@@ -173,11 +167,6 @@ class OpenVhost:
         due_ms = self.shard.state.context.clock.next_deadline_ms()
         return None if due_ms == NEVER else due_ms
 
-    def count_get(self, what: str, queue: str) -> None:
-        """Count a get: `get`, `get_no_ack` or `get_empty`."""
-        self.got[what] += 1
-        self.gets[what, queue] += 1
-
     def ready_in(self, queue_name: str) -> int:
         """How many messages of a queue are ready; 0 if there is no such queue any more."""
         if queue_name not in self.shard.vhost.queues:
@@ -202,6 +191,9 @@ class OpenVhost:
             self._pass_events_on()
         finally:
             self._is_telling = False
+        for name in self.shard.take_timed_out():
+            if (listener := self._listeners.get(name)) is not None:
+                listener.timed_out(self.config.consumer_timeout_ms)
 
     def _tell(self, out: Outbound) -> None:
         listener = self._listeners.get(out.actor.channel)

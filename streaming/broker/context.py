@@ -19,6 +19,7 @@ class ShardContext:
         vhost: what is declared; its `version` grows with every change.
         published: reads the published headers of a message, for headers exchanges.
         outbound: what clients are told, in order.
+        timed_out: the names of channels that were closed for a delivery that nobody settled.
         actor: who causes what happens now.
         place: the record of the current command, in a vhost of several lanes.
         new_versions: hashes of the versions of letters that this batch has received.
@@ -37,6 +38,7 @@ class ShardContext:
         "place",
         "published",
         "store",
+        "timed_out",
         "vhost",
     )
 
@@ -58,6 +60,7 @@ class ShardContext:
         self.alternate_warnings = alternate_warnings
         self.published = published
         self.outbound: list[Outbound] = []
+        self.timed_out: list[str] = []
         self.actor: Actor = CLOCK
         self.place: RecordId | None = None
         self.new_versions: set[str] = set()

@@ -405,6 +405,15 @@ class Shard:
         self.state.first_outbound += len(taken)
         return taken
 
+    def take_timed_out(self) -> list[str]:
+        """Remove and return the names of channels that a consumer timeout closed since the start.
+
+        They are in no outbound record: a client of Kafka learns it from its next settlement.
+        """
+        taken = list(self._context.timed_out)
+        self._context.timed_out.clear()
+        return taken
+
     def take_events(self) -> Events:
         """Remove and return the events so far, before the batch ends.
 

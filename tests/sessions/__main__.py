@@ -39,13 +39,13 @@ def main() -> int:
             sys.stdout.write("\n".join(map(str, steps)) + "\n")
             continue
         found = compare(steps, options.reference, options.url)
-        if found is None:
-            continue
-        differences += 1
-        if not options.as_they_are:
+        if found is not None and not options.as_they_are:
             found = shorten(
                 list(found.steps), lambda some: compare(some, options.reference, options.url)
             )
+        if found is None:
+            continue
+        differences += 1
         sys.stdout.write(f"== seed {seed}\n{found}\n")
         sys.stdout.flush()
     if not options.print:

@@ -153,6 +153,7 @@ def channel_timer_due(shard: ShardState, kind: int, number: int, due_ms: int) ->
         if oldest_ms != NEVER and timeout_ms is not None:
             ends_ms = shard.context.clock.postponed(oldest_ms + timeout_ms)
             if ends_ms <= shard.context.clock.now_ms:
+                shard.context.timed_out.append(channel.name)
                 close_channel(shard, channel, "consumer_timeout")
             else:
                 channel.timeout_timer_ms = ends_ms

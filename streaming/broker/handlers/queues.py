@@ -12,7 +12,14 @@ from streaming.broker.shard_state import ShardState
 from topology import limits
 from topology.declarations import Queue as Declaration
 from topology.permissions import Access, needs_to_declare_queue
-from topology.refusals import Refusal, exclusive_queue, no_queue, queue_in_use, queue_not_empty
+from topology.refusals import (
+    Refusal,
+    exclusive_queue,
+    no_queue,
+    precondition_failed,
+    queue_in_use,
+    queue_not_empty,
+)
 from topology.validation.declaration_errors import SINGLE_ACTIVE_CONSUMER
 from topology.validation.refuse import inequivalent_queue, refuse_queue
 
@@ -64,6 +71,10 @@ def refuse_declaration(
     if known is not None:
         forbidden = refuse_access(shard, actor, [("configure", "queue", declaration.name)])
         return forbidden or inequivalent_queue(known, declaration, vhost, context.config.compat)
+    if unnamed and declaration.queue_type == "quorum":
+        return precondition_failed(
+            "Cannot declare a server-named queue for type rabbit_quorum_queue"
+        )
     over = limits.refuse_queue(
         context.vhost.limits, len(context.vhost.queues), declaration.name, vhost
     )

@@ -477,3 +477,30 @@ def test_a_quorum_queue_is_not_deleted_on_a_condition(client, condition, flag):
     assert isinstance(refused, m.ConnectionClose)
     assert refused.reply_code == 540
     assert refused.reply_text == (f"NOT_IMPLEMENTED - cannot delete queue 'q' in vhost '/'. {text}")
+
+
+def test_a_delivery_that_nobody_settles_closes_its_channel_and_others_get_it(broker, client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.BasicConsume(queue="q", consumer_tag="slow"))
+    client.publish("", "q", b"1")
+    other = RawClient(broker)
+    other.ask(m.BasicConsume(queue="q", consumer_tag="other"))
+    client.received()
+
+    broker.clock.move_to(broker.clock.now_ms() + 1_800_000)
+    broker.server.vhosts["/"].advance()
+
+    (closed,) = client.received()
+    assert closed.method == m.ChannelClose(
+        406,
+        "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value "
+        "used: 1800000 ms. This timeout value can be configured, see consumers doc guide to learn "
+        "more",
+        0,
+        0,
+    )
+    (delivery,) = other.received()
+    assert delivery.body == b"1"
+    client.send(1, m.BasicAck(1))
+    client.send(1, m.ChannelCloseOk())
+    assert client.ask(m.ChannelOpen()) == m.ChannelOpenOk()

@@ -71,6 +71,8 @@ def test_a_table_that_is_cut_is_refused(table, data):
         (b"u\xff\xfe", 65534),
         (b"I\xff\xff\xff\xfd", -3),
         (b"i\xff\xff\xff\xfd", 4294967293),
+        (b"l" + b"\xff" * 8, -1),
+        (b"L" + b"\xff" * 8, -1),
         (b"f?\x80\0\0", 1.0),
         (b"D\2\0\0\0\x96", Decimal("1.50")),
         (b"V", None),

@@ -87,6 +87,16 @@ def test_an_inequivalent_declaration_is_refused_with_rabbitmqs_text():
     )
 
 
+def test_the_broker_names_no_quorum_queue_whatever_else_is_wrong_with_it():
+    broker = Broker()
+    queue = Queue("", arguments={"x-queue-type": "quorum", "x-max-length": -1})
+
+    refused = broker.refusal(commands.DeclareQueue(queue=queue))
+
+    text = "Cannot declare a server-named queue for type rabbit_quorum_queue"
+    assert refused == Refusal(406, f"PRECONDITION_FAILED - {text}")
+
+
 def test_a_passive_declaration_declares_nothing():
     broker = Broker()
     broker.queue("q")
