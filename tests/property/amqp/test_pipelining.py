@@ -189,7 +189,9 @@ class Session:
         self._send(channel, method)
 
     def _qos(self, channel: int, one: int, two: int) -> None:
-        self._send(channel, m.BasicQos(prefetch_count=one % 3, is_global=two == 3))
+        # where the broker itself ends the connection, it may come before frames of other channels
+        is_global = two == 3 and channel == 1
+        self._send(channel, m.BasicQos(prefetch_count=one % 3, is_global=is_global))
 
     def _recover(self, channel: int, _one: int, _two: int) -> None:
         self._unacked[channel] = []
