@@ -6,12 +6,14 @@ import pytest
 import trustme
 
 from streaming.amqp import methods as m
+from streaming.amqp import server
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, frame
 from streaming.amqp.login import User, Users
 from streaming.amqp.memory import MemoryBroker
 from streaming.broker import commands
 from tests.amqp_client import CAPABILITIES
+from tests.delayed_broker import DelayedBroker
 from topology.values import Table
 
 LOGIN = m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US")
@@ -66,18 +68,18 @@ class SocketClient:
             self._came = await self.methods()
 
 
-def serving(test, tls=None, **options):
+def serving(test, tls=None, broker=MemoryBroker, **options):
     """Run a test beside a server on a free port."""
 
     async def run():
-        broker = MemoryBroker(WallClock(), **options)
-        port = await broker.server.listen("127.0.0.1", 0, tls)
+        started = broker(WallClock(), **options)
+        port = await started.server.listen("127.0.0.1", 0, tls)
         try:
-            await asyncio.wait_for(test(broker, port), 60)
+            await asyncio.wait_for(test(started, port), 60)
         finally:
             while CLIENTS:
                 CLIENTS.pop().writer.close()
-            await broker.server.close()
+            await started.server.close()
 
     asyncio.run(run())
 
@@ -100,6 +102,36 @@ def test_timers_of_the_wall_clock_fire():
         assert delivered.consumer_tag == "c"
 
     serving(test)
+
+
+def test_the_socket_of_a_connection_that_closes_later_is_closed(monkeypatch):
+    monkeypatch.setattr(server, "_CHECK_EVERY_S", 3600)  # which would close it much later
+
+    async def test(broker, port):
+        client = await SocketClient.connect(port)
+        client.send(0, m.ConnectionClose())
+
+        closed = await client.until(m.ConnectionCloseOk)
+        rest = await client.reader.read()
+
+        assert closed == m.ConnectionCloseOk()
+        assert rest == b""
+        assert not broker.server.connections
+
+    serving(test, broker=SlowBroker)
+
+
+class SlowBroker(DelayedBroker):
+    """A broker that applies what waits every few milliseconds."""
+
+    def __init__(self, clock):
+        super().__init__(clock)
+        asyncio.get_running_loop().call_later(0.005, self._apply)
+
+    def _apply(self):
+        self.settle()
+        self.server.turn_ended()
+        asyncio.get_running_loop().call_later(0.005, self._apply)
 
 
 def test_a_client_that_does_not_read_gets_no_more_and_disturbs_nobody():
