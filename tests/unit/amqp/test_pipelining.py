@@ -145,6 +145,8 @@ def test_the_tag_of_a_reply_that_is_on_its_way_settles_nothing(client):
     assert (reply.body, more.body) == (b"answer", b"more")
     assert isinstance(closed.method, m.ChannelClose)
     assert closed.method.reply_code == 406
+    left = RawClient(client.broker).ask(m.QueueDeclare(queue="rpc", passive=True))
+    assert left == m.QueueDeclareOk("rpc", 1, 0)  # the question, which nobody acknowledged
 
 
 def test_a_quorum_queue_just_declared_is_not_deleted_on_a_condition(client):
