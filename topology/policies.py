@@ -132,6 +132,15 @@ class PolicyTable:
         """The policy that applies to a queue or exchange; never one to the default exchange."""
         return self._rankings[operator].applying_to(item)
 
+    def effective(self, item: Queue) -> Table:
+        """The keys that apply to a queue: of its policy and its operator policy."""
+        policy = self.applying_to(item)
+        operator_policy = self.applying_to(item, operator=True)
+        return _merge(
+            policy.definition if policy else {},
+            operator_policy.definition if operator_policy else {},
+        )
+
     def exchange_alternate(self, exchange: Exchange) -> str | None:
         """The effective alternate exchange of an exchange: argument, else policy (R-AE-5)."""
         argument = exchange.arguments.get("alternate-exchange")
@@ -151,10 +160,7 @@ class PolicyTable:
         """
         policy = self.applying_to(queue)
         operator_policy = self.applying_to(queue, operator=True)
-        merged = _merge(
-            policy.definition if policy else {},
-            operator_policy.definition if operator_policy else {},
-        )
+        merged = self.effective(queue)
         quorum = queue.queue_type == "quorum"
         arguments = queue.arguments
         overflow = _overflow(arguments, merged, quorum=quorum)

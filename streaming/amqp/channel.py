@@ -130,9 +130,19 @@ class Channel:
         self._transaction: list[Callable[[], None]] | None = None
         self._settled: set[int] = set()  # tags, in the transaction
         self._cancelled: deque[str] = deque()
-        vhost.listen(name, self)
+        vhost.listen(name, self, self._timed_out)
         opening = commands.OpenChannel(channel=name, connection=connection)
         self._requests.ask(m.ChannelOpen.ids, opening, self._answer(m.ChannelOpenOk()))
+
+    @property
+    def confirms(self) -> bool:
+        """Whether it confirms publishes."""
+        return self._outgoing.confirms.selected
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether it has transactions."""
+        return self._transaction is not None
 
     # -- order
 
@@ -497,8 +507,8 @@ class Channel:
             case PublishErrorOut():
                 self._refused(AmqpError(out.refusal.code, out.refusal.text), _PUBLISH_METHOD)
 
-    def timed_out(self, timeout_ms: int | None) -> None:
-        """See `Listener`."""
+    def _timed_out(self, timeout_ms: int | None) -> None:
+        """The broker has closed the channel: a delivery was not settled for so long."""
         text = (
             f"delivery acknowledgement on channel {self.number} timed out. "
             f"Timeout value used: {timeout_ms} ms. "

@@ -105,6 +105,8 @@ class Connection:
         frame_max: the largest frame that both sides take, in bytes.
         client_properties: what the client says of itself.
         publishes: whether it has published anything: such connections may be blocked.
+        mechanism: how it logged in.
+        bytes_received, bytes_sent: since it was opened.
         next_check_s: when `check` is due.
     """
 
@@ -120,6 +122,7 @@ class Connection:
         self.impersonates = False
         self.client_properties: dict[str, Any] = {}
         self.publishes = False
+        self.bytes_received = self.bytes_sent = 0
         self.vhost: OpenVhost | None = None
         self.channels: dict[int, Channel] = {}
         self.connected_at_s = now_s()
@@ -131,7 +134,7 @@ class Connection:
         self._publishes = PublishMethods()
         self._replies: ReplyConsumers | None = None
         self._capabilities: dict[str, Any] = {}
-        self._mechanism = ""
+        self.mechanism = ""
         self._user = User("")
         self._before = b""  # bytes of the protocol header
         self._received_at_s = self._sent_at_s = self.connected_at_s
@@ -151,6 +154,7 @@ class Connection:
     def receive(self, data: bytes) -> None:
         """Take bytes from the client, cut anywhere."""
         self._received_at_s = self._now_s()
+        self.bytes_received += len(data)
         if self.state is State.HEADER:
             data = self._take_header(data)
         if self.is_closed or not data:
@@ -206,6 +210,7 @@ class Connection:
             channel.send_confirms()
         data = b"".join(self.output)
         self.output.clear()
+        self.bytes_sent += len(data)
         if data:
             self._sent_at_s = self._now_s()
         return data
@@ -333,7 +338,7 @@ class Connection:
                 self.client_properties = method.client_properties
                 capabilities = method.client_properties.get("capabilities")
                 self._capabilities = capabilities if isinstance(capabilities, dict) else {}
-                self._mechanism = method.mechanism
+                self.mechanism = method.mechanism
                 self._log_in(method.response)
             case m.ConnectionTuneOk(), State.TUNE:
                 self._tuned(method)
@@ -349,10 +354,10 @@ class Connection:
 
     def _log_in(self, response: bytes) -> None:
         offered = mechanisms(with_certificates=self._host.with_certificates).decode().split()
-        if self._mechanism not in offered:
-            raise error(NOT_ALLOWED, f"unknown authentication mechanism '{self._mechanism}'")
+        if self.mechanism not in offered:
+            raise error(NOT_ALLOWED, f"unknown authentication mechanism '{self.mechanism}'")
         try:
-            self._user = self._host.login(self._mechanism, response, self._client)
+            self._user = self._host.login(self.mechanism, response, self._client)
         except AmqpError as refusal:
             if self._capabilities.get("authentication_failure_close") is True:
                 self._send(m.ConnectionClose(refusal.code, refusal.text))
@@ -451,9 +456,6 @@ class Connection:
         else:
             self.vhost.listen(self.name, self)
             self.vhost.submit(self._ending())
-
-    def timed_out(self, _timeout_ms: int | None) -> None:
-        """See `Listener`; a connection has no deliveries of its own."""
 
     def hear(self, out: Outbound, _stored: Stored | None) -> None:
         """See `Listener`: the vhost has closed the connection."""

@@ -129,8 +129,10 @@ class Consuming:
         def answered(_result: dict[str, Any]) -> None:
             found, self._got = self._got, None
             if found is None:
+                self._requests.vhost.count_get("get_empty", name)
                 self._outgoing.method(m.BasicGetEmpty())
                 return
+            self._requests.vhost.count_get("get_no_ack" if method.no_ack else "get", name)
             out, stored = found
             ready = self._requests.vhost.ready_in(name)
             self._outgoing.got(out, stored, self._own_tags.shown(out.tag), ready)

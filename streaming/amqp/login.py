@@ -18,11 +18,13 @@ from streaming.amqp.tables import read_table
 from topology.limits import UserLimits
 
 _SALT_SIZE: Final = 4
-_ALGORITHMS: Final = {
+HASHING_ALGORITHMS: Final = {
     "rabbit_password_hashing_sha256": "sha256",
     "rabbit_password_hashing_sha512": "sha512",
     "rabbit_password_hashing_md5": "md5",
 }
+"""RabbitMQ's names of the hashes, and Python's."""
+
 LOOPBACK_USER: Final = "guest"
 """The user that a server without configuration has, and who may connect from this host only."""
 
@@ -46,7 +48,7 @@ class User(msgspec.Struct, frozen=True):
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the user's password."""
-        if not self.password_hash or self.hashing_algorithm not in _ALGORITHMS:
+        if not self.password_hash or self.hashing_algorithm not in HASHING_ALGORITHMS:
             return False
         try:
             salted = base64.b64decode(self.password_hash, validate=True)
@@ -57,7 +59,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 def _hashed(algorithm: str, salt: bytes, password: bytes) -> bytes:
-    return hashlib.new(_ALGORITHMS[algorithm], salt + password).digest()
+    return hashlib.new(HASHING_ALGORITHMS[algorithm], salt + password).digest()
 
 
 def new_password_hash(password: str, salt: bytes | None = None) -> str:

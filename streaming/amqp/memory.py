@@ -123,9 +123,6 @@ class _Answers:
 
     last: AnswerOut
 
-    def timed_out(self, _timeout_ms: int | None) -> None:
-        """See `Listener`; the operator has no deliveries."""
-
     def hear(self, out: Outbound, _stored: Stored | None) -> None:
         """See `Listener`."""
         if isinstance(out, AnswerOut):

@@ -45,6 +45,7 @@ class Server:
     Attributes:
         vhosts, replies: by name.
         connections: the open ones, and those that log in.
+        high_mark_bytes: beyond this, publishers wait.
         is_blocked: whether publishing connections are not read now.
         follows_wall_clock: whether timers are set; else a test moves time.
         bytes_received, bytes_sent: over all connections, since the start.
@@ -66,7 +67,7 @@ class Server:
         self.server_properties = server_properties()
         self.connections: dict[Connection, _Socket] = {}
         self.is_blocked = False
-        self._high_mark_bytes = high_mark_bytes or _default_mark_bytes()
+        self.high_mark_bytes = high_mark_bytes or _default_mark_bytes()
         self._may_open = may_open
         self._news: list[Connection] = []
         self._listeners: list[asyncio.Server] = []
@@ -202,7 +203,7 @@ class Server:
     def check_memory(self) -> None:
         """Stop or resume reading from connections that publish, by what messages take."""
         resident = sum(vhost.stored.resident_bytes for vhost in self.vhosts.values())
-        mark = self._high_mark_bytes * (_LOW_MARK if self.is_blocked else 1)
+        mark = self.high_mark_bytes * (_LOW_MARK if self.is_blocked else 1)
         blocked = resident > mark
         if blocked == self.is_blocked:
             return

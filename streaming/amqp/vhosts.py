@@ -8,6 +8,7 @@ The shard stays open as long as the vhost does. What it says is handed out by `f
 bytes of one client were read: so a burst of publishes costs one round of deliveries and confirms.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
@@ -15,7 +16,7 @@ from streaming.amqp.entries import Ask, Entry, Publish, Settle
 from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Events
-from streaming.broker.message import NEVER, Publication
+from streaming.broker.message import CONFIRM, NEVER, Publication
 from streaming.broker.outbound import DeliveryOut, Outbound, PublishErrorOut, ReturnOut
 from streaming.broker.sequence.fold import LogFold
 from streaming.broker.shard import Shard
@@ -31,9 +32,9 @@ class Listener(Protocol):
     def hear(self, out: Outbound, stored: Stored | None) -> None:
         """Take one record; `stored` is the message of a delivery or a return."""
 
-    def timed_out(self, timeout_ms: int | None) -> None:
-        """Hear that the broker closed the channel: a delivery was not settled for so long."""
 
+TimedOut = Callable[[int | None], None]
+"""Told that the broker closed a channel: a delivery was not settled for so many milliseconds."""
 
 Watcher = Callable[[Events], None]
 """Reads the events of the shard since the last call; they are not kept afterwards."""
@@ -51,6 +52,8 @@ class OpenVhost:
         watchers: are shown all events.
         applied: the ticket of the newest entry that was applied.
         asking: whose command is being carried out and answered; None for nobody's.
+        published, confirmed: how many messages were published, and of them with a confirm.
+        got, gets: how many gets there were, by kind, and by kind and queue.
     """
 
     applied = 0
@@ -63,8 +66,12 @@ class OpenVhost:
         self.watchers: list[Watcher] = []
         self._now_ms = now_ms
         self._listeners: dict[str, Listener] = {}
+        self._timed_out: dict[str, TimedOut] = {}
         self._publications: dict[tuple[str | int | None, ...], Publication] = {}
         self._published: list[int] = []
+        self.published = self.confirmed = 0
+        self.got: Counter[str] = Counter()
+        self.gets: Counter[tuple[str, str]] = Counter()
         self._is_telling = False
         self._offset = 0
         self._fold: Shard | LogFold = self.shard
@@ -73,13 +80,18 @@ class OpenVhost:
 
     # -- channels
 
-    def listen(self, channel_name: str, listener: Listener) -> None:
+    def listen(
+        self, channel_name: str, listener: Listener, timed_out: TimedOut | None = None
+    ) -> None:
         """Tell a channel what is for it."""
         self._listeners[channel_name] = listener
+        if timed_out is not None:
+            self._timed_out[channel_name] = timed_out
 
     def forget(self, channel_name: str) -> None:
         """Tell a channel nothing any more."""
         self._listeners.pop(channel_name, None)
+        self._timed_out.pop(channel_name, None)
 
     # -- what clients do
 
@@ -121,6 +133,9 @@ class OpenVhost:
         if isinstance(entry, Publish):
             message = self.stored.add(entry.stored, offset)
             self._published.append(offset)
+            self.published += 1
+            if entry.flags & CONFIRM:
+                self.confirmed += 1
             if entry.number:
                 entry.confirms.expect(offset, entry.number)
             self._fold.publish(at_ms, message, entry.publication, entry.flags, entry.actor)
@@ -167,6 +182,11 @@ class OpenVhost:
         due_ms = self.shard.state.context.clock.next_deadline_ms()
         return None if due_ms == NEVER else due_ms
 
+    def count_get(self, what: str, queue: str) -> None:
+        """Count a get: `get`, `get_no_ack` or `get_empty`."""
+        self.got[what] += 1
+        self.gets[what, queue] += 1
+
     def ready_in(self, queue_name: str) -> int:
         """How many messages of a queue are ready; 0 if there is no such queue any more."""
         if queue_name not in self.shard.vhost.queues:
@@ -192,8 +212,8 @@ class OpenVhost:
         finally:
             self._is_telling = False
         for name in self.shard.take_timed_out():
-            if (listener := self._listeners.get(name)) is not None:
-                listener.timed_out(self.config.consumer_timeout_ms)
+            if (told := self._timed_out.get(name)) is not None:
+                told(self.config.consumer_timeout_ms)
 
     def _tell(self, out: Outbound) -> None:
         listener = self._listeners.get(out.actor.channel)

@@ -22,7 +22,6 @@ from streaming.console.access import (
     read_proxy_secret,
 )
 from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
-from streaming.console.connections import SETTINGS, bounded
 from streaming.console.live import Live
 from streaming.console.page import Console, View
 from streaming.console.pages.causes import causes
@@ -31,6 +30,7 @@ from streaming.console.pages.now import all_waiting
 from streaming.console.pages.queues import queues
 from streaming.console.reader import Reader
 from streaming.console.token import TOKEN
+from streaming.http_connections import SETTINGS, bounded
 from streaming.listening import listen
 
 logger = logging.getLogger(__name__)

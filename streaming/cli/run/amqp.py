@@ -19,6 +19,7 @@ from streaming.cli.topology.commands import CompatOption
 if TYPE_CHECKING:
     from streaming.amqp.memory import MemoryBroker
     from streaming.amqp.web.server import WebServer
+    from streaming.management.serving import Serving
 
 AMQP_PORT: Final = 5672
 
@@ -54,6 +55,17 @@ def amqp(
             min=0,
             max=65_535,
             help="Show queues, messages and deaths on this port, and let tests move the clock. "
+            "Needs the extra console.",
+        ),
+    ] = None,
+    management: Annotated[
+        int | None,
+        typer.Option(
+            "--management",
+            metavar="PORT",
+            min=0,
+            max=65_535,
+            help="Serve RabbitMQ's management API on this port: 15672 is RabbitMQ's. "
             "Needs the extra console.",
         ),
     ] = None,
@@ -100,7 +112,7 @@ def amqp(
         broker.load(_document(definitions))
         for problem in broker.skipped:
             print(f"{definitions}: skipped: {problem}", file=sys.stderr)
-    return _run(_serve(broker, host, port, context, web))
+    return _run(_serve(broker, host, port, context, web, management))
 
 
 def _run(serving: Coroutine[Any, Any, int]) -> int:
@@ -116,7 +128,12 @@ def _run(serving: Coroutine[Any, Any, int]) -> int:
 
 
 async def _serve(
-    broker: "MemoryBroker", host: str, port: int, tls: ssl.SSLContext | None, web: int | None
+    broker: "MemoryBroker",
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    web: int | None,
+    management: int | None,
 ) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -130,7 +147,13 @@ async def _serve(
     scheme = "amqp" if tls is None else "amqps"
     print(f"listening on {scheme}://{host}:{port}", flush=True)
     pages = None if web is None else await _serve_web(broker, host, web)
+    listeners = [("amqp" if tls is None else "amqp/ssl", host, port)]
+    api = None
+    if management is not None:
+        api = await _serve_management(broker, host, management, listeners)
     await stopping.wait()
+    if api is not None:
+        await api.stop()
     if pages is not None:
         pages.should_exit = True
     await broker.server.close()
@@ -156,6 +179,26 @@ async def _serve_web(broker: "MemoryBroker", host: str, port: int) -> "WebServer
     server.task = asyncio.get_running_loop().create_task(server.serve([listener]))
     print(f"pages at http://{host}:{listener.getsockname()[1]}/", flush=True)
     return server
+
+
+async def _serve_management(
+    broker: "MemoryBroker", host: str, port: int, listeners: list[tuple[str, str, int]]
+) -> "Serving":
+    """Serve RabbitMQ's management API beside the broker.
+
+    Raises:
+        OSError: the address cannot be used.
+    """
+    from streaming.management.app import Management
+    from streaming.management.memory import MemoryFront
+    from streaming.management.serving import Serving
+
+    listener = socket.create_server((host, port))
+    port = listener.getsockname()[1]
+    listeners.append(("http", host, port))
+    serving = Serving(Management(MemoryFront(broker), lambda: listeners), listener)
+    print(f"management at http://{host}:{port}/api/", flush=True)
+    return serving
 
 
 def _document(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from streaming.console.connections import MOST, REQUEST_S, SETTINGS, bounded
+from streaming.http_connections import MOST, REQUEST_S, SETTINGS, bounded
 from streaming.listening import listen
 
 

@@ -1,0 +1,114 @@
+"""The API as an ASGI application: each request, from its path to its answer."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from streaming.amqp.login import User
+from streaming.management.access import Gate
+from streaming.management.answers import ApiError, as_json, bad_request, missing
+from streaming.management.bodies import read_body
+from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
+from streaming.management.port import Front
+from streaming.management.resources.every import RESOURCES
+from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resources
+
+MAX_QUERY: Final = 16_384
+BODY_S: Final = 60.0
+"""How long a body may take to arrive."""
+
+logger = logging.getLogger(__name__)
+
+_NOBODY: Final = User("")
+
+
+class Management:
+    """The management API of a front.
+
+    Args:
+        listeners: name of the protocol, address and port of what the server listens on.
+    """
+
+    def __init__(
+        self, front: Front, listeners: Callable[[], list[tuple[str, str, int]]] = list
+    ) -> None:
+        counting = Counting()
+        front.watch(counting.watcher, counting.forget_vhost)
+        self.api = Api(front, Gate(lambda: front.server.users), counting, listeners)
+        self._resources = Resources(RESOURCES)
+
+    async def sample(self) -> None:
+        """Take a sample now."""
+        now_ms = self.api.front.now_ms()
+        for _ in self.api.counting.sample(now_ms - now_ms % SAMPLE_MS):
+            await asyncio.sleep(0)
+
+    async def keep_sampling(self) -> None:
+        """Take a sample every five seconds, until it is cancelled."""
+        while True:
+            await self.sample()
+            await asyncio.sleep(SAMPLE_S)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request (ASGI)."""
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except ApiError as error:
+            response = error.response()
+        except Exception:
+            logger.exception("management: %s %s", request.method, request.url.path)
+            response = ApiError(500, "internal_server_error", "see the log").response()
+        if request.method == "HEAD":
+            response.body = b""
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        raw_path = request.scope.get("raw_path") or request.url.path.encode()
+        if len(raw_path) > MAX_PATH or len(request.scope["query_string"]) > MAX_QUERY:
+            raise ApiError(414, "uri_too_long", "The address is too long")
+        found = self._resources.find(raw_path)
+        if found is None:
+            raise missing()
+        resource, names = found
+        method = "GET" if request.method == "HEAD" else request.method
+        if method == "OPTIONS":
+            return Response(headers={"allow": resource.allowed})
+        handler = resource.handlers.get(method)
+        if handler is None:
+            raise ApiError(405, headers={"allow": resource.allowed})
+        asked = await self._asked(request, resource, method, names)
+        answer = await handler(asked)
+        return answer if isinstance(answer, Response) else as_json(answer)
+
+    async def _asked(
+        self, request: Request, resource: Resource, method: str, names: dict[str, str]
+    ) -> Asked:
+        user = _NOBODY if resource.is_open else self.api.gate.user(request)
+        place = "" if request.client is None else request.client.host
+        asked = Asked(
+            self.api, method, user, names, request.query_params, request.headers, place, b""
+        )
+        if not resource.is_open:
+            resource.refuse(asked)
+        if method == "GET" and not _accepts_json(request.headers.get("accept", "")):
+            raise ApiError(406)
+        if method in {"GET", "DELETE"}:
+            return asked
+        try:
+            async with asyncio.timeout(BODY_S):
+                body = await read_body(request)
+        except TimeoutError:
+            raise bad_request("the request was not sent in time") from None
+        return replace(asked, body=body)
+
+
+def _accepts_json(header: str) -> bool:
+    kinds = {part.partition(";")[0].strip() for part in header.split(",")}
+    return not header.strip() or not kinds.isdisjoint({"*/*", "application/*", "application/json"})

@@ -1,0 +1,150 @@
+"""What a request carries: a bounded JSON object, and its members as RabbitMQ reads them."""
+
+import base64
+import binascii
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from streaming.management.answers import ApiError, bad_request
+from topology.values import MAX_DEPTH, Table
+
+MAX_BODY_BYTES: Final = 20_000_000
+"""The largest request that is read: RabbitMQ's default."""
+
+_NEEDED: Final = object()
+
+
+async def read_body(request: Request) -> bytes:
+    """Read a request.
+
+    Raises:
+        ApiError: 400, it is too large, or was not sent whole.
+    """
+    too_large = bad_request(
+        f"Exceeded HTTP request body size limit; maximum allowed is {MAX_BODY_BYTES} bytes"
+    )
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > MAX_BODY_BYTES:
+        raise too_large
+    data = bytearray()
+    try:
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > MAX_BODY_BYTES:
+                raise too_large
+    except ClientDisconnect:
+        raise bad_request("the request was not sent whole") from None
+    return bytes(data)
+
+
+def read_object(data: bytes, complaint: str = "not_json") -> "Members":
+    """Read a JSON object; nothing is an empty one.
+
+    Raises:
+        ApiError: 400, it is something else.
+    """
+    try:
+        document = msgspec.json.decode(data or b"{}")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise bad_request(complaint) from None
+    if not isinstance(document, dict):
+        raise bad_request(complaint)
+    return Members(document)
+
+
+class Members:
+    """The members of a JSON object."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+
+    def need(self, *names: str) -> None:
+        """400 unless all of them are there."""
+        absent = [f"{{key_missing,{name}}}" for name in names if name not in self.document]
+        if absent:
+            raise bad_request(f"[{','.join(absent)}]")
+
+    def get(self, name: str) -> Any:
+        """The value of a member; None if it is not there."""
+        return self.document.get(name)
+
+    def text(self, name: str, default: Any = _NEEDED) -> str:
+        """A text."""
+        value = self._value(name, default)
+        if not isinstance(value, str):
+            raise bad_request(["not_a_string", value])
+        return value
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """A boolean, which may be written as text."""
+        value = self.document.get(name, default)
+        flag = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+        if not isinstance(flag, bool):
+            raise bad_request(["not_boolean", value])
+        return flag
+
+    def whole(self, name: str, default: Any = _NEEDED) -> int:
+        """A whole number, which may be written as text."""
+        value = self._value(name, default)
+        if (
+            isinstance(value, str)
+            and value.lstrip("-").isascii()
+            and len(value) <= len(str(1 << 63))
+        ):
+            try:
+                return int(value)
+            except ValueError:
+                pass
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise bad_request(["not_integer", value])
+        return value
+
+    def table(self, name: str) -> Table:
+        """A table of AMQP values; an empty array is an empty table, as RabbitMQ writes it."""
+        value = self.document.get(name)
+        if value is None or value == []:
+            return {}
+        if not isinstance(value, dict):
+            raise bad_request(["not_an_object", name])
+        return to_table(value)
+
+    def _value(self, name: str, default: Any) -> Any:
+        if default is _NEEDED:
+            self.need(name)
+        return self.document.get(name, default)
+
+
+def to_table(document: dict[str, Any]) -> Table:
+    """A JSON object as a table of AMQP values.
+
+    Raises:
+        ApiError: 400, a value is null, too large, or nested too deeply.
+    """
+    return {name: _amqp(value, 1) for name, value in document.items()}
+
+
+def _amqp(value: Any, depth: int) -> Any:
+    if value is None:
+        raise bad_request("null_not_allowed")
+    if depth > MAX_DEPTH:
+        raise bad_request("nested_too_deeply")
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise bad_request("number_too_large")
+    if isinstance(value, list):
+        return [_amqp(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {name: _amqp(item, depth + 1) for name, item in value.items()}
+    return value
+
+
+def from_base64(text: str) -> bytes:
+    """Decode base64; 400 if it is none."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise bad_request(["not_base64", text[:100]]) from None
+
+
+__all__ = ["MAX_BODY_BYTES", "ApiError", "Members", "from_base64", "read_body", "read_object"]

@@ -1,0 +1,344 @@
+"""Counts and rates as RabbitMQ shows them: totals, sampled every five seconds.
+
+    events of a vhost --> counts by (kind, queue) --every 5 s--> samples --> rates, histories
+
+The rate of a count is its growth between the last two samples. A queue's samples are kept for a
+minute, those of a vhost and of all together for an hour.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from streaming.amqp.vhosts import OpenVhost, Watcher
+from streaming.broker.events import Events, Kind
+from streaming.broker.message import NO_COPY
+
+SAMPLE_S: Final = 5
+SAMPLE_MS: Final = SAMPLE_S * 1000
+_OF_QUEUE: Final = 13
+_OF_VHOST: Final = 721
+_AT_ONCE: Final = 100
+"""Queues that are looked at before others are served."""
+
+MAX_RANGE: Final = 500
+"""How many samples one answer may have for each count."""
+
+Counts = Mapping[str, int]
+
+_ENQUEUED, _DELIVERED, _CONSUMED = int(Kind.ENQUEUED), int(Kind.DELIVERED), int(Kind.CONSUMED)
+_ACKED, _RETURNED, _UNROUTABLE = int(Kind.ACKED), int(Kind.RETURNED), int(Kind.UNROUTABLE)
+
+QUEUE_STATS: Final = (
+    "ack",
+    "deliver",
+    "deliver_get",
+    "deliver_no_ack",
+    "get",
+    "get_empty",
+    "get_no_ack",
+    "publish",
+    "redeliver",
+)
+CHURN: Final = (
+    "connection_created",
+    "connection_closed",
+    "channel_created",
+    "channel_closed",
+    "queue_declared",
+    "queue_created",
+    "queue_deleted",
+)
+
+
+class VhostCounts:
+    """What happened in a vhost.
+
+    Attributes:
+        by_queue: (kind, queue) -> how many events; kind 0 counts redeliveries.
+        kinds: the same of all queues, those that are gone too.
+        touched: queues in which anything happened since the last sample.
+        churn: channels and queues that came and went.
+    """
+
+    def __init__(self, vhost: OpenVhost) -> None:
+        self.vhost = vhost
+        self.by_queue: Counter[tuple[int, str]] = Counter()
+        self.kinds: Counter[int] = Counter()
+        self.touched: set[str] = set()
+        self.churn: Counter[str] = Counter()
+
+    def watch(self, events: Events) -> None:
+        """Count events; called for each turn of the server, so nothing else is done here."""
+        self.by_queue.update(zip(events.kinds, events.queues, strict=False))
+        self.kinds.update(events.kinds)
+        self.touched.update(events.queues)
+        if any(events.numbers):
+            self._count_redeliveries(events)
+        if events.death_rows:
+            self._leave_dead_letters_out(events)
+        for detail in events.details.values():
+            self._note(detail)
+
+    def _count_redeliveries(self, events: Events) -> None:
+        columns = zip(events.kinds, events.queues, events.numbers, strict=False)
+        for kind, queue, number in columns:
+            if number and kind in (_DELIVERED, _CONSUMED):
+                self.by_queue[0, queue] += 1
+                self.kinds[0] += 1
+
+    def _leave_dead_letters_out(self, events: Events) -> None:
+        """RabbitMQ counts what clients publish."""
+        for kind, queue, copy in zip(events.kinds, events.queues, events.copies, strict=False):
+            if kind == _ENQUEUED and copy is not None and copy.parent_copy_id != NO_COPY:
+                self.by_queue[_ENQUEUED, queue] -= 1
+
+    def _note(self, detail: dict[str, Any]) -> None:
+        what = detail.get("what")
+        if what in _CHURN_OF:
+            self.churn[_CHURN_OF[what]] += 1
+            if what == "queue_deleted":
+                self._forget(str(detail.get("name")))
+
+    def _forget(self, queue: str) -> None:
+        for kind in (0, *Kind):
+            self.by_queue.pop((int(kind), queue), None)
+        for name in ("get", "get_no_ack", "get_empty"):
+            self.vhost.gets.pop((name, queue), None)
+
+    def of_queue(self, queue: str) -> dict[str, int]:
+        """The counts of a queue's messages."""
+        events, gets = self.by_queue, self.vhost.gets
+        got, got_no_ack = gets["get", queue], gets["get_no_ack", queue]
+        handed, consumed = events[_DELIVERED, queue], events[_CONSUMED, queue]
+        return {
+            "ack": events[_ACKED, queue],
+            "deliver": handed - got,
+            "deliver_get": handed + consumed,
+            "deliver_no_ack": consumed - got_no_ack,
+            "get": got,
+            "get_empty": gets["get_empty", queue],
+            "get_no_ack": got_no_ack,
+            "publish": events[_ENQUEUED, queue],
+            "redeliver": events[0, queue],
+        }
+
+    def of_all(self) -> dict[str, int]:
+        """The counts of all messages of the vhost."""
+        kinds, vhost = self.kinds, self.vhost
+        got: Counter[str] = Counter()
+        for name in ("get", "get_no_ack", "get_empty"):
+            got[name] = vhost.got[name]
+        return {
+            "publish": vhost.published,
+            "confirm": vhost.confirmed,
+            "return_unroutable": kinds[_RETURNED],
+            "drop_unroutable": kinds[_UNROUTABLE],
+            "get": got["get"],
+            "get_no_ack": got["get_no_ack"],
+            "deliver": kinds[_DELIVERED] - got["get"],
+            "deliver_no_ack": kinds[_CONSUMED] - got["get_no_ack"],
+            "redeliver": kinds[0],
+            "ack": kinds[_ACKED],
+            "deliver_get": kinds[_DELIVERED] + kinds[_CONSUMED],
+            "get_empty": got["get_empty"],
+        }
+
+
+_CHURN_OF: Final = {
+    "channel_opened": "channel_created",
+    "channel_closed": "channel_closed",
+    "queue_declared": "queue_created",
+    "queue_deleted": "queue_deleted",
+}
+
+
+class Series:
+    """The samples of one thing, newest last."""
+
+    def __init__(self, length: int) -> None:
+        self._samples: deque[tuple[int, Counts]] = deque(maxlen=length)
+
+    def add(self, at_ms: int, counts: Counts) -> None:
+        """Take one more sample."""
+        self._samples.append((at_ms, counts))
+
+    @property
+    def is_still(self) -> bool:
+        """Whether nothing has changed for as long as samples are kept."""
+        samples = self._samples
+        return len(samples) == samples.maxlen and samples[0][1] == samples[-1][1]
+
+    def rate(self, name: str) -> float:
+        """The growth a second between the last two samples."""
+        if len(self._samples) < 2:  # noqa: PLR2004 - growth is between two
+            return 0.0
+        (before_ms, before), (at_ms, now) = self._samples[-2], self._samples[-1]
+        if at_ms <= before_ms:
+            return 0.0
+        return (now.get(name, 0) - before.get(name, 0)) * 1000 / (at_ms - before_ms)
+
+    def history(self, name: str, last_ms: int, age_s: int, step_s: int) -> dict[str, Any]:
+        """The samples of a count over a time, newest first, with averages."""
+        steps = min(age_s // step_s, MAX_RANGE)
+        samples = list(self._samples)
+        found: list[dict[str, int]] = []
+        index = len(samples) - 1
+        for step in range(steps + 1):
+            at_ms = last_ms - step * step_s * 1000
+            while index > 0 and samples[index][0] > at_ms:
+                index -= 1
+            is_known = bool(samples) and samples[index][0] <= at_ms
+            value = samples[index][1].get(name, 0) if is_known else 0
+            found.append({"sample": value, "timestamp": at_ms})
+        values = [each["sample"] for each in found]
+        growth = (values[0] - values[-1]) / (steps * step_s) if steps else 0.0
+        return {
+            "samples": found,
+            "avg_rate": growth,
+            "avg": sum(values) / len(values),
+        }
+
+
+class Range:
+    """Which histories a request asks for: `msg_rates_age=60&msg_rates_incr=5`."""
+
+    def __init__(self, query: Mapping[str, str], prefix: str) -> None:
+        self.age_s = _seconds(query.get(f"{prefix}_age"))
+        self.step_s = _seconds(query.get(f"{prefix}_incr"))
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a history is wanted."""
+        return self.age_s > 0 and self.step_s > 0
+
+
+def _seconds(text: str | None) -> int:
+    if not text or not text.isascii() or not text.isdecimal():
+        return 0
+    return int(text[:9])
+
+
+def details(series: Series | None, name: str, last_ms: int, wanted: Range) -> dict[str, Any]:
+    """The rate of a count, and its history if it is wanted."""
+    if series is None:
+        return {"rate": 0.0}
+    found: dict[str, Any] = {"rate": series.rate(name)}
+    if wanted.is_asked:
+        found |= series.history(name, last_ms, wanted.age_s, wanted.step_s)
+    return found
+
+
+def with_rates(
+    counts: Counts, names: Iterable[str], series: Series | None, last_ms: int, wanted: Range
+) -> dict[str, Any]:
+    """Counts, each with its rate."""
+    found: dict[str, Any] = {}
+    for name in names:
+        found[name] = counts.get(name, 0)
+        found[f"{name}_details"] = details(series, name, last_ms, wanted)
+    return found
+
+
+class Counting:
+    """All counts of a front, and their samples.
+
+    Attributes:
+        last_ms: the instant of the newest sample, a multiple of five seconds.
+        all: the samples of all vhosts together.
+    """
+
+    def __init__(self) -> None:
+        self.last_ms = 0
+        self.all = Series(_OF_VHOST)
+        self.churn = Series(_OF_VHOST)
+        self._vhosts: dict[str, VhostCounts] = {}
+        self._of_vhosts: dict[str, Series] = {}
+        self._of_queues: dict[tuple[str, str], Series] = {}
+
+    def watcher(self, vhost: OpenVhost) -> Watcher:
+        """Count what happens in a vhost from now on."""
+        counts = self._vhosts[vhost.name] = VhostCounts(vhost)
+        return counts.watch
+
+    def forget_vhost(self, name: str) -> None:
+        """Forget a vhost that is gone."""
+        self._vhosts.pop(name, None)
+        self._of_vhosts.pop(name, None)
+        for key in [key for key in self._of_queues if key[0] == name]:
+            del self._of_queues[key]
+
+    def queue(self, vhost: str, queue: str) -> tuple[dict[str, int], Series | None]:
+        """The counts of a queue now, and its samples."""
+        return self._vhosts[vhost].of_queue(queue), self._of_queues.get((vhost, queue))
+
+    def vhost(self, name: str) -> tuple[dict[str, int], Series | None]:
+        """The counts of a vhost now, and its samples."""
+        return self._vhosts[name].of_all(), self._of_vhosts.get(name)
+
+    def everything(self, vhosts: Iterable[str]) -> dict[str, int]:
+        """The counts of some vhosts together."""
+        found: Counter[str] = Counter()
+        for name in vhosts:
+            found.update(self._vhosts[name].of_all())
+        return found
+
+    def churned(self) -> dict[str, int]:
+        """How many connections, channels and queues came and went."""
+        found: Counter[str] = Counter()
+        for counts in self._vhosts.values():
+            found.update(counts.churn)
+        found["queue_declared"] = found["queue_created"]
+        return {name: found[name] for name in CHURN}
+
+    def sample(self, at_ms: int) -> Iterator[None]:
+        """Take a sample of everything; it pauses often, so that others are served meanwhile."""
+        total: Counter[str] = Counter()
+        for name, counts in list(self._vhosts.items()):
+            of_vhost = dict(counts.of_all())
+            for lengths in self._sample_queues(name, counts, at_ms):
+                of_vhost |= lengths
+                yield
+            total.update(of_vhost)
+            self._of_vhosts.setdefault(name, Series(_OF_VHOST)).add(at_ms, of_vhost)
+        self.all.add(at_ms, total)
+        self.churn.add(at_ms, self.churned())
+        self.last_ms = at_ms
+
+    def _sample_queues(
+        self, vhost: str, counts: VhostCounts, at_ms: int
+    ) -> Iterator[dict[str, int]]:
+        """Take a sample of the queues in which anything happened; yield the lengths of all."""
+        shard = counts.vhost.shard
+        touched, counts.touched = counts.touched, set()
+        ready = unacked = 0
+        for done, name in enumerate(list(shard.vhost.queues)):
+            if name not in shard.vhost.queues:
+                continue
+            queue = shard.state.queues.named(name)
+            ready += queue.ready
+            unacked += queue.unacked
+            key = vhost, name
+            series = self._of_queues.get(key)
+            if name in touched or series is not None:
+                if series is None:
+                    series = self._of_queues[key] = Series(_OF_QUEUE)
+                now = {**counts.of_queue(name), **lengths_of(queue.ready, queue.unacked)}
+                series.add(at_ms, now)
+                if series.is_still:
+                    del self._of_queues[key]
+            if not done % _AT_ONCE:
+                yield lengths_of(ready, unacked)
+        for key in list(self._of_queues):
+            if key[0] == vhost and key[1] not in shard.vhost.queues:
+                del self._of_queues[key]
+        yield lengths_of(ready, unacked)
+
+
+def lengths_of(ready: int, unacked: int) -> dict[str, int]:
+    """The lengths of a queue, or of many, by RabbitMQ's names."""
+    return {
+        "messages": ready + unacked,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+    }

@@ -1,0 +1,369 @@
+"""The objects of a front as RabbitMQ's API shows them."""
+
+import socket
+import zlib
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+from streaming.amqp.channel import Channel
+from streaming.amqp.connection import Connection
+from streaming.amqp.server_properties import RABBITMQ_VERSION
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker.channels.channel import Consumer
+from streaming.broker.queues.queue import Queue
+from streaming.management.answers import encoded
+from topology.declarations import Binding, Exchange, Policy
+from topology.declarations import Queue as Declaration
+from topology.values import Table, Timestamp
+
+NODE: Final = f"rabbit@{socket.gethostname().partition('.')[0]}"
+"""The name of the one node that clients see."""
+
+INTERNAL: Final = "rmq-internal"
+"""RabbitMQ's name for itself as the maker of objects."""
+
+CONSUMER_TIMEOUT_MS: Final = 1_800_000
+_GARBAGE: Final = {
+    "fullsweep_after": -1,
+    "max_heap_size": -1,
+    "min_bin_vheap_size": -1,
+    "min_heap_size": -1,
+    "minor_gcs": -1,
+}
+Item = dict[str, Any]
+
+
+def plain(value: Any) -> Any:
+    """An AMQP value as RabbitMQ's API writes it in JSON: types are lost."""
+    match value:
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case Timestamp():
+            return value.seconds
+        case Decimal():
+            return float(value)
+        case list():
+            return [plain(item) for item in value]
+        case dict():
+            return {name: plain(item) for name, item in value.items()}
+        case _:
+            return value
+
+
+def plain_table(table: Table) -> Item:
+    """A table, by name."""
+    return {name: plain(table[name]) for name in sorted(table)}
+
+
+# -- topology
+
+
+def exchange_item(vhost: str, exchange: Exchange) -> Item:
+    """An exchange, without its traffic."""
+    reserved = not exchange.name or exchange.name.startswith("amq.")
+    return {
+        "arguments": plain_table(exchange.arguments),
+        "auto_delete": exchange.auto_delete,
+        "durable": exchange.durable,
+        "internal": exchange.internal,
+        "name": exchange.name,
+        "type": exchange.type,
+        "user_who_performed_action": INTERNAL if reserved else "",
+        "vhost": vhost,
+    }
+
+
+def properties_key(binding: Binding) -> str:
+    """What names a binding among those of the same two ends; clients do not look into it."""
+    key = quote_plus(binding.routing_key, safe="", errors="surrogatepass").replace("~", "%7E")
+    if not binding.arguments:
+        return key or "~"
+    arguments = encoded(plain_table(binding.arguments))
+    return f"{key}~{zlib.crc32(arguments):08x}"
+
+
+def binding_item(vhost: str, binding: Binding) -> Item:
+    """A binding."""
+    return {
+        "source": binding.source,
+        "vhost": vhost,
+        "destination": binding.destination,
+        "destination_type": binding.destination_type,
+        "routing_key": binding.routing_key,
+        "arguments": plain_table(binding.arguments),
+        "properties_key": properties_key(binding),
+    }
+
+
+def default_binding(queue: str) -> Binding:
+    """The binding of each queue to the default exchange, which nobody declares."""
+    return Binding("", queue, "queue", queue)
+
+
+def queue_arguments(declaration: Declaration) -> Item:
+    """The arguments of a queue; RabbitMQ 4.0 names its type in them always."""
+    return plain_table({"x-queue-type": declaration.queue_type, **declaration.arguments})
+
+
+def typed(document: Item, default: str) -> Item:
+    """A queue as it is asked for, with the default type of its vhost if it names none.
+
+    Queues that are not durable or delete themselves are classic ones, as in RabbitMQ.
+    """
+    arguments = document.get("arguments") or {}
+    passing = not document.get("durable", True) or document.get("auto_delete", False)
+    if default == "classic" or passing or "x-queue-type" in arguments:
+        return document
+    return {**document, "arguments": {**arguments, "x-queue-type": default}}
+
+
+def policy_item(vhost: str, policy: Policy) -> Item:
+    """A policy or operator policy."""
+    return {
+        "vhost": vhost,
+        "name": policy.name,
+        "pattern": policy.pattern,
+        "apply-to": policy.apply_to,
+        "definition": plain_table(policy.definition),
+        "priority": policy.priority,
+    }
+
+
+# -- queues
+
+
+def queue_basics(vhost: str, declaration: Declaration) -> Item:
+    """What is declared of a queue."""
+    return {
+        "arguments": queue_arguments(declaration),
+        "auto_delete": declaration.auto_delete,
+        "durable": declaration.durable,
+        "exclusive": declaration.exclusive,
+        "name": declaration.name,
+        "node": NODE,
+        "state": "running",
+        "type": declaration.queue_type,
+        "vhost": vhost,
+    }
+
+
+def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
+    """A queue, without rates."""
+    declaration, settings = queue.declaration, queue.settings
+    found = queue_basics(vhost.name, declaration)
+    total, size = queue.ready + queue.unacked, queue.ready_bytes + queue.unacked_bytes
+    can = queue.can_deliver() if queue.consumers else False
+    found |= {
+        "consumer_capacity": float(can) if queue.consumers else 0,
+        "consumer_utilisation": float(can) if queue.consumers else 0,
+        "consumers": len(queue.consumers),
+        "effective_policy_definition": plain_table(
+            vhost.shard.vhost.policies.effective(declaration)
+        ),
+        "memory": 4_096 + size,
+        "message_bytes": size,
+        "message_bytes_persistent": size if declaration.durable else 0,
+        "message_bytes_ram": size,
+        "message_bytes_ready": queue.ready_bytes,
+        "message_bytes_unacknowledged": queue.unacked_bytes,
+        "messages": total,
+        "messages_persistent": total if declaration.durable else 0,
+        "messages_ram": total,
+        "messages_ready": queue.ready,
+        "messages_unacknowledged": queue.unacked,
+        "operator_policy": settings.operator_policy,
+        "policy": settings.policy,
+        "reductions": 0,
+        "reductions_details": {"rate": 0.0},
+        "single_active_consumer_tag": _active_tag(vhost, queue),
+    }
+    if queue.quorum:
+        found |= {
+            "delivery_limit": settings.delivery_limit
+            if settings.delivery_limit is not None
+            else -1,
+            "leader": NODE,
+            "members": [NODE],
+            "online": [NODE],
+            "messages_dlx": queue.held,
+            "message_bytes_dlx": queue.held_bytes,
+            "open_files": {NODE: 0},
+        }
+    else:
+        found |= {
+            "exclusive_consumer_tag": _exclusive_tag(vhost, queue),
+            "head_message_timestamp": None,
+            "message_bytes_paged_out": 0,
+            "messages_paged_out": 0,
+            "messages_ready_ram": queue.ready,
+            "messages_unacknowledged_ram": queue.unacked,
+            "storage_version": 2,
+        }
+    if not total and not queue.consumers:
+        found["idle_since"] = datetime.fromtimestamp(queue.used_at_ms / 1000, UTC).isoformat(
+            timespec="milliseconds"
+        )
+    return found
+
+
+def _active_tag(vhost: OpenVhost, queue: Queue) -> str | None:
+    if not queue.single_active or queue.active is None:
+        return None
+    return vhost.shard.state.channels.consumer(queue.active).label
+
+
+def _exclusive_tag(vhost: OpenVhost, queue: Queue) -> str | None:
+    consumers = (vhost.shard.state.channels.consumer(key) for key in queue.consumers)
+    return next((one.label for one in consumers if one.exclusive), None)
+
+
+def queue_details(vhost: OpenVhost, queue: Queue) -> Item:
+    """What only the answer about one queue has."""
+    channels = vhost.shard.state.channels
+    return {
+        "consumer_details": [
+            consumer_item(vhost.name, queue, channels.consumer(key)) for key in queue.consumers
+        ],
+        "deliveries": [],
+        "garbage_collection": _GARBAGE,
+        "incoming": [],
+    }
+
+
+# -- clients
+
+
+def _place(connection_name: str) -> tuple[str, int]:
+    """Host and port of the client in the name of a connection."""
+    host, _, port = connection_name.partition(" -> ")[0].rpartition(":")
+    return (host, int(port)) if port.isdecimal() else (connection_name, 0)
+
+
+def _channel_place(channel_name: str) -> Item:
+    connection, _, number = channel_name.rpartition(" (")
+    host, port = _place(connection)
+    return {
+        "connection_name": connection or channel_name,
+        "name": channel_name,
+        "node": NODE,
+        "number": int(number.rstrip(")")) if number.rstrip(")").isdecimal() else 0,
+        "peer_host": host,
+        "peer_port": port,
+    }
+
+
+def consumer_item(vhost: str, queue: Queue, consumer: Consumer) -> Item:
+    """A consumer."""
+    channel = consumer.channel
+    active = not queue.single_active or queue.active == consumer.key
+    return {
+        "arguments": {"x-priority": consumer.priority} if consumer.priority else {},
+        "ack_required": not consumer.auto_ack,
+        "active": active,
+        "activity_status": "up"
+        if not queue.single_active
+        else "single_active"
+        if active
+        else "waiting",
+        "channel_details": {**_channel_place(channel.name), "user": channel.user},
+        "consumer_tag": consumer.label,
+        "consumer_timeout": CONSUMER_TIMEOUT_MS,
+        "exclusive": consumer.exclusive,
+        "prefetch_count": consumer.prefetch,
+        "queue": {"name": queue.name, "vhost": vhost},
+    }
+
+
+def connection_item(connection: Connection, now_ms: int, age_s: float) -> Item:
+    """A connection."""
+    host, port = _place(connection.name)
+    here, here_port = _place(connection.name.partition(" -> ")[2])
+    properties = plain(connection.client_properties)
+    return {
+        "auth_mechanism": connection.mechanism,
+        "channel_max": connection.channel_max,
+        "channels": len(connection.channels),
+        "client_properties": properties,
+        "connected_at": now_ms - round(age_s * 1000),
+        "frame_max": connection.frame_max,
+        "garbage_collection": _GARBAGE,
+        "host": here,
+        "name": connection.name,
+        "node": NODE,
+        "peer_cert_issuer": None,
+        "peer_cert_subject": None,
+        "peer_cert_validity": None,
+        "peer_host": host,
+        "peer_port": port,
+        "port": here_port,
+        "protocol": "AMQP 0-9-1",
+        "recv_cnt": 0,
+        "recv_oct": connection.bytes_received,
+        "recv_oct_details": {"rate": 0.0},
+        "reductions": 0,
+        "reductions_details": {"rate": 0.0},
+        "send_cnt": 0,
+        "send_oct": connection.bytes_sent,
+        "send_oct_details": {"rate": 0.0},
+        "send_pend": 0,
+        "ssl": False,
+        "ssl_cipher": None,
+        "ssl_hash": None,
+        "ssl_key_exchange": None,
+        "ssl_protocol": None,
+        "state": "running",
+        "timeout": connection.heartbeat_s,
+        "type": "network",
+        "user": connection.user,
+        "user_provided_name": properties.get("connection_name", ""),
+        "user_who_performed_action": connection.user,
+        "vhost": "" if connection.vhost is None else connection.vhost.name,
+    }
+
+
+def channel_item(connection: Connection, channel: Channel) -> Item:
+    """A channel, without its traffic."""
+    vhost = connection.vhost
+    assert vhost is not None, "a connection with channels has a vhost"
+    known = vhost.shard.state.channels.get(connection.user, channel.name)
+    consumers = [] if known is None else known.active_consumers()
+    unacked = 0 if known is None else sum(one.unacked for one in known.consumers.values())
+    host, port = _place(connection.name)
+    return {
+        "acks_uncommitted": 0,
+        "confirm": channel.confirms,
+        "connection_details": {"name": connection.name, "peer_host": host, "peer_port": port},
+        "consumer_count": len([one for one in consumers if one.number]),
+        "garbage_collection": _GARBAGE,
+        "global_prefetch_count": 0
+        if known is None or known.limiter is None
+        else known.limiter.limit,
+        "messages_unacknowledged": unacked,
+        "messages_uncommitted": 0,
+        "messages_unconfirmed": 0,
+        "name": channel.name,
+        "node": NODE,
+        "number": channel.number,
+        "pending_raft_commands": 0,
+        "prefetch_count": 0 if known is None else known.prefetch,
+        "reductions": 0,
+        "reductions_details": {"rate": 0.0},
+        "state": "running",
+        "transactional": channel.is_transactional,
+        "user": connection.user,
+        "user_who_performed_action": connection.user,
+        "vhost": vhost.name,
+    }
+
+
+EXCHANGE_TYPES: Final = [
+    {
+        "name": name,
+        "description": f"AMQP {name} exchange, as per the AMQP specification",
+        "enabled": True,
+    }
+    for name in ("direct", "fanout", "headers", "topic")
+]
+VERSION: Final = RABBITMQ_VERSION

@@ -1,0 +1,118 @@
+"""A broker in memory as the API sees it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from streaming.amqp.errors import CONNECTION_FORCED, error
+from streaming.amqp.login import User
+from streaming.amqp.memory import MemoryBroker
+from streaming.amqp.vhosts import OpenVhost, Watcher
+from streaming.broker import commands
+from streaming.broker.events import Actor
+from streaming.broker.outbound import AnswerOut
+from streaming.management.port import VhostInfo
+from streaming.management.sessions import Session, carry_out, open_session
+
+
+class MemoryFront:
+    """The front of a `MemoryBroker`; see `Front`."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self.broker = broker
+        self.server = broker.server
+        self.started_ms = broker.clock.now_ms()
+        self._infos: dict[str, VhostInfo] = {}
+        self._parameters: dict[str, Any] = {"cluster_tags": [], "internal_cluster_id": "dlx-stream"}
+        self._makers: list[Callable[[OpenVhost], Watcher]] = []
+        self._gone: list[Callable[[str], None]] = []
+
+    def now_ms(self) -> int:
+        """See `Front`."""
+        return self.broker.clock.now_ms()
+
+    async def do(self, vhost: OpenVhost, actor: Actor, command: commands.Command) -> AnswerOut:
+        """See `Front`."""
+        return await carry_out(self.server, vhost, actor, command)
+
+    async def open_session(self, vhost: OpenVhost, user: str) -> Session:
+        """See `Front`."""
+        return await open_session(self.server, vhost, user)
+
+    def info(self, vhost_name: str) -> VhostInfo:
+        """See `Front`."""
+        return self._infos.get(vhost_name, VhostInfo())
+
+    async def put_vhost(self, name: str, info: VhostInfo) -> bool:
+        """See `Front`."""
+        new = name not in self.server.vhosts
+        vhost = self.broker.add_vhost(name)
+        self._infos[name] = info
+        if new:
+            self._watch(vhost)
+        return new
+
+    async def delete_vhost(self, name: str) -> None:
+        """See `Front`."""
+        for connection in list(self.server.connections):
+            if connection.vhost is not None and connection.vhost.name == name:
+                connection.end(error(CONNECTION_FORCED, f"vhost '{name}' is deleted"))
+        self.server.turn_ended()
+        self.server.vhosts.pop(name, None)
+        self.server.replies.pop(name, None)
+        self.broker.deaths.pop(name, None)
+        self._infos.pop(name, None)
+        for gone in self._gone:
+            gone(name)
+
+    async def put_user(self, user: User) -> bool:
+        """See `Front`."""
+        users = self.server.users.by_name
+        new = user.name not in users
+        users[user.name] = user
+        return new
+
+    async def delete_user(self, name: str) -> None:
+        """See `Front`."""
+        for vhost in list(self.server.vhosts.values()):
+            actor = Actor(None, "management")
+            await self.do(vhost, actor, commands.ClearPermissions(user=name))
+            await self.do(vhost, actor, commands.ClearTopicPermissions(user=name))
+        self.server.users.by_name.pop(name, None)
+        for connection in list(self.server.connections):
+            if connection.user == name:
+                connection.end(error(CONNECTION_FORCED, f"user '{name}' is deleted"))
+        self.server.turn_ended()
+
+    async def close_connection(self, name: str, reason: str) -> None:
+        """See `Front`."""
+        for connection in list(self.server.connections):
+            if connection.name == name:
+                connection.end(error(CONNECTION_FORCED, reason))
+        self.server.turn_ended()
+
+    async def put_global_parameter(self, name: str, value: Any) -> bool:
+        """See `Front`."""
+        new = name not in self._parameters
+        self._parameters[name] = value
+        return new
+
+    async def delete_global_parameter(self, name: str) -> bool:
+        """See `Front`."""
+        return self._parameters.pop(name, _NONE) is not _NONE
+
+    def global_parameters(self) -> dict[str, Any]:
+        """See `Front`."""
+        return self._parameters
+
+    def watch(self, make: Callable[[OpenVhost], Watcher], gone: Callable[[str], None]) -> None:
+        """See `Front`."""
+        self._makers.append(make)
+        self._gone.append(gone)
+        for vhost in self.server.vhosts.values():
+            vhost.watchers.append(make(vhost))
+
+    def _watch(self, vhost: OpenVhost) -> None:
+        vhost.watchers += [make(vhost) for make in self._makers]
+
+
+_NONE = object()

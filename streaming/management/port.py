@@ -1,0 +1,73 @@
+"""What the API needs of a front, in memory or on Kafka."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from streaming.amqp.login import User
+from streaming.amqp.server import Server
+from streaming.amqp.vhosts import OpenVhost, Watcher
+from streaming.broker.commands import Command
+from streaming.broker.events import Actor
+from streaming.broker.outbound import AnswerOut
+from streaming.management.sessions import Session
+
+
+class VhostInfo(msgspec.Struct, frozen=True):
+    """What people say of a vhost, and the type of queues that name none."""
+
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    default_queue_type: str = "classic"
+
+
+class Front(Protocol):
+    """A broker as the API sees it.
+
+    Attributes:
+        server: its vhosts, users and connections.
+        started_ms: epoch milliseconds.
+    """
+
+    server: Server
+    started_ms: int
+
+    def now_ms(self) -> int:
+        """The time of the broker, epoch milliseconds."""
+
+    async def do(self, vhost: OpenVhost, actor: Actor, command: Command) -> AnswerOut:
+        """Carry out a command; return the answer."""
+
+    async def open_session(self, vhost: OpenVhost, user: str) -> Session:
+        """Open a channel for a request of a user."""
+
+    def info(self, vhost_name: str) -> VhostInfo:
+        """What is known of a vhost."""
+
+    async def put_vhost(self, name: str, info: VhostInfo) -> bool:
+        """Make a vhost, or change what is said of it; whether it is new."""
+
+    async def delete_vhost(self, name: str) -> None:
+        """Delete a vhost with everything in it; its connections end."""
+
+    async def put_user(self, user: User) -> bool:
+        """Add a user or replace it; whether it is new."""
+
+    async def delete_user(self, name: str) -> None:
+        """Delete a user with its permissions; its connections end."""
+
+    async def close_connection(self, name: str, reason: str) -> None:
+        """End a connection, and tell its client why."""
+
+    async def put_global_parameter(self, name: str, value: Any) -> bool:
+        """Set a global parameter; whether it is new."""
+
+    async def delete_global_parameter(self, name: str) -> bool:
+        """Remove a global parameter; whether there was one."""
+
+    def global_parameters(self) -> dict[str, Any]:
+        """Them all, by name."""
+
+    def watch(self, make: Callable[[OpenVhost], Watcher], gone: Callable[[str], None]) -> None:
+        """Watch the events of all vhosts, those that come later too; `gone` hears of their end."""

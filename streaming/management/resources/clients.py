@@ -1,0 +1,183 @@
+"""Connections, channels and consumers."""
+
+import time
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from streaming.amqp.connection import Connection
+from streaming.management.access import ADMINISTRATORS, MONITORS
+from streaming.management.answers import done, missing, not_authorised
+from streaming.management.formats import (
+    channel_item,
+    connection_item,
+    consumer_item,
+)
+from streaming.management.listing import Item, Listing, columns_of, only
+from streaming.management.routing import (
+    Asked,
+    Resource,
+    administrator,
+    anyone,
+    of_vhost,
+    visible_vhost,
+)
+
+_CLOSED: Final = "Closed via management plugin"
+_TEXTS: Final = (
+    "peer_cert_issuer",
+    "peer_cert_subject",
+    "peer_cert_validity",
+    "ssl_cipher",
+    "ssl_hash",
+    "ssl_key_exchange",
+    "ssl_protocol",
+)
+
+
+def _connections(asked: Asked) -> list[Connection]:
+    """The open connections that the user may see, of the vhost in the path or of all."""
+    vhosts = {vhost.name for vhost in asked.one_or_all()}
+    if asked.has(MONITORS) and "vhost" not in asked.names:
+        vhosts = set(asked.front.server.vhosts)
+    return [
+        one
+        for one in list(asked.front.server.connections)
+        if one.vhost is not None
+        and one.vhost.name in vhosts
+        and (asked.has(MONITORS) or one.user == asked.user.name)
+    ]
+
+
+def _item(asked: Asked, connection: Connection) -> Item:
+    age_s = time.monotonic() - connection.connected_at_s
+    return connection_item(connection, asked.front.now_ms(), age_s)
+
+
+async def all_connections(asked: Asked) -> Any:
+    """The connections that the user may see."""
+    items = [_item(asked, one) for one in _connections(asked)]
+    return Listing(asked.query).reply(items)
+
+
+def _connection(asked: Asked) -> Connection:
+    """The connection in the path; 401 if it is that of somebody else."""
+    for one in list(asked.front.server.connections):
+        if one.vhost is not None and one.name == asked.names["connection"]:
+            tags = ADMINISTRATORS if asked.method == "DELETE" else MONITORS
+            if not asked.has(tags) and one.user != asked.user.name:
+                raise not_authorised("User not authorised to access object")
+            return one
+    raise missing()
+
+
+async def one_connection(asked: Asked) -> Any:
+    """A connection."""
+    item = _item(asked, _connection(asked))
+    item |= {name: item[name] or "" for name in _TEXTS}
+    columns = columns_of(asked.query)
+    return item if columns is None else only(item, columns)
+
+
+async def close_connection(asked: Asked) -> Response:
+    """Close a connection; the header X-Reason is what its client is told."""
+    connection = _connection(asked)
+    reason = asked.headers.get("x-reason") or _CLOSED
+    await asked.front.close_connection(connection.name, reason)
+    return done()
+
+
+async def connections_of_user(asked: Asked) -> Any:
+    """The names of a user's connections."""
+    items = [
+        {"name": one.name, "vhost": item["vhost"], "user": one.user, "node": item["node"]}
+        for one in _connections(asked)
+        if one.user == asked.names["user"]
+        for item in [_item(asked, one)]
+    ]
+    return Listing(asked.query).reply(items)
+
+
+async def close_connections_of_user(asked: Asked) -> Response:
+    """Close all connections of a user."""
+    reason = asked.headers.get("x-reason") or _CLOSED
+    for one in list(asked.front.server.connections):
+        if one.user == asked.names["user"]:
+            await asked.front.close_connection(one.name, reason)
+    return done()
+
+
+def _channels(connections: list[Connection]) -> list[Item]:
+    return [
+        channel_item(connection, channel)
+        for connection in connections
+        for channel in list(connection.channels.values())
+        if not channel.closing
+    ]
+
+
+async def all_channels(asked: Asked) -> Any:
+    """The channels that the user may see."""
+    return Listing(asked.query).reply(_channels(_connections(asked)))
+
+
+async def channels_of_connection(asked: Asked) -> Any:
+    """The channels of a connection."""
+    return Listing(asked.query).reply(_channels([_connection(asked)]))
+
+
+async def one_channel(asked: Asked) -> Any:
+    """A channel, with its consumers."""
+    for item in _channels(list(asked.front.server.connections)):
+        if item["name"] == asked.names["channel"]:
+            if not asked.has(MONITORS) and item["user"] != asked.user.name:
+                raise not_authorised("User not authorised to access object")
+            consumers = [
+                one
+                for one in _consumers(asked, [asked.front.server.vhosts[item["vhost"]]])
+                if one["channel_details"]["name"] == item["name"]
+            ]
+            item |= {"consumer_details": consumers, "deliveries": [], "publishes": []}
+            columns = columns_of(asked.query)
+            return item if columns is None else only(item, columns)
+    raise missing()
+
+
+def _consumers(asked: Asked, vhosts: list[Any]) -> list[Item]:
+    found = []
+    for vhost in vhosts:
+        state = vhost.shard.state
+        for name in vhost.shard.vhost.queues:
+            queue = state.queues.named(name)
+            for key in queue.consumers:
+                item = consumer_item(vhost.name, queue, state.channels.consumer(key))
+                if asked.has(MONITORS) or item["channel_details"]["user"] == asked.user.name:
+                    found.append(item)
+    return found
+
+
+async def all_consumers(asked: Asked) -> Any:
+    """The consumers that the user may see, of the vhost in the path or of all."""
+    items = _consumers(asked, asked.one_or_all())
+    return Listing(asked.query, ("consumer_tag",)).reply(items)
+
+
+RESOURCES: Final = [
+    Resource("connections", anyone, {"GET": all_connections}),
+    Resource(
+        "connections/{connection}", anyone, {"GET": one_connection, "DELETE": close_connection}
+    ),
+    Resource("connections/{connection}/channels", anyone, {"GET": channels_of_connection}),
+    Resource(
+        "connections/username/{user}",
+        anyone,
+        {"GET": connections_of_user, "DELETE": close_connections_of_user},
+        rules={"DELETE": administrator},
+    ),
+    Resource("vhosts/{vhost}/connections", visible_vhost, {"GET": all_connections}),
+    Resource("channels", anyone, {"GET": all_channels}),
+    Resource("channels/{channel}", anyone, {"GET": one_channel}),
+    Resource("vhosts/{vhost}/channels", visible_vhost, {"GET": all_channels}),
+    Resource("consumers", anyone, {"GET": all_consumers}),
+    Resource("consumers/{vhost}", of_vhost, {"GET": all_consumers}),
+]

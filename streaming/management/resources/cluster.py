@@ -1,0 +1,359 @@
+"""The cluster, which is one node, and the user: `overview`, `nodes`, `whoami` and the like."""
+
+import os
+import platform
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from starlette.responses import Response
+
+from streaming.amqp.login import User, new_password_hash
+from streaming.machine_memory import detect_memory, this_machine
+from streaming.management.access import MONITORS
+from streaming.management.answers import as_json, bad_request, done, missing
+from streaming.management.counting import CHURN, QUEUE_STATS, Range, details, lengths_of, with_rates
+from streaming.management.formats import EXCHANGE_TYPES, NODE, VERSION
+from streaming.management.listing import Listing
+from streaming.management.routing import Asked, Resource, administrator, anyone, monitor
+
+STATS: Final = (
+    *QUEUE_STATS,
+    "confirm",
+    "drop_unroutable",
+    "return_unroutable",
+)
+LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
+
+_FEATURE_FLAGS: Final = (
+    "classic_mirrored_queue_version",
+    "classic_queue_type_delivery_support",
+    "detailed_queues_endpoint",
+    "direct_exchange_routing_v2",
+    "drop_unroutable_metric",
+    "empty_basic_get_metric",
+    "feature_flags_v2",
+    "implicit_default_bindings",
+    "listener_records_in_ets",
+    "maintenance_mode_status",
+    "message_containers",
+    "message_containers_deaths_v2",
+    "quorum_queue",
+    "quorum_queue_non_voters",
+    "rabbitmq_4.0.0",
+    "tracking_records_in_ets",
+    "user_limits",
+    "virtual_host_metadata",
+)
+"""The flags of RabbitMQ 4.0 whose behaviour is there."""
+
+
+async def overview(asked: Asked) -> Any:
+    """What the server is and does."""
+    api, front = asked.api, asked.front
+    vhosts = asked.vhosts()
+    queues = [vhost.shard.state.queues for vhost in vhosts]
+    ready = unacked = consumers = 0
+    for vhost, registry in zip(vhosts, queues, strict=True):
+        for name in vhost.shard.vhost.queues:
+            queue = registry.named(name)
+            ready += queue.ready
+            unacked += queue.unacked
+            consumers += len(queue.consumers)
+    rates, lengths = Range(asked.query, "msg_rates"), Range(asked.query, "lengths")
+    names = [vhost.name for vhost in vhosts]
+    last_ms, samples = api.counting.last_ms, api.counting.all
+    messages = api.counting.everything(names)
+    totals = lengths_of(ready, unacked)
+    open_connections = [one for one in front.server.connections if one.vhost is not None]
+    found: dict[str, Any] = {
+        "management_version": VERSION,
+        "rates_mode": "basic",
+        "sample_retention_policies": {
+            "global": [600, 3600],
+            "basic": [60],
+            "detailed": [60],
+        },
+        "exchange_types": EXCHANGE_TYPES,
+        "product_version": VERSION,
+        "product_name": "RabbitMQ",
+        "rabbitmq_version": VERSION,
+        "cluster_name": cluster_name(asked),
+        "cluster_tags": {},
+        "node_tags": {},
+        "erlang_version": "27.3.4.1",
+        "erlang_full_version": f"Python {platform.python_version()}",
+        "disable_stats": False,
+        "default_queue_type": "classic",
+        "is_op_policy_updating_enabled": True,
+        "enable_queue_totals": False,
+        "message_stats": with_rates(messages, STATS, samples, last_ms, rates)
+        if any(messages.values())
+        else {},
+        "churn_rates": with_rates(
+            api.counting.churned(), CHURN, api.counting.churn, last_ms, Range({}, "")
+        ),
+        "queue_totals": with_rates(totals, LENGTHS, samples, last_ms, lengths),
+        "object_totals": {
+            "channels": sum(len(one.channels) for one in open_connections),
+            "consumers": consumers,
+            "exchanges": sum(len(vhost.shard.vhost.router.exchanges) for vhost in vhosts),
+            "queues": sum(len(vhost.shard.vhost.queues) for vhost in vhosts),
+            "connections": len(open_connections),
+        },
+        "statistics_db_event_queue": 0,
+    }
+    if asked.has(MONITORS):
+        found |= {"node": NODE, "listeners": _listeners(asked), "contexts": _contexts(asked)}
+    return found
+
+
+def _listeners(asked: Asked) -> list[dict[str, Any]]:
+    return [
+        {
+            "node": NODE,
+            "protocol": protocol,
+            "ip_address": host,
+            "port": port,
+            "socket_opts": {"backlog": 1024, "nodelay": True},
+        }
+        for protocol, host, port in asked.api.listeners()
+    ]
+
+
+def _contexts(asked: Asked) -> list[dict[str, Any]]:
+    return [
+        {
+            "ssl_opts": [],
+            "node": NODE,
+            "description": "RabbitMQ Management",
+            "path": "/",
+            "cowboy_opts": "[{sendfile,false}]",
+            "ip": host,
+            "port": str(port),
+        }
+        for protocol, host, port in asked.api.listeners()
+        if protocol == "http"
+    ]
+
+
+def cluster_name(asked: Asked) -> str:
+    """The name of the cluster, which `cluster-name` sets."""
+    return str(asked.front.global_parameters().get("cluster_name", NODE))
+
+
+async def get_cluster_name(asked: Asked) -> Any:
+    """See `cluster_name`."""
+    return {"name": cluster_name(asked)}
+
+
+async def put_cluster_name(asked: Asked) -> Response:
+    """Name the cluster; clients that connect from now on are told so."""
+    name = asked.members().text("name")
+    await asked.front.put_global_parameter("cluster_name", name)
+    asked.front.server.server_properties["cluster_name"] = name
+    return done()
+
+
+def _node(asked: Asked) -> dict[str, Any]:
+    front = asked.front
+    server = front.server
+    memory = detect_memory(this_machine())
+    resident = sum(vhost.stored.resident_bytes for vhost in server.vhosts.values())
+    sockets = len(server.connections)
+    mechanisms = ("PLAIN", "AMQPLAIN", *(("EXTERNAL",) if server.with_certificates else ()))
+    zero = {"rate": 0.0}
+    found: dict[str, Any] = {
+        "partitions": [],
+        "os_pid": str(os.getpid()),
+        "fd_total": 1_048_576,
+        "sockets_total": 1_048_576,
+        "mem_limit": server.high_mark_bytes,
+        "mem_alarm": server.is_blocked,
+        "disk_free_limit": 50_000_000,
+        "disk_free_alarm": False,
+        "proc_total": 1_048_576,
+        "rates_mode": "basic",
+        "uptime": max(0, front.now_ms() - front.started_ms),
+        "run_queue": 1,
+        "processors": os.cpu_count() or 1,
+        "exchange_types": EXCHANGE_TYPES,
+        "auth_mechanisms": [
+            {"name": name, "description": f"SASL {name}", "enabled": True} for name in mechanisms
+        ],
+        "applications": [{"name": "rabbit", "description": "RabbitMQ", "version": VERSION}],
+        "contexts": _contexts(asked),
+        "log_files": [],
+        "db_dir": "",
+        "config_files": [],
+        "net_ticktime": 60,
+        "enabled_plugins": ["rabbitmq_management"],
+        "mem_calculation_strategy": "rss",
+        "name": NODE,
+        "type": "disc",
+        "running": True,
+        "being_drained": False,
+        "mem_used": min(memory.total_bytes, resident),
+        "fd_used": sockets,
+        "sockets_used": sockets,
+        "proc_used": len(server.vhosts) + sockets,
+        "disk_free": 1 << 40,
+        "gc_num": 0,
+        "gc_bytes_reclaimed": 0,
+        "context_switches": 0,
+        "cluster_links": [],
+        "metrics_gc_queue_length": {},
+    }
+    for name in ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free", "gc_num"):
+        found[f"{name}_details"] = zero
+    churned = asked.api.counting.churned()
+    for name in CHURN:
+        found[name] = churned[name]
+        found[f"{name}_details"] = details(
+            asked.api.counting.churn, name, asked.api.counting.last_ms, Range({}, "")
+        )
+    return found
+
+
+async def nodes(asked: Asked) -> Any:
+    """The one node."""
+    return Listing(asked.query, ("name",)).reply([_node(asked)])
+
+
+async def node(asked: Asked) -> Any:
+    """The node in the path."""
+    _expect_node(asked)
+    return _node(asked)
+
+
+async def node_memory(asked: Asked) -> Any:
+    """What takes the node's memory: messages are what is known."""
+    _expect_node(asked)
+    resident = sum(vhost.stored.resident_bytes for vhost in asked.front.server.vhosts.values())
+    total = {"erlang": resident, "rss": resident, "allocated": resident}
+    return {"memory": {"queue_procs": resident, "strategy": "rss", "total": total}}
+
+
+def _expect_node(asked: Asked) -> None:
+    if asked.names["node"] != NODE:
+        raise missing()
+
+
+async def who_am_i(asked: Asked) -> Any:
+    """The user."""
+    return {"name": asked.user.name, "tags": list(asked.user.tags), "is_internal_user": True}
+
+
+async def auth(_asked: Asked) -> Any:
+    """How to log in."""
+    return {"oauth_enabled": False}
+
+
+async def attempts(asked: Asked) -> Any:
+    """How many logins there were."""
+    _expect_node(asked)
+    gate = asked.api.gate
+    return [
+        {
+            "protocol": "http",
+            "auth_attempts": gate.attempts,
+            "auth_attempts_failed": gate.failures,
+            "auth_attempts_succeeded": gate.attempts - gate.failures,
+        }
+    ]
+
+
+async def forget_attempts(asked: Asked) -> Response:
+    """Count logins from zero again."""
+    _expect_node(asked)
+    asked.api.gate.attempts = asked.api.gate.failures = 0
+    return done()
+
+
+async def hash_password(asked: Asked) -> Any:
+    """The hash of a password."""
+    return {"ok": new_password_hash(asked.names["password"])}
+
+
+async def log_in(asked: Asked) -> Response:
+    """Check a name and a password from a form."""
+    form = parse_qs(asked.body.decode("utf-8", "replace"), max_num_fields=10)
+    name, password = form.get("username", [""])[0], form.get("password", [""])[0]
+    asked.api.gate.log_in(name, password.encode(), asked.place)
+    return as_json("ok")
+
+
+async def extensions(_asked: Asked) -> Any:
+    """What plugins add: nothing."""
+    return []
+
+
+async def version(_asked: Asked) -> Any:
+    """The version of RabbitMQ whose behaviour this is."""
+    return VERSION
+
+
+async def feature_flags(_asked: Asked) -> Any:
+    """The feature flags of RabbitMQ 4.0 whose behaviour is there: all are on."""
+    return [
+        {
+            "name": name,
+            "desc": "",
+            "doc_url": "",
+            "state": "enabled",
+            "stability": "required",
+            "provided_by": "rabbit",
+        }
+        for name in _FEATURE_FLAGS
+    ]
+
+
+async def enable_feature_flag(asked: Asked) -> Response:
+    """Accept that a flag is to be on, which it is."""
+    if asked.names["name"] not in _FEATURE_FLAGS:
+        raise bad_request("unsupported")
+    return done()
+
+
+async def deprecated_features(_asked: Asked) -> Any:
+    """Features that RabbitMQ will remove: none is marked here."""
+    return []
+
+
+async def nothing_to_do(_asked: Asked) -> Response:
+    """Accept what a single node needs not do."""
+    return done()
+
+
+NOBODY: Final = User("")
+
+RESOURCES: Final = [
+    Resource("overview", anyone, {"GET": overview}),
+    Resource(
+        "cluster-name",
+        anyone,
+        {"GET": get_cluster_name, "PUT": put_cluster_name},
+        rules={"PUT": administrator},
+    ),
+    Resource("nodes", monitor, {"GET": nodes}),
+    Resource("nodes/{node}", monitor, {"GET": node}),
+    Resource("nodes/{node}/memory", monitor, {"GET": node_memory}),
+    Resource("whoami", anyone, {"GET": who_am_i}),
+    Resource("auth", anyone, {"GET": auth}, is_open=True),
+    Resource(
+        "auth/attempts/{node}",
+        monitor,
+        {"GET": attempts, "DELETE": forget_attempts},
+        rules={"DELETE": administrator},
+    ),
+    Resource("auth/hash_password/{password}", administrator, {"GET": hash_password}),
+    Resource("login", anyone, {"POST": log_in}, is_open=True),
+    Resource("extensions", anyone, {"GET": extensions}),
+    Resource("version", anyone, {"GET": version}),
+    Resource("feature-flags", anyone, {"GET": feature_flags}),
+    Resource("feature-flags/{name}/enable", administrator, {"PUT": enable_feature_flag}),
+    Resource("deprecated-features", anyone, {"GET": deprecated_features}),
+    Resource("deprecated-features/used", anyone, {"GET": deprecated_features}),
+    Resource("rebalance/queues", administrator, {"POST": nothing_to_do}),
+    Resource("reset", administrator, {"DELETE": nothing_to_do}),
+    Resource("reset/{node}", administrator, {"DELETE": nothing_to_do}),
+]

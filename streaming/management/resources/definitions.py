@@ -1,0 +1,313 @@
+"""Definitions: everything declared, as a document that another broker takes.
+
+Export and import have the members of RabbitMQ 4.0. What an import cannot use is refused before
+anything is declared; what is not supported here is skipped, as everywhere.
+"""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker import commands
+from streaming.management.answers import bad_request, done, not_found
+from streaming.management.bodies import Members, read_object
+from streaming.management.formats import (
+    VERSION,
+    plain_table,
+    policy_item,
+    queue_arguments,
+    typed,
+)
+from streaming.management.listing import columns_of, only
+from streaming.management.resources.cluster import cluster_name
+from streaming.management.resources.doing import administer
+from streaming.management.resources.parameters import limits_of, parameters_of
+from streaming.management.resources.policies import policies_of
+from streaming.management.resources.users import (
+    permission_item,
+    read_user,
+    topic_permission_item,
+    user_item,
+)
+from streaming.management.resources.vhosts import described_vhost, read_info
+from streaming.management.routing import Asked, Resource, administrator
+from topology.declarations import RESERVED_PREFIX, BindingEnd
+from topology.definitions.json_object import MAX_PROBLEMS
+from topology.definitions.load import LoadedDefinitions, load_definitions
+from topology.errors import InvalidTopologyError
+
+_PRODUCT: Final = {
+    "rabbit_version": VERSION,
+    "rabbitmq_version": VERSION,
+    "product_name": "RabbitMQ",
+    "product_version": VERSION,
+}
+_OBJECTS: Final = (
+    "exchanges",
+    "queues",
+    "bindings",
+    "policies",
+    "operator_policies",
+    "permissions",
+    "topic_permissions",
+    "parameters",
+)
+"""The members whose objects belong to a vhost."""
+
+
+def _is_exported(name: str) -> bool:
+    return bool(name) and not name.startswith(RESERVED_PREFIX)
+
+
+def _queues(vhost: OpenVhost) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": queue.name,
+            "vhost": vhost.name,
+            "durable": queue.durable,
+            "auto_delete": queue.auto_delete,
+            "arguments": queue_arguments(queue),
+        }
+        for _, queue in sorted(vhost.shard.vhost.queues.items())
+        if not queue.exclusive and _is_exported(queue.name)
+    ]
+
+
+def _exchanges(vhost: OpenVhost) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": exchange.name,
+            "vhost": vhost.name,
+            "type": exchange.type,
+            "durable": exchange.durable,
+            "auto_delete": exchange.auto_delete,
+            "internal": exchange.internal,
+            "arguments": plain_table(exchange.arguments),
+        }
+        for _, exchange in sorted(vhost.shard.vhost.router.exchanges.items())
+        if _is_exported(exchange.name)
+    ]
+
+
+def _bindings(vhost: OpenVhost) -> list[dict[str, Any]]:
+    queues = vhost.shard.vhost.queues
+    found = []
+    for binding in vhost.shard.vhost.router.bindings.all():
+        to_queue = binding.destination_type == "queue"
+        if not binding.source or (to_queue and queues[binding.destination].exclusive):
+            continue
+        if to_queue and not _is_exported(binding.destination):
+            continue
+        found.append(
+            {
+                "source": binding.source,
+                "vhost": vhost.name,
+                "destination": binding.destination,
+                "destination_type": binding.destination_type,
+                "routing_key": binding.routing_key,
+                "arguments": plain_table(binding.arguments),
+            }
+        )
+    return found
+
+
+def _topology(vhosts: list[OpenVhost]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("parameters", "policies", "queues", "exchanges", "bindings")
+    }
+    for vhost in vhosts:
+        found["parameters"] += parameters_of(vhost, None)
+        found["policies"] += [
+            policy_item(vhost.name, policy) for policy in policies_of(vhost, operator=False)
+        ]
+        found["queues"] += _queues(vhost)
+        found["exchanges"] += _exchanges(vhost)
+        found["bindings"] += _bindings(vhost)
+    return found
+
+
+async def export_all(asked: Asked) -> Any:
+    """Everything of the cluster."""
+    front = asked.front
+    vhosts = [vhost for _, vhost in sorted(front.server.vhosts.items())]
+    name = cluster_name(asked)
+    topology = _topology(vhosts)
+    found: dict[str, Any] = {
+        **_PRODUCT,
+        "rabbitmq_definition_format": "cluster",
+        "original_cluster_name": name,
+        "explanation": f"Definitions of cluster '{name}'",
+        "users": [user_item(user) for _, user in sorted(front.server.users.by_name.items())],
+        "vhosts": [
+            {"name": vhost.name, **described_vhost(front.info(vhost.name))} for vhost in vhosts
+        ],
+        "permissions": [
+            permission_item(vhost.name, one)
+            for vhost in vhosts
+            for one in vhost.shard.vhost.permissions.permissions()
+        ],
+        "topic_permissions": [
+            topic_permission_item(vhost.name, one)
+            for vhost in vhosts
+            for one in vhost.shard.vhost.topic_permissions.permissions()
+        ],
+        "parameters": topology["parameters"],
+        "global_parameters": [
+            {"name": each, "value": value}
+            for each, value in sorted(front.global_parameters().items())
+        ],
+        "policies": topology["policies"],
+        "queues": topology["queues"],
+        "exchanges": topology["exchanges"],
+        "bindings": topology["bindings"],
+    }
+    columns = columns_of(asked.query)
+    return found if columns is None else only(found, columns)
+
+
+async def export_vhost(asked: Asked) -> Any:
+    """Everything of one vhost but users and permissions."""
+    vhost = asked.vhost
+    topology = _topology([vhost])
+    for items in topology.values():
+        for item in items:
+            del item["vhost"]
+    return {
+        **_PRODUCT,
+        "rabbitmq_definition_format": "single_virtual_host",
+        "original_vhost_name": vhost.name,
+        "explanation": f"Definitions of virtual host '{vhost.name}'",
+        **_described(asked, vhost),
+        "limits": limits_of(vhost) or [],
+        **topology,
+    }
+
+
+def _described(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
+    described = described_vhost(asked.front.info(vhost.name))
+    return {name: described[name] for name in ("metadata", "description", "default_queue_type")}
+
+
+async def import_all(asked: Asked) -> Response:
+    """Declare what a document of a cluster holds."""
+    members = read_object(asked.body, "failed_to_parse_json")
+    await _import(asked, members.document, "/")
+    return done()
+
+
+async def import_vhost(asked: Asked) -> Response:
+    """Declare what a document of one vhost holds in the vhost of the path."""
+    vhost = asked.front.server.vhosts.get(asked.names["vhost"])
+    if vhost is None:
+        raise not_found("vhost_not_found")
+    document = dict(read_object(asked.body, "failed_to_parse_json").document)
+    for member in ("users", "vhosts", "permissions", "topic_permissions", "global_parameters"):
+        document.pop(member, None)
+    for member in _OBJECTS:
+        items = document.get(member)
+        if isinstance(items, list):
+            document[member] = [
+                {**item, "vhost": vhost.name} if isinstance(item, dict) else item for item in items
+            ]
+    await _import(asked, document, vhost.name)
+    return done()
+
+
+async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) -> None:
+    """Check all of a document, then declare it: users, vhosts, and what is in each.
+
+    Raises:
+        ApiError: 400, it cannot be used.
+    """
+    front = asked.front
+    users = [_user(asked, one) for one in _list(document, "users")]
+    listed = [one for one in _list(document, "vhosts") if isinstance(one.get("name"), str)]
+    parameters = _list(document, "global_parameters")
+    loaded = _loaded(asked, document, default_vhost, [one["name"] for one in listed])
+    _check_permissions(asked, loaded, {user.name for user in users})
+    for user in users:
+        await front.put_user(user)
+    for one in listed:
+        await front.put_vhost(one["name"], read_info(one, front.info(one["name"])))
+    for one in parameters:
+        name = str(one.get("name", ""))
+        if name and name != "internal_cluster_id":
+            await front.put_global_parameter(name, one.get("value"))
+    for name in loaded.vhosts:
+        vhost = front.server.vhosts[name]
+        queue_type = front.info(name).default_queue_type
+        part = _part(document, name, default_vhost, queue_type)
+        command = commands.ImportDefinitions(definitions=part)
+        await administer(asked, vhost, command)
+
+
+def _part(
+    document: dict[str, Any], vhost: str, default_vhost: str, queue_type: str
+) -> dict[str, Any]:
+    """The part of a document that is about one vhost."""
+    part: dict[str, Any] = {"vhosts": [{"name": vhost}]}
+    for one in _list(document, "vhosts"):
+        if one.get("name") == vhost:
+            part["vhosts"] = [one]
+    for member in _OBJECTS:
+        part[member] = [
+            one for one in _list(document, member) if one.get("vhost", default_vhost) == vhost
+        ]
+    part["queues"] = [typed(one, queue_type) for one in part["queues"]]
+    return part
+
+
+def _list(document: dict[str, Any], member: str) -> list[dict[str, Any]]:
+    items = document.get(member) or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise bad_request(f"{member} must be an array of objects")
+    return items
+
+
+def _user(asked: Asked, document: dict[str, Any]) -> Any:
+    name = document.get("name")
+    if not isinstance(name, str):
+        raise bad_request("a user has no name")
+    before = asked.front.server.users.by_name.get(name)
+    return read_user(name, Members(document), before)
+
+
+def _loaded(
+    asked: Asked, document: dict[str, Any], default_vhost: str, listed: list[str]
+) -> LoadedDefinitions:
+    known = [*asked.front.server.vhosts, *listed]
+    for member in _OBJECTS:
+        for one in _list(document, member):
+            name = one.get("vhost", default_vhost)
+            if name not in known:
+                raise bad_request(
+                    f'Please create virtual host "{name}" prior to importing definitions.'
+                )
+    full = {**document, "vhosts": [{"name": name} for name in dict.fromkeys(known)]}
+    existing: list[BindingEnd] = []
+    for vhost in asked.front.server.vhosts.values():
+        existing += [("exchange", name) for name in vhost.shard.vhost.router.exchanges]
+        existing += [("queue", name) for name in vhost.shard.vhost.queues]
+    try:
+        return load_definitions(
+            full, default_vhost=default_vhost, existing=existing, max_problems=MAX_PROBLEMS
+        )
+    except InvalidTopologyError as error:
+        raise bad_request(str(error)) from None
+
+
+def _check_permissions(asked: Asked, loaded: LoadedDefinitions, new: set[str]) -> None:
+    known = new | set(asked.front.server.users.by_name)
+    for definitions in loaded.vhosts.values():
+        named = [one.user for one in definitions.permissions]
+        named += [one.user for one in definitions.topic_permissions]
+        for user in named:
+            if user not in known:
+                raise bad_request(f'{{no_such_user,<<"{user}">>}}')
+
+
+RESOURCES: Final = [
+    Resource("definitions", administrator, {"GET": export_all, "POST": import_all}),
+    Resource("definitions/{vhost}", administrator, {"GET": export_vhost, "POST": import_vhost}),
+]

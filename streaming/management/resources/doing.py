@@ -1,0 +1,55 @@
+"""Commands of users to the broker, with its refusals as the API says them."""
+
+from typing import Any, Final
+
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker.commands import Command
+from streaming.broker.events import Actor
+from streaming.management.answers import ApiError, bad_request, not_authorised, not_found
+from streaming.management.routing import Asked
+from topology.refusals import Refusal
+
+OPERATOR: Final = Actor(None, "management")
+"""Who carries out what a user's tags allow, whatever their permissions."""
+
+
+_FAILED: Final = "Validation failed: "
+"""How refusals of policies begin; the API writes what failed on a line of its own."""
+
+
+async def do(asked: Asked, vhost: OpenVhost, command: Command) -> dict[str, Any]:
+    """Carry out a command for the user, with their permissions.
+
+    Raises:
+        ApiError: the broker refuses it.
+    """
+    return await _done(asked, vhost, asked.actor, command)
+
+
+async def administer(asked: Asked, vhost: OpenVhost, command: Command) -> dict[str, Any]:
+    """Carry out a command that the user's tags allow.
+
+    Raises:
+        ApiError: the broker refuses it.
+    """
+    return await _done(asked, vhost, OPERATOR, command)
+
+
+async def _done(asked: Asked, vhost: OpenVhost, actor: Actor, command: Command) -> dict[str, Any]:
+    answer = await asked.front.do(vhost, actor, command)
+    if answer.refusal is not None:
+        raise refused(answer.refusal)
+    return answer.result
+
+
+def refused(refusal: Refusal) -> ApiError:
+    """A refusal of the broker as an answer."""
+    _, _, text = refusal.text.partition(" - ")
+    match refusal.code:
+        case 403:
+            return not_authorised("Access refused.")
+        case 404:
+            return not_found(text)
+        case _:
+            kind, colon, rest = text.partition(_FAILED)
+            return bad_request(f"Validation failed\n\n{rest}\n" if colon and not kind else text)

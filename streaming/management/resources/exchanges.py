@@ -1,0 +1,86 @@
+"""Exchanges."""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from streaming.broker import commands
+from streaming.management.answers import created, done, missing, not_authorised
+from streaming.management.formats import exchange_item
+from streaming.management.listing import Listing, columns_of, only
+from streaming.management.resources.bindings import exchange_destination, exchange_source
+from streaming.management.resources.doing import do
+from streaming.management.resources.messages import publish
+from streaming.management.routing import Asked, Resource, anyone, of_vhost
+from topology.declarations import Exchange
+
+
+async def all_exchanges(asked: Asked) -> Any:
+    """The exchanges of the vhost in the path, or of all that the user sees."""
+    items = [
+        exchange_item(vhost.name, exchange)
+        for vhost in asked.one_or_all()
+        for exchange in vhost.shard.vhost.router.exchanges.values()
+    ]
+    return Listing(asked.query).reply(items)
+
+
+async def one_exchange(asked: Asked) -> Any:
+    """An exchange."""
+    item = exchange_item(asked.vhost.name, _exchange(asked)) | {"incoming": [], "outgoing": []}
+    columns = columns_of(asked.query)
+    item = dict(sorted(item.items()))
+    return item if columns is None else only(item, columns)
+
+
+def _exchange(asked: Asked) -> Exchange:
+    found = asked.vhost.shard.vhost.router.exchanges.get(asked.name_of("exchange"))
+    if found is None:
+        raise missing()
+    return found
+
+
+async def put_exchange(asked: Asked) -> Response:
+    """Declare an exchange."""
+    members, vhost, name = asked.members(), asked.vhost, asked.name_of("exchange")
+    exchange = Exchange(
+        name,
+        members.text("type", "direct"),
+        members.flag("durable"),
+        members.flag("auto_delete"),
+        members.flag("internal"),
+        members.table("arguments"),
+    )
+    new = name not in vhost.shard.vhost.router.exchanges
+    if not name:
+        raise not_authorised("Access refused.")
+    await do(asked, vhost, commands.DeclareExchange(exchange=exchange))
+    return created(new=new)
+
+
+async def delete_exchange(asked: Asked) -> Response:
+    """Delete an exchange."""
+    exchange = _exchange(asked)
+    command = commands.DeleteExchange(
+        exchange=exchange.name, if_unused=asked.query.get("if-unused") == "true"
+    )
+    await do(asked, asked.vhost, command)
+    return done()
+
+
+RESOURCES: Final = [
+    Resource("exchanges", anyone, {"GET": all_exchanges}),
+    Resource("exchanges/{vhost}", of_vhost, {"GET": all_exchanges}),
+    Resource(
+        "exchanges/{vhost}/{exchange}",
+        of_vhost,
+        {"GET": one_exchange, "PUT": put_exchange, "DELETE": delete_exchange},
+    ),
+    Resource("exchanges/{vhost}/{exchange}/publish", of_vhost, {"POST": publish}),
+    Resource("exchanges/{vhost}/{exchange}/bindings/source", of_vhost, {"GET": exchange_source}),
+    Resource(
+        "exchanges/{vhost}/{exchange}/bindings/destination",
+        of_vhost,
+        {"GET": exchange_destination},
+    ),
+]

@@ -1,0 +1,87 @@
+"""Health checks: whether clients can be served. A failed one answers 503."""
+
+from typing import Any, Final
+
+from streaming.management.answers import as_json, bad_request, missing
+from streaming.management.formats import NODE
+from streaming.management.routing import Asked, Resource, anyone
+
+_OK: Final = {"status": "ok"}
+_PROTOCOLS: Final = {"amqp091": "amqp", "amqp10": "amqp"}
+_UNITS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+
+
+def _failed(reason: str, **rest: Any) -> Any:
+    return as_json({"status": "failed", "reason": reason, **rest}, 503)
+
+
+async def healthy(_asked: Asked) -> Any:
+    """A check that one process cannot fail while it answers."""
+    return _OK
+
+
+async def alarms(asked: Asked) -> Any:
+    """Fails while publishers are blocked for lack of memory."""
+    if not asked.front.server.is_blocked:
+        return _OK
+    alarm = {"node": NODE, "resource": "memory"}
+    return _failed("There are alarms in effect in the cluster", alarms=[alarm])
+
+
+async def quorum_critical(_asked: Asked) -> Any:
+    """A single node is never needed by others."""
+    return {"status": "ok", "reason": "single node cluster"}
+
+
+async def port_listener(asked: Asked) -> Any:
+    """Fails if nothing listens on the port."""
+    text = asked.names["port"]
+    if not text.isascii() or not text.isdecimal() or len(text) > 5:  # noqa: PLR2004 - of 65535
+        raise bad_request("Invalid port")
+    port = int(text)
+    ports = [one for _, _, one in asked.api.listeners()]
+    if port in ports:
+        return {"status": "ok", "port": port}
+    return _failed("No active listener", missing=port, ports=ports)
+
+
+async def protocol_listener(asked: Asked) -> Any:
+    """Fails if nothing listens for the protocol."""
+    name = asked.names["protocol"]
+    protocols = [one for one, _, _ in asked.api.listeners()]
+    if _PROTOCOLS.get(name.lower(), name.lower()) in protocols:
+        return {"status": "ok", "protocol": name}
+    return _failed("No active listener", missing=name, protocols=protocols)
+
+
+async def certificates(asked: Asked) -> Any:
+    """Certificates are looked at by those who renew them, not here."""
+    if asked.names["unit"] not in _UNITS:
+        raise bad_request("Invalid expiration unit")
+    if not asked.names["within"].isdecimal():
+        raise bad_request("Invalid expiration value")
+    return _OK
+
+
+async def aliveness(asked: Asked) -> Any:
+    """Whether the vhost is there, and so takes messages."""
+    if asked.names["vhost"] not in asked.front.server.vhosts:
+        raise missing()
+    return _OK
+
+
+RESOURCES: Final = [
+    Resource("health/checks/alarms", anyone, {"GET": alarms}),
+    Resource("health/checks/local-alarms", anyone, {"GET": alarms}),
+    Resource("health/checks/virtual-hosts", anyone, {"GET": healthy}),
+    Resource("health/checks/node-is-mirror-sync-critical", anyone, {"GET": quorum_critical}),
+    Resource("health/checks/node-is-quorum-critical", anyone, {"GET": quorum_critical}),
+    Resource("health/checks/port-listener/{port}", anyone, {"GET": port_listener}),
+    Resource("health/checks/protocol-listener/{protocol}", anyone, {"GET": protocol_listener}),
+    Resource("health/checks/certificate-expiration/{within}/{unit}", anyone, {"GET": certificates}),
+    Resource("health/checks/is-in-service", anyone, {"GET": healthy}),
+    Resource("health/checks/ready-to-serve-clients", anyone, {"GET": healthy}),
+    Resource("healthchecks/node", anyone, {"GET": healthy}),
+    Resource("healthchecks/node/{node}", anyone, {"GET": healthy}),
+    Resource("aliveness-test/{vhost}", anyone, {"GET": aliveness}),
+]

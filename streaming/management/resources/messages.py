@@ -1,0 +1,200 @@
+"""Publishing and getting single messages over HTTP."""
+
+import base64
+from typing import Any, Final
+
+from streaming.amqp.channel import MAX_MESSAGE_SIZE
+from streaming.amqp.connection import IMPERSONATOR
+from streaming.amqp.errors import AmqpError
+from streaming.amqp.properties import FIELDS, read_properties, see, with_changes, write_properties
+from streaming.amqp.stored import Stored
+from streaming.broker import commands
+from streaming.broker.commands import SettleOutcome
+from streaming.broker.dead_letters.x_death import delivered_headers
+from streaming.broker.message import publication_of
+from streaming.broker.outbound import DeliveryOut
+from streaming.management.answers import ApiError, bad_request, not_found
+from streaming.management.bodies import Members, from_base64
+from streaming.management.formats import plain
+from streaming.management.resources.doing import refused
+from streaming.management.routing import Asked
+from streaming.management.sessions import Session
+from topology.refusals import Refusal
+
+MAX_GOT_BYTES: Final = 64 * 1024 * 1024
+"""A get ends when its messages have this size together."""
+
+_ACK_MODES: Final[dict[str, SettleOutcome | None]] = {
+    "ack_requeue_true": "requeue",
+    "reject_requeue_true": "requeue",
+    "ack_requeue_false": None,
+    "reject_requeue_false": "reject",
+}
+_INTEGERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64) - 1}
+
+
+async def publish(asked: Asked) -> Any:
+    """Publish a message to the exchange in the path."""
+    members, vhost = asked.members(), asked.vhost
+    members.need("routing_key", "payload", "payload_encoding", "properties")
+    exchange = asked.name_of("exchange")
+    if exchange not in vhost.shard.vhost.router.exchanges:
+        raise not_found("exchange_not_found")
+    body = _payload(members)
+    properties = write_properties(_properties(members))
+    seen = see(properties)
+    publication = publication_of(
+        exchange,
+        members.text("routing_key"),
+        {"expiration": seen.expiration, "priority": seen.priority},
+        seen.headers,
+    )
+    if seen.user_id != asked.user.name and IMPERSONATOR not in asked.user.tags:
+        publication.user_id = seen.user_id
+    stored = Stored(properties, body, seen.headers, seen.expiration)
+    session = await asked.front.open_session(vhost, asked.user.name)
+    try:
+        routed = await session.publish(publication, stored)
+    finally:
+        await session.close()
+    if isinstance(routed, Refusal):
+        raise bad_request(f"{routed.code} {routed.text}")
+    return {"routed": routed}
+
+
+def _payload(members: Members) -> bytes:
+    payload = members.get("payload")
+    if not isinstance(payload, str):
+        raise bad_request("payload_not_string")
+    encoding = members.get("payload_encoding")
+    if encoding == "base64":
+        body = from_base64(payload)
+    elif encoding == "string":
+        body = payload.encode("utf-8", "surrogateescape")
+    else:
+        raise bad_request(["unsupported_encoding", encoding])
+    if len(body) > MAX_MESSAGE_SIZE:
+        raise bad_request(
+            f"406 PRECONDITION_FAILED - message size {len(body)} is larger than configured max "
+            f"size {MAX_MESSAGE_SIZE}"
+        )
+    return body
+
+
+def _properties(members: Members) -> dict[str, Any]:
+    """The properties that AMQP knows; others are left out, as RabbitMQ does."""
+    given = members.get("properties")
+    if not isinstance(given, dict):
+        raise bad_request("properties must be an object")
+    sent = Members(given)
+    found: dict[str, Any] = {}
+    for _flag, name, _form in FIELDS:
+        value = sent.document.get(name)
+        if value is None:
+            continue
+        if name == "headers":
+            found[name] = sent.table(name)
+        elif name in _INTEGERS:
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise bad_request(["not_int", name])
+            if not 0 <= value <= _INTEGERS[name]:
+                raise bad_request(["not_in_range", name])
+            found[name] = value
+        elif not isinstance(value, str):
+            raise bad_request(["not_string", name])
+        elif len(value.encode("utf-8", "surrogatepass")) > 255:  # noqa: PLR2004 - its size is a byte
+            raise bad_request(["too_long", name])
+        else:
+            found[name] = value
+    return found
+
+
+async def get(asked: Asked) -> Any:
+    """Get messages from the queue in the path; the mode says whether they return to it."""
+    members, vhost, name = asked.members(), asked.vhost, asked.names["queue"]
+    members.need("ackmode", "count", "encoding")
+    if name not in vhost.shard.vhost.queues:
+        raise not_found("queue_not_found")
+    mode = members.get("ackmode")
+    if mode not in _ACK_MODES:
+        raise bad_request(["unsupported_ackmode", mode])
+    encoding = members.get("encoding")
+    if encoding not in {"auto", "base64"}:
+        raise bad_request("Unsupported encoding. Please use auto or base64.")
+    truncate = members.whole("truncate") if members.get("truncate") is not None else None
+    outcome = _ACK_MODES[mode]
+    session = await asked.front.open_session(vhost, asked.user.name)
+    try:
+        found = await _get_all(
+            asked, session, members.whole("count"), (encoding, truncate), auto_ack=outcome is None
+        )
+        if outcome is not None and session.deliveries:
+            await _settle(session, outcome)
+    finally:
+        await session.close()
+    return found
+
+
+async def _get_all(
+    asked: Asked, session: Session, count: int, form: tuple[str, int | None], *, auto_ack: bool
+) -> list[dict[str, Any]]:
+    vhost, name = asked.vhost, asked.names["queue"]
+    found: list[dict[str, Any]] = []
+    size = 0
+    while len(found) < count and size < MAX_GOT_BYTES:
+        answer = await session.do(
+            lambda channel: commands.Get(queue=name, auto_ack=auto_ack, channel=channel)
+        )
+        if answer.refusal is not None:
+            raise refused(answer.refusal)
+        if not answer.result.get("delivered"):
+            vhost.count_get("get_empty", name)
+            break
+        vhost.count_get("get_no_ack" if auto_ack else "get", name)
+        out, stored = session.deliveries[-1]
+        size += len(stored.body)
+        found.append(_message(out, stored, vhost.ready_in(name), *form))
+    return found
+
+
+async def _settle(session: Session, outcome: SettleOutcome) -> None:
+    tag = session.deliveries[-1][0].tag
+    await session.do(
+        lambda channel: commands.Settle(
+            tag=tag, multiple=True, outcome=outcome, channel=channel, reply_id="settled"
+        )
+    )
+
+
+def _message(
+    out: DeliveryOut, stored: Stored, ready: int, encoding: str, truncate: int | None
+) -> dict[str, Any]:
+    envelope = out.copy.envelope
+    headers = delivered_headers(envelope, stored.headers)
+    try:
+        properties = read_properties(
+            with_changes(stored.properties, headers, stored.headers, envelope.expiration)
+        )
+    except AmqpError as error:
+        raise ApiError(500, "internal_server_error", error.text) from None
+    body = stored.body if truncate is None else stored.body[: max(0, truncate)]
+    payload, payload_encoding = _written(body, encoding)
+    return {
+        "payload_bytes": len(stored.body),
+        "redelivered": out.delivery_count > 0,
+        "exchange": envelope.exchange,
+        "routing_key": envelope.routing_keys[0],
+        "message_count": ready,
+        "properties": plain(properties) or [],
+        "payload": payload,
+        "payload_encoding": payload_encoding,
+    }
+
+
+def _written(body: bytes, encoding: str) -> tuple[str, str]:
+    if encoding == "auto":
+        try:
+            return body.decode(), "string"
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(body).decode("ascii"), "base64"

@@ -1,0 +1,116 @@
+"""Policies and operator policies."""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker import commands
+from streaming.management.answers import bad_request, created, done, missing
+from streaming.management.bodies import Members
+from streaming.management.formats import policy_item
+from streaming.management.listing import Listing
+from streaming.management.resources.doing import administer
+from streaming.management.routing import (
+    Asked,
+    Resource,
+    administrator,
+    anyone,
+    of_vhost,
+    policymaker,
+)
+from topology.declarations import Policy
+
+
+def policies_of(vhost: OpenVhost, *, operator: bool) -> list[Policy]:
+    """The policies of a vhost, by name."""
+    return vhost.shard.vhost.policies.policies(operator=operator)
+
+
+def read_policy(name: str, members: Members, *, operator: bool) -> Policy:
+    """The policy that a request describes.
+
+    Raises:
+        ApiError: 400, it cannot be used.
+    """
+    members.need("pattern", "definition")
+    definition = members.table("definition")
+    if not definition:
+        raise bad_request("Validation failed\n\nno policy provided\n")
+    priority = members.get("priority")
+    if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
+        shown = f'<<"{priority}">>' if isinstance(priority, str) else priority
+        raise bad_request(
+            f"Validation failed\n\npriority should be a number, actually was {shown}\n"
+        )
+    apply_to = members.text("apply-to", "queues" if operator else "all")
+    return Policy(name, members.text("pattern"), definition, priority or 0, apply_to)
+
+
+async def set_policy(asked: Asked, vhost: OpenVhost, policy: Policy, *, operator: bool) -> None:
+    """Put a policy in force; ApiError 400 if it is not valid."""
+    kind = commands.SetOperatorPolicy if operator else commands.SetPolicy
+    await administer(asked, vhost, kind(policy=policy))
+
+
+class _Policies:
+    """The resources of one of the two kinds."""
+
+    def __init__(self, *, operator: bool) -> None:
+        self._operator = operator
+
+    def _of(self, vhost: OpenVhost) -> list[Policy]:
+        return policies_of(vhost, operator=self._operator)
+
+    async def all(self, asked: Asked) -> Any:
+        """The policies of the vhost in the path, or of all that the user sees."""
+        items = [
+            policy_item(vhost.name, policy)
+            for vhost in asked.one_or_all()
+            for policy in self._of(vhost)
+        ]
+        return Listing(asked.query).reply(items)
+
+    async def one(self, asked: Asked) -> Any:
+        """A policy."""
+        for policy in self._of(asked.vhost):
+            if policy.name == asked.names["name"]:
+                return policy_item(asked.vhost.name, policy)
+        raise missing()
+
+    async def put(self, asked: Asked) -> Response:
+        """Set a policy."""
+        vhost, name = asked.vhost, asked.names["name"]
+        policy = read_policy(name, asked.members(), operator=self._operator)
+        new = all(one.name != name for one in self._of(vhost))
+        await set_policy(asked, vhost, policy, operator=self._operator)
+        return created(new=new)
+
+    async def delete(self, asked: Asked) -> Response:
+        """Remove a policy."""
+        await self.one(asked)
+        kind = commands.ClearOperatorPolicy if self._operator else commands.ClearPolicy
+        await administer(asked, asked.vhost, kind(name=asked.names["name"]))
+        return done()
+
+
+_ordinary, _operator = _Policies(operator=False), _Policies(operator=True)
+
+RESOURCES: Final = [
+    Resource("policies", anyone, {"GET": _ordinary.all}),
+    Resource("policies/{vhost}", of_vhost, {"GET": _ordinary.all}),
+    Resource(
+        "policies/{vhost}/{name}",
+        policymaker,
+        {"GET": _ordinary.one, "PUT": _ordinary.put, "DELETE": _ordinary.delete},
+        rules={"GET": of_vhost},
+    ),
+    Resource("operator-policies", anyone, {"GET": _operator.all}),
+    Resource("operator-policies/{vhost}", of_vhost, {"GET": _operator.all}),
+    Resource(
+        "operator-policies/{vhost}/{name}",
+        administrator,
+        {"GET": _operator.one, "PUT": _operator.put, "DELETE": _operator.delete},
+        rules={"GET": of_vhost},
+    ),
+]

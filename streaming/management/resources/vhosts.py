@@ -1,0 +1,138 @@
+"""Virtual hosts."""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker import commands
+from streaming.management.access import MONITORS
+from streaming.management.answers import bad_request, created, done, missing
+from streaming.management.counting import Range, lengths_of, with_rates
+from streaming.management.formats import NODE
+from streaming.management.listing import Listing
+from streaming.management.port import VhostInfo
+from streaming.management.resources.cluster import LENGTHS, STATS
+from streaming.management.resources.doing import administer
+from streaming.management.routing import Asked, Resource, administrator, anyone
+from topology.declarations import MAX_NAME_BYTES
+from topology.validation.arguments import QUEUE_TYPES
+
+
+def vhost_item(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
+    """A vhost and its messages."""
+    described = described_vhost(asked.front.info(vhost.name))
+    found = {
+        "name": vhost.name,
+        **described,
+        "tracing": False,
+        "cluster_state": {NODE: "running"},
+    }
+    ready = unacked = 0
+    for name in vhost.shard.vhost.queues:
+        queue = vhost.shard.state.queues.named(name)
+        ready += queue.ready
+        unacked += queue.unacked
+    counting = asked.api.counting
+    counts, series = counting.vhost(vhost.name)
+    lengths = lengths_of(ready, unacked)
+    wanted = Range(asked.query, "lengths")
+    found |= with_rates(lengths, LENGTHS, series, counting.last_ms, wanted)
+    if any(counts.values()):
+        rates = Range(asked.query, "msg_rates")
+        found["message_stats"] = with_rates(counts, STATS, series, counting.last_ms, rates)
+    return found
+
+
+def described_vhost(info: VhostInfo) -> dict[str, Any]:
+    """What is said of a vhost, as definitions have it."""
+    metadata = {
+        "description": info.description,
+        "tags": list(info.tags),
+        "default_queue_type": info.default_queue_type,
+    }
+    return {
+        "description": info.description,
+        "metadata": metadata,
+        "tags": list(info.tags),
+        "default_queue_type": info.default_queue_type,
+    }
+
+
+async def all_vhosts(asked: Asked) -> Any:
+    """The vhosts that the user may see."""
+    vhosts = sorted(asked.front.server.vhosts.items())
+    sees_all = asked.has(MONITORS)
+    items = [vhost_item(asked, vhost) for _, vhost in vhosts if sees_all or asked.may_log_in(vhost)]
+    return Listing(asked.query, ("name",)).reply(items)
+
+
+async def one_vhost(asked: Asked) -> Any:
+    """A vhost."""
+    return vhost_item(asked, asked.vhost)
+
+
+def read_info(document: dict[str, Any], before: VhostInfo) -> VhostInfo:
+    """What a request or a definitions document says of a vhost.
+
+    Raises:
+        ApiError: 400, the type of queues is unknown.
+    """
+    metadata = document.get("metadata")
+    said = {**(metadata if isinstance(metadata, dict) else {}), **document}
+    tags = said.get("tags", before.tags)
+    words = tags.split(",") if isinstance(tags, str) else tags
+    named = (
+        said.get("default_queue_type", said.get("defaultqueuetype")) or before.default_queue_type
+    )
+    queue_type = before.default_queue_type if named == "undefined" else named
+    if queue_type not in QUEUE_TYPES:
+        raise bad_request(f"Unsupported default queue type '{queue_type}'")
+    if not isinstance(words, list | tuple):
+        raise bad_request("tags must be a text or an array")
+    return VhostInfo(
+        str(said.get("description", before.description) or ""),
+        tuple(str(word).strip() for word in words if str(word).strip()),
+        str(queue_type),
+    )
+
+
+async def put_vhost(asked: Asked) -> Response:
+    """Make a vhost that its maker may use, or change what is said of it."""
+    name, front = asked.names["vhost"], asked.front
+    if not name:
+        raise bad_request("vhost_name_is_empty")
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        raise bad_request("vhost_name_is_too_long")
+    info = read_info(asked.members().document, front.info(name))
+    new = await front.put_vhost(name, info)
+    if new:
+        everything = commands.SetPermissions(
+            user=asked.user.name, configure=".*", write=".*", read=".*"
+        )
+        await administer(asked, front.server.vhosts[name], everything)
+    return created(new=new)
+
+
+async def delete_vhost(asked: Asked) -> Response:
+    """Delete a vhost with everything in it."""
+    await asked.front.delete_vhost(asked.vhost.name)
+    return done()
+
+
+async def start_vhost(asked: Asked) -> Response:
+    """Accept that a vhost is to run, which it does."""
+    if asked.names["vhost"] not in asked.front.server.vhosts or asked.names["node"] != NODE:
+        raise missing()
+    return done()
+
+
+RESOURCES: Final = [
+    Resource("vhosts", anyone, {"GET": all_vhosts}),
+    Resource(
+        "vhosts/{vhost}",
+        administrator,
+        {"GET": one_vhost, "PUT": put_vhost, "DELETE": delete_vhost},
+    ),
+    Resource("vhosts/{vhost}/start/{node}", administrator, {"POST": start_vhost}),
+]

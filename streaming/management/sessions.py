@@ -1,0 +1,129 @@
+"""What a request does in a vhost, in its place among what clients do there.
+
+Answers come when the vhost has applied what was asked: at once in memory, else when the log has it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+from streaming.amqp.entries import Ask, Publish
+from streaming.amqp.outgoing import Confirms
+from streaming.amqp.server import Server
+from streaming.amqp.stored import Stored
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker import commands
+from streaming.broker.events import Actor
+from streaming.broker.message import CONFIRM, MANDATORY, Publication
+from streaming.broker.outbound import (
+    AnswerOut,
+    ConfirmOut,
+    DeliveryOut,
+    Outbound,
+    PublishErrorOut,
+    ReturnOut,
+)
+from topology.refusals import Refusal
+
+_numbers: Final = count(1)
+
+
+async def carry_out(
+    server: Server, vhost: OpenVhost, actor: Actor, command: commands.Command
+) -> AnswerOut:
+    """Carry out a command; return the answer."""
+    heard = _Heard()
+    actor = actor._replace(channel=f"{actor.channel} {next(_numbers)}")
+    vhost.listen(actor.channel, heard)
+    try:
+        vhost.submit(Ask(actor, command))
+        _turn(server, vhost)
+        return await heard.answer
+    finally:
+        vhost.forget(actor.channel)
+
+
+async def open_session(server: Server, vhost: OpenVhost, user: str) -> "Session":
+    """Open a channel for a request of a user."""
+    session = Session(server, vhost, Actor(user, f"management {next(_numbers)}"))
+    await session.do(lambda channel: commands.OpenChannel(channel=channel))
+    return session
+
+
+def _turn(server: Server, vhost: OpenVhost) -> None:
+    """Tell what a request caused, to whomever it concerns."""
+    vhost.flush()
+    server.turn_ended()
+
+
+class Session:
+    """A channel of a user, for one request.
+
+    Attributes:
+        deliveries: the messages that it got.
+    """
+
+    def __init__(self, server: Server, vhost: OpenVhost, actor: Actor) -> None:
+        self._server = server
+        self._vhost = vhost
+        self._actor = actor
+        self._heard = _Heard()
+        self.deliveries = self._heard.deliveries
+        vhost.listen(actor.channel, self._heard)
+
+    async def do(self, command: Callable[[str], commands.Command]) -> AnswerOut:
+        """Carry out a command, which is made for the name of the channel."""
+        self._heard.expect()
+        self._vhost.submit(Ask(self._actor, command(self._actor.channel)))
+        _turn(self._server, self._vhost)
+        return await self._heard.answer
+
+    async def publish(self, publication: Publication, stored: Stored) -> bool | Refusal:
+        """Publish a message; whether a queue got it, or why it was refused."""
+        self._heard.expect()
+        entry = Publish(self._actor, publication, stored, MANDATORY | CONFIRM, 0, Confirms())
+        self._vhost.submit(entry)
+        _turn(self._server, self._vhost)
+        return await self._heard.published
+
+    async def close(self) -> None:
+        """Close the channel: what it holds returns to its queue."""
+        self._vhost.forget(self._actor.channel)
+        closing = commands.CloseChannel(channel=self._actor.channel)
+        self._vhost.submit(Ask(self._actor, closing))
+        _turn(self._server, self._vhost)
+
+
+class _Heard:
+    """What the broker says to a channel."""
+
+    def __init__(self) -> None:
+        self.deliveries: list[tuple[DeliveryOut, Stored]] = []
+        self._returned = False
+        self.expect()
+
+    def expect(self) -> None:
+        """Wait for one more answer or confirm."""
+        loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[AnswerOut] = loop.create_future()
+        self.published: asyncio.Future[bool | Refusal] = loop.create_future()
+
+    def hear(self, out: Outbound, stored: Stored | None) -> None:
+        """See `Listener`."""
+        match out:
+            case AnswerOut():
+                if not self.answer.done():
+                    self.answer.set_result(out)
+            case DeliveryOut() if stored is not None:
+                self.deliveries.append((out, stored))
+            case ReturnOut():
+                self._returned = True
+            case ConfirmOut():
+                if not self.published.done():
+                    self.published.set_result(not self._returned)
+            case PublishErrorOut():
+                if not self.published.done():
+                    self.published.set_result(out.refusal)
+            case _:
+                pass
