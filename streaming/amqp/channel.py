@@ -514,7 +514,7 @@ class Channel:
             f"Timeout value used: {timeout_ms} ms. "
             "This timeout value can be configured, see consumers doc guide to learn more"
         )
-        self.fail(error(PRECONDITION_FAILED, text), (0, 0))
+        self._refused(error(PRECONDITION_FAILED, text), (0, 0))
 
     def _cancel(self, consumer: str) -> None:
         """The broker has ended a consumer."""

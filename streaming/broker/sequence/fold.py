@@ -112,6 +112,7 @@ class LogFold:
         self, at_ms: int, message: Message, publication: Publication, flags: int, actor: Actor
     ) -> None:
         """Publish a message on a channel."""
+        self.tick(at_ms)  # which may close it
         if self._channels.get(actor.user, actor.channel) is None:
             self.void(at_ms, message, actor)
         else:
@@ -123,13 +124,13 @@ class LogFold:
 
     def command(self, at_ms: int, command: Command, actor: Actor) -> bool:
         """Carry out a command of a channel, or of the operator; return whether it counts."""
+        self.tick(at_ms)  # which may close it
         if (
             actor.channel
             and actor.user is not None
             and not isinstance(command, _ALWAYS)
             and self._channels.get(actor.user, actor.channel) is None
         ):
-            self.tick(at_ms)
             return False
         self.shard.command(at_ms, command, actor)
         return True
@@ -146,8 +147,8 @@ class LogFold:
         reason: str | None = None,
     ) -> Refusal | None:
         """Settle deliveries of a channel; a refusal has closed the channel."""
+        self.tick(at_ms)  # which may close it
         if self._channels.get(actor.user, actor.channel) is None:
-            self.tick(at_ms)
             return None
         return self.shard.settle(
             at_ms, actor, tag, last, multiple=multiple, outcome=outcome, reason=reason

@@ -3,6 +3,7 @@
 import pytest
 
 from streaming.amqp import methods as m
+from streaming.amqp.clocks import ManualClock
 from streaming.amqp.connection import State
 from tests.amqp_client import BROKERS, RawClient
 from tests.delayed_broker import delayed_broker
@@ -238,3 +239,23 @@ def test_a_client_that_does_not_read_is_held_while_it_waits(later):
     assert methods(later) == [m.QueueDeclareOk("q", 0, 0), m.BasicConsumeOk("c")]
     later.connection.hold(held=False)
     assert [each.body for each in later.received()] == [b"1"]
+
+
+def test_what_is_on_its_way_when_a_channel_times_out_is_ignored(later):
+    later.ask(m.QueueDeclare(queue="q"))
+    later.publish("", "q", b"1")
+    later.ask(m.BasicGet(queue="q"))
+    clock = later.broker.clock
+    assert isinstance(clock, ManualClock)
+    clock.move_to(clock.now_ms() + 1_800_000)
+
+    later.send(1, m.QueueDeclare(queue="other"))
+    later.send(1, m.BasicAck(1))
+    later.send(1, m.ChannelFlow(active=True))
+    (closed,) = methods(later)
+
+    assert isinstance(closed, m.ChannelClose)
+    assert "timed out" in closed.reply_text
+    later.send(1, m.ChannelCloseOk())
+    assert later.ask(m.ChannelOpen()) == m.ChannelOpenOk()
+    assert isinstance(later.ask(m.QueueDeclare(queue="other", passive=True)), m.ChannelClose)
