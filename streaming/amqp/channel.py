@@ -37,7 +37,7 @@ from streaming.amqp.errors import (
 )
 from streaming.amqp.frames import Frame
 from streaming.amqp.outgoing import Outgoing, Peer
-from streaming.amqp.properties import Seen, see, with_reply_to
+from streaming.amqp.properties import PLAIN, Seen, see, with_reply_to
 from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
 from streaming.amqp.requests import Answered, Requests, nothing
 from streaming.amqp.stored import Stored
@@ -65,7 +65,7 @@ from streaming.broker.outbound import (
 MAX_MESSAGE_SIZE: Final = 16 * 1024 * 1024
 """The largest body that is accepted, in bytes: RabbitMQ 4.0's default."""
 
-_PUBLISH_METHOD: Final = (60, 40)
+PUBLISH_METHOD: Final = (60, 40)
 _SETTLEMENTS: Final = (m.BasicAck, m.BasicReject, m.BasicNack)
 _ASK_ONLY: Final = (
     m.ExchangeDeclare,
@@ -199,6 +199,12 @@ class Channel:
         else:
             raise error(COMMAND_INVALID, f"a client may not send {kind.__name__}")
 
+    def publish(self, method: PublishMethod, properties: bytes, body: bytes) -> None:
+        """Take a publish with its content."""
+        if self._content.method is not None:
+            raise self._content.expectation
+        self._publish(method, properties, body)
+
     def publish_method(self, method: PublishMethod) -> None:
         """Take a publish; its content follows."""
         self._expect_method()
@@ -211,21 +217,19 @@ class Channel:
             text = f"message size {size} is larger than configured max size {MAX_MESSAGE_SIZE}"
             raise error(PRECONDITION_FAILED, text)
         if content is not None:
-            self._publish(content)
+            self._publish(*content)
 
     def content_body(self, payload: bytes) -> None:
         """Take a part of a body."""
         content = self._content.body(payload)
         if content is not None:
-            self._publish(content)
+            self._publish(*content)
 
-    def ack(self, tag: int, *, multiple: bool) -> None:
-        """Acknowledge deliveries, outside a transaction."""
-        self._expect_method()
-        if multiple:
-            self._settle(m.BasicAck.ids, tag, "ack", multiple=True)
-        else:
-            self._requests.ack(self._consuming.known(tag))
+    def ack(self, first: int, last: int) -> None:
+        """Acknowledge each delivery from a tag to another one; it `settles_now`."""
+        if self._content.method is not None:
+            raise self._content.expectation
+        self._requests.ack(first, last)
 
     def turn_ended(self) -> None:
         """Pass on what waited for the end of the turn."""
@@ -242,21 +246,21 @@ class Channel:
 
     # -- publishing
 
-    def _publish(self, content: Content) -> None:
+    def _publish(self, method: PublishMethod, properties: bytes, body: bytes) -> None:
         """Take a complete message.
 
         Raises:
             AmqpError: it is refused.
         """
-        method = content.method
         if method.immediate:
             raise error(NOT_IMPLEMENTED, "immediate=true")
         number = self._outgoing.confirms.next_number()
         if self._transaction is None:
-            self._publish_now(content, number)
+            self._publish_now(method, properties, body, number)
             return
+        content = Content(method, properties, body)
         keep = partial(self._check_and_keep, self._transaction, content, number)
-        self._requests.then(partial(self._guarded, keep, _PUBLISH_METHOD))
+        self._requests.then(partial(self._guarded, keep, PUBLISH_METHOD))
 
     def _check_and_keep(
         self, transaction: list[Callable[[], None]], content: Content, number: int
@@ -270,7 +274,7 @@ class Channel:
         refusal = self._vhost.refuse_publish(self._requests.actor, publication)
         if refusal is not None:
             raise AmqpError(refusal.code, refusal.text)
-        transaction.append(lambda: self._publish_now(content, number))
+        transaction.append(lambda: self._publish_now(*content, number))
 
     def _guarded(self, step: Callable[[], None], method: tuple[int, int]) -> None:
         """Do something that no frame asks for now."""
@@ -284,9 +288,15 @@ class Channel:
         is_own = user_id == self._peer.user or self._peer.impersonates
         return None if is_own else user_id
 
-    def _publish_now(self, content: Content, number: int) -> None:
-        method, properties, body = content
+    def _publish_now(
+        self, method: PublishMethod, properties: bytes, body: bytes, number: int
+    ) -> None:
+        flags = (MANDATORY if method.mandatory else 0) | (CONFIRM if number else 0)
         seen = see(properties)
+        if seen is PLAIN and method.publication is not None:  # nearly every message
+            stored = Stored(properties, body)
+            self._requests.publish(method.publication, stored, flags, number)
+            return
         if seen.reply_to == REPLY_TO_QUEUE:
             address = self._replies.address_of(self.name)
             if address is None:
@@ -296,22 +306,19 @@ class Channel:
             self._requests.then(partial(self._reply, method, properties, body, number))
             return
         publication = self._publication(method, seen)
-        flags = (MANDATORY if method.mandatory else 0) | (CONFIRM if number else 0)
+        if seen is PLAIN:
+            method.publication = publication
         stored = Stored(properties, body, seen.headers, seen.expiration)
         self._requests.publish(publication, stored, flags, number)
 
     def _publication(self, method: PublishMethod, seen: Seen) -> Publication:
         headers, user_id = seen.headers, self._named_user(seen.user_id)
+        exchange, key = method.exchange, method.routing_key
         if headers is None or not any(name in headers for name in BROKER_HEADERS):
-            return self._vhost.publication(
-                method.exchange, method.routing_key, seen.expiration, seen.priority, user_id
-            )
-        publication = publication_of(
-            method.exchange,
-            method.routing_key,
-            {"expiration": seen.expiration, "priority": seen.priority},
-            headers,
-        )
+            expiration, priority = seen.expiration, seen.priority
+            return self._vhost.publication(exchange, key, expiration, priority, user_id)
+        looked_at = {"expiration": seen.expiration, "priority": seen.priority}
+        publication = publication_of(exchange, key, looked_at, headers)
         publication.user_id = user_id
         return publication
 
@@ -323,7 +330,7 @@ class Channel:
             self._outgoing.content(returned, properties, body)
         if number:
             self._outgoing.confirms.accept(number)
-            self._peer.has_news()
+            self._peer.has_confirms(self.number)
 
     # -- settling
 
@@ -479,18 +486,17 @@ class Channel:
 
     # -- what the broker says
 
+    def delivered(self, out: DeliveryOut, stored: Stored) -> None:
+        """See `Listener`."""
+        self._consuming.heard(out, stored)
+
+    def confirmed(self, out: ConfirmOut) -> None:
+        """See `Listener`."""
+        self._outgoing.confirms.heard(out)
+        self._peer.has_confirms(self.number)
+
     def hear(self, out: Outbound, stored: Stored | None) -> None:
         """See `Listener`."""
-        kind = type(out)
-        if kind is DeliveryOut:
-            self._consuming.heard(out, stored)  # type: ignore[arg-type] # a delivery has a message
-        elif kind is ConfirmOut:
-            self._outgoing.confirms.heard(out)  # type: ignore[arg-type] # the same
-            self._peer.has_news()
-        else:
-            self._hear_rest(out, stored)
-
-    def _hear_rest(self, out: Outbound, stored: Stored | None) -> None:
         match out:
             case AnswerOut():
                 self._requests.answered(out)
@@ -505,7 +511,7 @@ class Channel:
                 else:
                     self._cancel(out.consumer)
             case PublishErrorOut():
-                self._refused(AmqpError(out.refusal.code, out.refusal.text), _PUBLISH_METHOD)
+                self._refused(AmqpError(out.refusal.code, out.refusal.text), PUBLISH_METHOD)
 
     def _timed_out(self, timeout_ms: int | None) -> None:
         """The broker has closed the channel: a delivery was not settled for so long."""

@@ -15,8 +15,8 @@ from enum import Enum, auto
 from typing import Any, Final, Protocol
 
 from streaming.amqp import methods as m
-from streaming.amqp.channel import Channel
-from streaming.amqp.content import ACK, PUBLISH, PublishMethods
+from streaming.amqp.channel import PUBLISH_METHOD, Channel
+from streaming.amqp.content import PublishMethods
 from streaming.amqp.entries import Ask, Then
 from streaming.amqp.errors import (
     CHANNEL_ERROR,
@@ -35,17 +35,21 @@ from streaming.amqp.frames import (
     METHOD,
     MIN_FRAME_SIZE,
     PROTOCOL_HEADER,
+    PUBLISH,
     Frame,
     FrameReader,
+    Published,
+    Unit,
+    apart,
     frame,
 )
 from streaming.amqp.login import Client, User, mechanisms
 from streaming.amqp.reply_to import ReplyConsumers
-from streaming.amqp.stored import Stored
-from streaming.amqp.vhosts import OpenVhost
+from streaming.amqp.requests import ACK_METHOD
+from streaming.amqp.vhosts import AnswerListener, OpenVhost
 from streaming.broker import commands
 from streaming.broker.events import Actor
-from streaming.broker.outbound import AnswerOut, Outbound
+from streaming.broker.outbound import AnswerOut
 
 IMPERSONATOR: Final = "impersonator"
 """The tag of users who may publish in the name of others (`user_id`)."""
@@ -57,8 +61,6 @@ HANDSHAKE_TIMEOUT_S: Final = 10
 CLOSE_TIMEOUT_S: Final = 10
 
 _HEADER_SIZE: Final = len(PROTOCOL_HEADER)
-_ACK_SIZE: Final = 13
-"""Class and method, tag, and bits."""
 
 
 class State(Enum):
@@ -141,6 +143,8 @@ class Connection:
         self._sends_blocked = False
         self._has_news = False
         self._is_unread = False
+        self._acking: list[Channel] = []  # they may have acks that wait for the end of the turn
+        self._confirming: set[int] = set()  # numbers of channels with confirms to send
         self._resumes = False
         self._left: Callable[[], None] | None = None
 
@@ -160,10 +164,9 @@ class Connection:
         if self.is_closed or not data:
             return
         reader = self._reader
-        frames = reader.feed(data)
+        units = reader.feed_joined(data)
         try:
-            for each in frames:
-                self._frame(each)
+            self._units(units)
             if reader.broken is not None:
                 raise reader.broken
         except AmqpError as failure:
@@ -172,7 +175,8 @@ class Connection:
 
     def _finish(self) -> None:
         """Pass on what the frames have asked for, and what came of it."""
-        for channel in list(self.channels.values()):
+        acking, self._acking = self._acking, []
+        for channel in acking:
             channel.turn_ended()
         if self.vhost is not None:
             self.vhost.flush()
@@ -195,19 +199,26 @@ class Connection:
         """See `Peer`."""
         self.output.append(data)
         if not self._has_news:
-            self.has_news()
+            self._tell_host()
 
-    def has_news(self) -> None:
+    def has_confirms(self, number: int) -> None:
         """See `Peer`."""
+        self._confirming.add(number)
         if not self._has_news:
-            self._has_news = True
-            self._host.has_news(self)
+            self._tell_host()
+
+    def _tell_host(self) -> None:
+        self._has_news = True
+        self._host.has_news(self)
 
     def take_output(self) -> bytes:
         """Remove and return what is to be sent."""
+        for number in sorted(self._confirming):
+            channel = self.channels.get(number)
+            if channel is not None:
+                channel.send_confirms()
+        self._confirming.clear()
         self._has_news = False
-        for channel in self.channels.values():
-            channel.send_confirms()
         data = b"".join(self.output)
         self.output.clear()
         self.bytes_sent += len(data)
@@ -236,6 +247,35 @@ class Connection:
             )
         )
         return rest
+
+    def _units(self, units: list[Unit]) -> None:
+        channels, opened = self.channels, State.OPEN
+        for unit in units:
+            if isinstance(unit, tuple):
+                self._frame(unit)
+                continue
+            channel = channels.get(unit.channel)
+            if channel is None or not channel.flows or self.state is not opened:
+                self._take_apart(unit)
+            elif isinstance(unit, Published):
+                self.publishes = True
+                try:
+                    method = self._publishes.read(unit.method)
+                    channel.publish(method, unit.properties, unit.body)
+                except AmqpError as failure:
+                    channel.fail(failure, PUBLISH_METHOD)
+            elif channel.settles_now:
+                self._acking.append(channel)
+                try:
+                    channel.ack(unit.first, unit.last)
+                except AmqpError as failure:
+                    channel.fail(failure, ACK_METHOD)
+            else:
+                self._take_apart(unit)
+
+    def _take_apart(self, unit: Unit) -> None:
+        for each in apart(unit):
+            self._frame(each)
 
     def _frame(self, each: Frame) -> None:
         kind, number, payload = each
@@ -276,7 +316,7 @@ class Connection:
         return True
 
     def _channel_frame(self, channel: Channel, kind: int, payload: bytes) -> None:
-        method = (60, 40)
+        method = PUBLISH_METHOD
         try:
             if kind == BODY:
                 channel.content_body(payload)
@@ -285,9 +325,6 @@ class Connection:
             elif payload[:4] == PUBLISH:
                 self.publishes = True
                 channel.publish_method(self._publishes.read(payload))
-            elif payload[:4] == ACK and len(payload) == _ACK_SIZE and channel.settles_now:
-                method = (60, 80)
-                channel.ack(int.from_bytes(payload[4:12]), multiple=bool(payload[12] & 1))
             else:
                 found = m.read_method(payload)
                 method = found.ids
@@ -450,16 +487,16 @@ class Connection:
             self._conclude_later()
 
     def _agree_to_close(self) -> None:
-        """Close because the client wants it; `hear` is told when that is done."""
+        """Close because the client wants it."""
         if self.vhost is None:
             self._closed()
         else:
-            self.vhost.listen(self.name, self)
+            self.vhost.listen(self.name, AnswerListener(self._has_left))
             self.vhost.submit(self._ending())
 
-    def hear(self, out: Outbound, _stored: Stored | None) -> None:
-        """See `Listener`: the vhost has closed the connection."""
-        if isinstance(out, AnswerOut) and self.vhost is not None:
+    def _has_left(self, _out: AnswerOut) -> None:
+        """Agree to close: the vhost has closed the connection."""
+        if self.vhost is not None:
             self.vhost.forget(self.name)
             self._forget_channels()
             self.vhost = None

@@ -143,9 +143,9 @@ class Consuming:
 
     def heard(self, out: DeliveryOut, stored: Stored) -> None:
         """Pass a delivery on; keep it while its get or its consumer has no answer yet."""
-        if out.got:
+        if not out.consumer_number:
             self._got = out, stored
-        elif out.label in self._early:
+        elif self._early and out.label in self._early:
             self._early[out.label].append((out, stored))
         else:
             self._outgoing.deliver(out, stored, self._own_tags.shown(out.tag))
@@ -163,6 +163,11 @@ class Consuming:
     def known(self, tag: int) -> int:
         """The broker's tag of a delivery; one that it cannot know if it never had it."""
         return self._own_tags.known(tag)
+
+    @property
+    def tags_differ(self) -> bool:
+        """Whether the client may see other tags than those of the broker."""
+        return self._own_tags.differ
 
 
 class OwnTags:
@@ -182,8 +187,11 @@ class OwnTags:
     def shown(self, tag: int) -> int:
         """The tag of a delivery of the broker as its client sees it."""
         replies = self._replies
+        if not replies:
+            self._newest = tag
+            return tag
         newest = tag + replies
-        if replies and (not self._stretches or self._stretches[-1][1] != replies):
+        if not self._stretches or self._stretches[-1][1] != replies:
             self._ends.append(newest - 1 - replies + self._before())
             self._stretches.append((newest, replies))
             if len(self._stretches) > MAX_STRETCHES:
@@ -191,6 +199,11 @@ class OwnTags:
                 del self._stretches[: MAX_STRETCHES // 2], self._ends[: MAX_STRETCHES // 2]
         self._newest = newest
         return newest
+
+    @property
+    def differ(self) -> bool:
+        """Whether there was a direct reply."""
+        return self._replies > 0
 
     def _before(self) -> int:
         return self._stretches[-1][1] if self._stretches else 0

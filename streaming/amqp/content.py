@@ -7,34 +7,46 @@ cut to the frame size.
 import struct
 from typing import Final, NamedTuple
 
+import msgspec
+
 from streaming.amqp.errors import UNEXPECTED_FRAME, AmqpError, error, syntax_error
-from streaming.amqp.frames import BODY, FRAME_OVERHEAD, HEADER, METHOD, frame
+from streaming.amqp.frames import (
+    ACK,
+    BASIC,
+    BODY,
+    FRAME_OVERHEAD,
+    HEADER,
+    HEADER_FIELDS,
+    METHOD,
+    frame,
+)
 from streaming.amqp.methods import BasicPublish, read_method
 from streaming.amqp.tables import write_short_text
-
-PUBLISH: Final = b"\x00\x3c\x00\x28"
-ACK: Final = b"\x00\x3c\x00\x50"
-"""The first four bytes of the payload of these methods."""
+from streaming.broker.message import Publication
 
 _DELIVER: Final = b"\x00\x3c\x00\x3c"
 _GET_OK: Final = b"\x00\x3c\x00\x47"
-_BASIC: Final = 60
 _MAX_KNOWN: Final = 2000
 
 _method_head: Final = struct.Struct(">BHI").pack
 _tag: Final = struct.Struct(">QB").pack
 _content_head: Final = struct.Struct(">BHIHHQ").pack
 _read_header: Final = struct.Struct(">HHQ").unpack_from
-_HEADER_FIELDS: Final = 12
 
 
-class PublishMethod(NamedTuple):
-    """A publish, without its content."""
+class PublishMethod(msgspec.Struct, gc=False):
+    """A publish, without its content.
+
+    Attributes:
+        publication: that of messages of whose properties the broker looks at none, once there was
+            one.
+    """
 
     exchange: str
     routing_key: str
     mandatory: bool
     immediate: bool
+    publication: Publication | None = None
 
 
 class PublishMethods:
@@ -112,15 +124,15 @@ class ContentAssembler:
         """
         if self.method is None or self._properties is not None:
             raise _no_method() if self.method is None else self.expectation
-        if len(payload) < _HEADER_FIELDS + 2:
+        if len(payload) < HEADER_FIELDS + 2:
             raise syntax_error("a content header is too short")
         class_id, _weight, size = _read_header(payload)
-        if class_id != _BASIC:
+        if class_id != BASIC:
             raise error(
                 UNEXPECTED_FRAME,
                 f"expected content header for class 60, got one for class {class_id} instead",
             )
-        properties = payload[_HEADER_FIELDS:]
+        properties = payload[HEADER_FIELDS:]
         if not size:
             content = Content(self.method, properties, b"")
             self.method = None
@@ -156,37 +168,53 @@ def _no_method() -> AmqpError:
     return error(UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
 
 
-def deliver_prefix(consumer_tag: str) -> bytes:
-    """The beginning of the deliveries of a consumer."""
-    return _DELIVER + write_short_text(consumer_tag)
-
-
 def source_of(exchange: str, routing_key: str) -> bytes:
     """How a delivery names the exchange and routing key it came by."""
     return write_short_text(exchange) + write_short_text(routing_key)
 
 
-def delivery(
-    channel: int,
-    prefix: bytes,
-    tag: int,
-    source: bytes,
-    properties: bytes,
-    body: bytes,
-    frame_max: int,
-    *,
-    redelivered: bool,
-) -> bytes:
-    """The frames of a delivery.
+class DeliveryMethod:
+    """The method frame of deliveries to a consumer by one exchange and routing key.
 
     Args:
-        prefix: of its consumer, see `deliver_prefix`.
         source: see `source_of`.
-        frame_max: the largest frame that the client takes, in bytes; 0 for any size.
     """
-    head = _method_head(METHOD, channel, len(prefix) + 9 + len(source))
-    method = b"%b%b%b%b\xce" % (head, prefix, _tag(tag, redelivered), source)
-    return method + content_frames(channel, properties, body, frame_max)
+
+    __slots__ = ("_after", "_before", "_channel")
+
+    def __init__(self, channel: int, consumer_tag: str, source: bytes) -> None:
+        prefix = _DELIVER + write_short_text(consumer_tag)
+        self._channel = channel
+        self._before = _method_head(METHOD, channel, len(prefix) + 9 + len(source)) + prefix
+        self._after = source + b"\xce"
+
+    def with_content(
+        self,
+        tag: int,
+        redelivered: bool,  # noqa: FBT001 - by position: this is called for nearly every message
+        properties: bytes,
+        body: bytes,
+        frame_max: int,
+    ) -> bytes:
+        """The frames of a delivery.
+
+        Args:
+            frame_max: the largest frame that the client takes, in bytes; 0 for any size.
+        """
+        channel = self._channel
+        size = len(body)
+        if not size or (frame_max and size > frame_max - FRAME_OVERHEAD):
+            method = b"%b%b%b" % (self._before, _tag(tag, redelivered), self._after)
+            return method + content_frames(channel, properties, body, frame_max)
+        return b"%b%b%b%b%b\xce%b%b\xce" % (
+            self._before,
+            _tag(tag, redelivered),
+            self._after,
+            _content_head(HEADER, channel, HEADER_FIELDS + len(properties), BASIC, 0, size),
+            properties,
+            _method_head(BODY, channel, size),
+            body,
+        )
 
 
 def got(
@@ -200,7 +228,7 @@ def got(
     *,
     redelivered: bool,
 ) -> bytes:
-    """The frames that answer a get; see `delivery`."""
+    """The frames that answer a get; see `DeliveryMethod`."""
     method = _GET_OK + _tag(tag, redelivered) + source + message_count.to_bytes(4)
     return frame(METHOD, channel, method) + content_frames(channel, properties, body, frame_max)
 
@@ -208,7 +236,7 @@ def got(
 def content_frames(channel: int, properties: bytes, body: bytes, frame_max: int) -> bytes:
     """The header frame and the body frames of a message."""
     size = len(body)
-    header = _content_head(HEADER, channel, _HEADER_FIELDS + len(properties), _BASIC, 0, size)
+    header = _content_head(HEADER, channel, HEADER_FIELDS + len(properties), BASIC, 0, size)
     limit = frame_max - FRAME_OVERHEAD if frame_max else size
     if size <= limit:
         if not size:

@@ -2,11 +2,15 @@
 
     frame = type:uint8 channel:uint16 size:uint32 payload end:0xCE
 
-`FrameReader` turns bytes, cut anywhere, into frames.
+`FrameReader` turns bytes, cut anywhere, into frames. A server mostly receives two things: a publish
+in three frames that follow each other, and acks of deliveries that follow each other. `read_joined`
+returns either as one unit.
 """
 
 import struct
-from typing import Final
+from typing import Final, cast
+
+import msgspec
 
 from streaming.amqp.errors import FRAME_ERROR, AmqpError, error
 
@@ -23,10 +27,66 @@ HEADER_SIZE: Final = 7
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
+PUBLISH: Final = b"\x00\x3c\x00\x28"
+ACK: Final = b"\x00\x3c\x00\x50"
+"""The first four bytes of the payload of these methods."""
+
+BASIC: Final = 60
+"""The class of all content."""
+
+HEADER_FIELDS: Final = 12
+"""Bytes of a content header before the properties: class, weight and size of the body."""
+
 Frame = tuple[int, int, bytes]
 """Type, channel and payload."""
 
+
+class Published(msgspec.Struct, gc=False):
+    """A publish whose body is in one frame.
+
+    Attributes:
+        method: the payload of the method frame.
+        properties: flags and values.
+    """
+
+    channel: int
+    method: bytes
+    properties: bytes
+    body: bytes
+
+
+class Acks(msgspec.Struct, gc=False):
+    """Acks of single deliveries, from a tag to another one."""
+
+    channel: int
+    first: int
+    last: int
+
+
+Unit = Frame | Published | Acks
+
+
+def apart(unit: Unit) -> list[Frame]:
+    """The frames that a unit was joined from."""
+    if isinstance(unit, Published):
+        header = _content_header(BASIC, 0, len(unit.body)) + unit.properties
+        return [
+            (METHOD, unit.channel, unit.method),
+            (HEADER, unit.channel, header),
+            (BODY, unit.channel, unit.body),
+        ]
+    if isinstance(unit, Acks):
+        tags = range(unit.first, unit.last + 1)
+        return [(METHOD, unit.channel, _ack_method(ACK, tag, 0)) for tag in tags]
+    return [unit]
+
+
 _HEAD: Final = struct.Struct(">BHI")
+_CONTENT: Final = struct.Struct(">BHIHHQ")
+_ACK_SIZE: Final = 13
+_ack: Final = struct.Struct(">BHI4sQBB").pack
+_ack_method: Final = struct.Struct(">4sQB").pack
+_content_header: Final = struct.Struct(">HHQ").pack
 
 
 class FrameReader:
@@ -44,9 +104,16 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take bytes; return the frames that they complete; see `broken`."""
+        return cast("list[Frame]", self._read(data, joined=False))
+
+    def feed_joined(self, data: bytes) -> list[Unit]:
+        """Take bytes of a client; return what they complete, joined where that is possible."""
+        return self._read(data, joined=True)
+
+    def _read(self, data: bytes, *, joined: bool) -> list[Unit]:
         if self._rest:
             data = self._rest + data
-        frames: list[Frame] = []
+        units: list[Unit] = []
         unpack = _HEAD.unpack_from
         at, end = 0, len(data)
         while end - at >= HEADER_SIZE:
@@ -61,10 +128,50 @@ class FrameReader:
                 text = f"type {kind}, channel {channel}, {size} octets: invalid frame end marker"
                 self.broken = error(FRAME_ERROR, f"{text} {data[after]}")
                 break
-            frames.append((kind, channel, data[at + HEADER_SIZE : after]))
+            payload = data[at + HEADER_SIZE : after]
             at = after + 1
+            if joined and kind == METHOD and channel:
+                ids = payload[:4]
+                if ids == PUBLISH:
+                    content = self._content(data, at, channel)
+                    if content:
+                        header_end, at = content
+                        properties = data[after + 1 + HEADER_SIZE + HEADER_FIELDS : header_end]
+                        body = data[header_end + FRAME_OVERHEAD : at - 1]
+                        units.append(Published(channel, payload, properties, body))
+                        continue
+                elif ids == ACK and size == _ACK_SIZE and _is_of_one(payload):
+                    first = last = int.from_bytes(payload[4:12])
+                    while data.startswith(_ack(METHOD, channel, 13, ACK, last + 1, 0, 0xCE), at):
+                        last += 1
+                        at += _ACK_SIZE + FRAME_OVERHEAD
+                    units.append(Acks(channel, first, last))
+                    continue
+            units.append((kind, channel, payload))
         self._rest = data[at:] if at else data
-        return frames
+        return units
+
+    def _content(self, data: bytes, at: int, channel: int) -> tuple[int, int] | None:
+        """Where header and body of a publish end, if they follow, and the body is in one frame."""
+        if len(data) - at < _CONTENT.size:
+            return None
+        kind, of_channel, size, class_id, _weight, body = _CONTENT.unpack_from(data, at)
+        header_end = at + HEADER_SIZE + size
+        after = header_end + FRAME_OVERHEAD + body
+        if (
+            kind != HEADER
+            or not body
+            or of_channel != channel
+            or class_id != BASIC
+            or size < HEADER_FIELDS + 2
+            or after >= len(data)
+            or data[header_end] != FRAME_END
+            or data[after] != FRAME_END
+            or (self.max_size and max(size, body) + FRAME_OVERHEAD > self.max_size)
+            or _HEAD.unpack_from(data, header_end + 1) != (BODY, channel, body)
+        ):
+            return None
+        return header_end, after + 1
 
     def _refusal(self, kind: int, channel: int, size: int) -> AmqpError:
         if kind not in _KINDS:
@@ -74,6 +181,11 @@ class FrameReader:
             f"type {kind}, channel {channel}: a frame of {size} octets is larger than the "
             f"negotiated maximum of {self.max_size}",
         )
+
+
+def _is_of_one(ack: bytes) -> bool:
+    """Whether an ack is of one delivery, whose tag a server may have given."""
+    return not ack[12] & 1 and ack[4] < 0x80 and ack[4:12] != bytes(8)  # noqa: PLR2004 - a bit
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:

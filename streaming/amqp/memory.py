@@ -12,12 +12,11 @@ from streaming.amqp.entries import Ask
 from streaming.amqp.inspection import Deaths
 from streaming.amqp.login import LOOPBACK_USER, User, Users
 from streaming.amqp.server import Server
-from streaming.amqp.stored import Stored
-from streaming.amqp.vhosts import OpenVhost
+from streaming.amqp.vhosts import AnswerListener, OpenVhost
 from streaming.broker import commands
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
-from streaming.broker.outbound import AnswerOut, Outbound
+from streaming.broker.outbound import AnswerOut
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError, Problem
 from topology.limits import read_user_limits
@@ -111,22 +110,11 @@ class MemoryBroker:
 
     def do(self, vhost: OpenVhost, command: commands.Command) -> AnswerOut:
         """Carry out a command of the operator; return the answer."""
-        answers = _Answers()
-        vhost.listen(_OPERATOR.channel, answers)
+        answers: list[AnswerOut] = []
+        vhost.listen(_OPERATOR.channel, AnswerListener(answers.append))
         vhost.submit(Ask(_OPERATOR, command))
         vhost.forget(_OPERATOR.channel)
-        return answers.last
-
-
-class _Answers:
-    """Hears the answers to the operator."""
-
-    last: AnswerOut
-
-    def hear(self, out: Outbound, _stored: Stored | None) -> None:
-        """See `Listener`."""
-        if isinstance(out, AnswerOut):
-            self.last = out
+        return answers[-1]
 
 
 def _user(entry: Mapping[str, Any]) -> User:

@@ -4,17 +4,11 @@ Confirms wait for the end of a turn, so that publishes in a row share one frame;
 is sent flushes them first.
 """
 
-from typing import Final, Protocol
+from bisect import bisect_left
+from typing import Final, NamedTuple, Protocol
 
 from streaming.amqp import methods as m
-from streaming.amqp.content import (
-    confirm,
-    content_frames,
-    deliver_prefix,
-    delivery,
-    got,
-    source_of,
-)
+from streaming.amqp.content import DeliveryMethod, confirm, content_frames, got, source_of
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.frames import METHOD, Frame, frame
 from streaming.amqp.properties import with_changes
@@ -25,7 +19,8 @@ from streaming.broker.outbound import ConfirmOut, DeliveryOut, ReturnOut
 from streaming.protocol.record_headers import delivered_headers
 from topology.values import Compat, Table
 
-_MAX_SOURCES: Final = 2000
+_MAX_WAYS: Final = 200
+"""Of one consumer: kinds of messages whose frames begin alike."""
 
 
 class Peer(Protocol):
@@ -46,8 +41,8 @@ class Peer(Protocol):
     def send(self, data: bytes) -> None:
         """Send frames to the client."""
 
-    def has_news(self) -> None:
-        """Note that the channel has something to send at the end of the turn."""
+    def has_confirms(self, number: int) -> None:
+        """Note that a channel has confirms to send at the end of the turn."""
 
     def fail(self, failure: AmqpError, method: tuple[int, int]) -> None:
         """End the connection because of an error of this channel, behind all that it has asked."""
@@ -73,7 +68,13 @@ class Confirms:
         self.selected = False
         self._published = 0
         self._numbers: dict[int, int] = {}  # offset of the message -> number of the publish
-        self._told: list[tuple[int, bool]] = []
+        self._acked: list[int] = []
+        self._refused: list[int] = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether there are frames to send."""
+        return bool(self._acked or self._refused)
 
     def next_number(self) -> int:
         """Count a publish; 0 if the channel does not confirm."""
@@ -88,22 +89,20 @@ class Confirms:
 
     def heard(self, out: ConfirmOut) -> None:
         """Take what the broker says of a message."""
-        self._told.append((self._numbers.pop(out.message.offset), out.ack))
+        told = self._acked if out.ack else self._refused
+        told.append(self._numbers.pop(out.message.offset))
 
     def accept(self, number: int) -> None:
         """Confirm a publish that never reached the broker."""
-        self._told.append((number, True))
+        self._acked.append(number)
 
     def take(self) -> list[tuple[int, bool, bool]]:
         """Number, ack and multiple of each frame to send; publishes in a row share one."""
-        if not self._told:
-            return []
-        told, self._told = sorted(self._told), []
+        acked, self._acked = sorted(self._acked), []
+        refused, self._refused = sorted(self._refused), []
         oldest = min(self._numbers.values(), default=self._published + 1)
-        acked = [number for number, ack in told if ack]
-        refused = [number for number, ack in told if not ack]
-        acks = _together(acked, min([oldest, *refused]), single=len(acked) == 1)
-        nacks = _together(refused, min([oldest, *acked]), single=False)
+        acks = _together(acked, min([oldest, *refused[:1]]), single=len(acked) == 1)
+        nacks = _together(refused, min([oldest, *acked[:1]]), single=False)
         return [
             *((number, True, multiple) for number, multiple in acks),
             *((number, False, multiple) for number, multiple in nacks),
@@ -117,25 +116,31 @@ def _together(numbers: list[int], end: int, *, single: bool) -> list[tuple[int, 
     """
     if single:
         return [(numbers[0], False)]
-    below = [number for number in numbers if number < end]
-    first = [(below[-1], True)] if below else []
-    return [*first, *((number, False) for number in numbers[len(below) :])]
+    below = bisect_left(numbers, end)
+    first = [(numbers[below - 1], True)] if below else []
+    return [*first, *((number, False) for number in numbers[below:])]
+
+
+class _Way(NamedTuple):
+    """How messages with one envelope go to one consumer.
+
+    Attributes:
+        untouched: the properties may go out as they came, unless there is a delivery count to show.
+    """
+
+    method: DeliveryMethod
+    untouched: bool
 
 
 class Outgoing:
-    """What one channel sends.
-
-    Attributes:
-        next_tag: the delivery tag after the newest; direct replies count too.
-    """
+    """What one channel sends."""
 
     def __init__(self, number: int, peer: Peer, compat: Compat) -> None:
         self.number = number
         self.confirms = Confirms()
         self._peer = peer
         self._compat: Compat = compat
-        self._prefixes: dict[str, bytes] = {}  # of consumers, by tag
-        self._sources: dict[tuple[str, str], bytes] = {}
+        self._ways: dict[str, dict[Envelope, _Way]] = {}  # by consumer tag
 
     def method(self, method: m.Method) -> None:
         """Send a method."""
@@ -144,47 +149,56 @@ class Outgoing:
 
     def send_confirms(self) -> None:
         """Send the confirms that wait."""
+        if not self.confirms.waits:
+            return
         for number, ack, multiple in self.confirms.take():
             self._peer.send(confirm(self.number, number, ack=ack, multiple=multiple))
 
     def deliver(self, out: DeliveryOut, stored: Stored, tag: int) -> None:
         """Send a delivery to a consumer."""
-        prefix = self._prefixes.get(out.label)
-        if prefix is None:
-            prefix = self._prefixes[out.label] = deliver_prefix(out.label)
+        envelope = out.copy.envelope
+        ways = self._ways.get(out.label)
+        way = None if ways is None else ways.get(envelope)
+        if way is None:
+            way = self._way(out.label, envelope)
+        is_redelivered = out.requeue_count > 0 or (out.quorum and out.failures > 0)
+        if way.untouched and not is_redelivered:
+            properties = stored.properties
+        else:
+            properties = self._properties(out, stored)
+        frame_max = self._peer.frame_max
         self._peer.send(
-            delivery(
-                self.number,
-                prefix,
-                tag,
-                self._source(out.copy.envelope),
-                self._properties(out, stored),
-                stored.body,
-                self._peer.frame_max,
-                redelivered=out.delivery_count > 0,
-            )
+            way.method.with_content(tag, is_redelivered, properties, stored.body, frame_max)
         )
+
+    def _way(self, consumer_tag: str, envelope: Envelope) -> _Way:
+        source = source_of(envelope.exchange, envelope.routing_keys[0])
+        method = DeliveryMethod(self.number, consumer_tag, source)
+        way = _Way(method, untouched=_is_untouched(envelope))
+        if way.untouched:
+            ways = self._ways.setdefault(consumer_tag, {})
+            if len(ways) >= _MAX_WAYS:
+                ways.clear()
+            ways[envelope] = way
+        return way
 
     def deliver_reply(
         self, consumer_tag: str, tag: int, address: str, properties: bytes, body: bytes
     ) -> None:
         """Send a direct reply."""
-        prefix, source = deliver_prefix(consumer_tag), source_of("", address)
+        method = DeliveryMethod(self.number, consumer_tag, source_of("", address))
         frame_max = self._peer.frame_max
-        self._peer.send(
-            delivery(
-                self.number, prefix, tag, source, properties, body, frame_max, redelivered=False
-            )
-        )
+        self._peer.send(method.with_content(tag, False, properties, body, frame_max))  # noqa: FBT003
 
     def got(self, out: DeliveryOut, stored: Stored, tag: int, ready: int) -> None:
         """Send the answer to a get; `ready`: how many messages are left."""
         self.send_confirms()
+        envelope = out.copy.envelope
         self._peer.send(
             got(
                 self.number,
                 tag,
-                self._source(out.copy.envelope),
+                source_of(envelope.exchange, envelope.routing_keys[0]),
                 ready,
                 self._properties(out, stored),
                 stored.body,
@@ -209,16 +223,7 @@ class Outgoing:
 
     def forget_consumer(self, consumer_tag: str) -> None:
         """Forget a consumer that has ended."""
-        self._prefixes.pop(consumer_tag, None)
-
-    def _source(self, envelope: Envelope) -> bytes:
-        key = envelope.exchange, envelope.routing_keys[0]
-        source = self._sources.get(key)
-        if source is None:
-            if len(self._sources) >= _MAX_SOURCES:
-                self._sources.clear()
-            source = self._sources[key] = source_of(*key)
-        return source
+        self._ways.pop(consumer_tag, None)
 
     def _properties(self, out: DeliveryOut, stored: Stored) -> bytes:
         headers = delivered_headers(out, stored.headers, self._compat)
@@ -231,3 +236,9 @@ def _as_delivered(stored: Stored, envelope: Envelope, headers: Table | None) -> 
     if headers is stored.headers and envelope.expiration == stored.expiration:
         return properties
     return with_changes(properties, headers, stored.headers, envelope.expiration)
+
+
+def _is_untouched(envelope: Envelope) -> bool:
+    """Whether a message with this envelope goes out as it came."""
+    changed = envelope.deaths or envelope.added or envelope.dropped or envelope.rerouted
+    return not changed and envelope.expiration is None

@@ -6,6 +6,7 @@ and headers that name further keys change them at a delivery.
 """
 
 import struct
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -65,6 +66,17 @@ class Seen(msgspec.Struct, gc=False):
 PLAIN: Final = Seen()
 """What is seen of properties of which the broker looks at none."""
 
+_MAX_KNOWN: Final = 1000
+_MAX_KNOWN_SIZE: Final = 40
+_known_plain: set[bytes] = set()
+"""Properties that are plain and sound: most clients repeat few."""
+
+
+@cache
+def _fields_of(flags: int) -> tuple[tuple[int, int], ...]:
+    """Flag and form of each property that is there; there are at most 2 ** 14 answers."""
+    return tuple((flag, form) for flag, _name, form in FIELDS if flags & flag)
+
 
 def see(properties: bytes) -> Seen:
     """Check the form of properties, and read what the broker looks at.
@@ -75,15 +87,15 @@ def see(properties: bytes) -> Seen:
     Raises:
         AmqpError: 501 or 502, they are damaged.
     """
+    if properties in _known_plain:
+        return PLAIN
     flags = (properties[0] << 8) | properties[1]
     if flags & _CONTINUED:
         raise syntax_error("a message has properties that AMQP does not know")
     at, end = 2, len(properties)
     seen = Seen() if flags & _LOOKED_AT else PLAIN
     try:
-        for flag, _name, form in FIELDS:
-            if not flags & flag:
-                continue
+        for flag, form in _fields_of(flags):
             start = at
             if form == _SHORT_TEXT:
                 at += 1 + properties[at]
@@ -109,6 +121,10 @@ def see(properties: bytes) -> Seen:
         raise error(FRAME_ERROR, "Malformed UTF-8 in shortstr") from None
     if at != end:
         raise syntax_error("the properties of a message do not have the size of their frame")
+    if seen is PLAIN and end <= _MAX_KNOWN_SIZE:
+        if len(_known_plain) >= _MAX_KNOWN:
+            _known_plain.clear()
+        _known_plain.add(properties)
     return seen
 
 

@@ -81,16 +81,12 @@ class Requests:
                 Publish(self.actor, publication, stored, flags, number, self._confirms)
             )
 
-    def ack(self, tag: int) -> None:
-        """Acknowledge one delivery, soon; a tag of 0 is refused."""
-        if tag == self._last_ack + 1 and self._first_ack:
-            self._last_ack = tag
-            return
-        self.flush_acks()
-        if tag:
-            self._first_ack = self._last_ack = tag
-        else:  # 0 marks that none waits
-            self._settle(tag, 0, ACK_METHOD, multiple=False, outcome="ack")
+    def ack(self, first: int, last: int) -> None:
+        """Acknowledge deliveries that follow each other, soon; their tags are above 0."""
+        if first != self._last_ack + 1 or not self._first_ack:
+            self.flush_acks()
+            self._first_ack = first
+        self._last_ack = last
 
     def flush_acks(self) -> None:
         """Tell the broker of the acks that wait."""

@@ -13,6 +13,7 @@ from streaming.broker.events import ENDINGS, Events, Kind
 from streaming.broker.message import Message, PublishedHeaders
 
 _ENTERED: Final = int(Kind.ENQUEUED)
+_HANDED_OUT: Final = int(Kind.DELIVERED)
 _ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
 
 
@@ -72,7 +73,7 @@ class StoredMessages:
         for seq, kind, copy in zip(
             count(events.first_seq), events.kinds, events.copies, strict=False
         ):
-            if copy is None:
+            if copy is None or kind == _HANDED_OUT:
                 continue
             if kind == _ENTERED:
                 by_offset[copy.message.offset].copies += 1

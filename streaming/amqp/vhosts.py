@@ -17,7 +17,7 @@ from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Events
 from streaming.broker.message import CONFIRM, NEVER, Publication
-from streaming.broker.outbound import DeliveryOut, Outbound, PublishErrorOut, ReturnOut
+from streaming.broker.outbound import AnswerOut, ConfirmOut, DeliveryOut, Outbound, ReturnOut
 from streaming.broker.sequence.fold import LogFold
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
@@ -29,8 +29,32 @@ _MAX_PUBLICATIONS: Final = 20_000
 class Listener(Protocol):
     """A channel of a client, as the vhost tells it what the broker says."""
 
+    def delivered(self, out: DeliveryOut, stored: Stored) -> None:
+        """Take a delivery, and its message."""
+
+    def confirmed(self, out: ConfirmOut) -> None:
+        """Take a confirm."""
+
     def hear(self, out: Outbound, stored: Stored | None) -> None:
-        """Take one record; `stored` is the message of a delivery or a return."""
+        """Take any other record; `stored` is the message of a return."""
+
+
+class AnswerListener:
+    """Hears the answers to the commands of someone who gets nothing else."""
+
+    def __init__(self, answered: Callable[[AnswerOut], None]) -> None:
+        self._answered = answered
+
+    def delivered(self, _out: DeliveryOut, _stored: Stored) -> None:
+        """See `Listener`."""
+
+    def confirmed(self, _out: ConfirmOut) -> None:
+        """See `Listener`."""
+
+    def hear(self, out: Outbound, _stored: Stored | None) -> None:
+        """See `Listener`."""
+        if isinstance(out, AnswerOut):
+            self._answered(out)
 
 
 TimedOut = Callable[[int | None], None]
@@ -138,9 +162,10 @@ class OpenVhost:
                 self.confirmed += 1
             if entry.number:
                 entry.confirms.expect(offset, entry.number)
-            self._fold.publish(at_ms, message, entry.publication, entry.flags, entry.actor)
-            outbound = self.shard.outbound
-            if outbound and type(outbound[-1]) is PublishErrorOut:
+            refusal = self._fold.publish(
+                at_ms, message, entry.publication, entry.flags, entry.actor
+            )
+            if refusal is not None:
                 self.flush()
         elif isinstance(entry, Settle):
             refusal = self._fold.settle(
@@ -204,29 +229,28 @@ class OpenVhost:
         if self._is_telling:
             return
         self._is_telling = True
+        listeners = self._listeners
+        message_of = self.stored.of
         try:
             while self.shard.outbound:
                 for out in self._fold.take_outbound():
-                    self._tell(out)
+                    listener = listeners.get(out.actor.channel)
+                    if listener is None:
+                        continue
+                    if isinstance(out, DeliveryOut):
+                        listener.delivered(out, message_of(out.copy.message))
+                    elif isinstance(out, ConfirmOut):
+                        listener.confirmed(out)
+                    elif isinstance(out, ReturnOut):
+                        listener.hear(out, message_of(out.message))
+                    else:
+                        listener.hear(out, None)
             self._pass_events_on()
         finally:
             self._is_telling = False
         for name in self.shard.take_timed_out():
             if (told := self._timed_out.get(name)) is not None:
                 told(self.config.consumer_timeout_ms)
-
-    def _tell(self, out: Outbound) -> None:
-        listener = self._listeners.get(out.actor.channel)
-        if listener is None:
-            return
-        kind = type(out)
-        if kind is DeliveryOut:
-            message = out.copy.message  # type: ignore[union-attr] # a delivery
-            listener.hear(out, self.stored.of(message))
-        elif kind is ReturnOut:
-            listener.hear(out, self.stored.of(out.message))  # type: ignore[union-attr] # a return
-        else:
-            listener.hear(out, None)
 
     def _pass_events_on(self) -> None:
         events = self._fold.take_events()

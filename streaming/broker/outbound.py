@@ -72,7 +72,7 @@ class DeliveryOut(msgspec.Struct, gc=False):
         return f"{self.consumer_id}.{self.number}" if self.consumer_id else ""
 
 
-class ConfirmOut(NamedTuple):
+class ConfirmOut(msgspec.Struct, gc=False):
     """A publisher confirm: `ack` false is a nack (R-ROUTE-13).
 
     `part`: another lane has queues of this message too, and both confirm together.

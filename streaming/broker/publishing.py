@@ -63,7 +63,8 @@ class PublishPlan:
         single: those of them that are on the home lane only; empty in a vhost of one lane.
         is_split: both the home lane and the publish's own lane have queues of it.
         is_version: it is a version of a letter that a redrive edits.
-        plain: the message only has to arrive in its queues, of which there is at least one.
+        plain: the message only has to arrive in its queues, of which there is at least one, and
+            this lane alone confirms it.
 
     A worker keeps plans between batches. Then they have the names of their queues, not the queues.
     """
@@ -101,7 +102,7 @@ class PublishPlan:
         self.single = single
         self.is_split = is_split
         self.is_version = is_version
-        self.plain = bool(queues) and not missing_alternates and not by_headers
+        self.plain = bool(queues) and not (missing_alternates or by_headers or is_split)
         self._names: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def rest(self) -> None:
@@ -191,9 +192,9 @@ class Publishing:
         return {user: plans for user, plans in kept.items() if plans}
 
     def publish(self, message: Message, plan: PublishPlan, flags: int) -> Refusal | None:
-        """Publish with flags, without a queue, with a refusal or with a warning.
+        """Publish without a queue, with a refusal, a warning or rare flags, or on several lanes.
 
-        `Shard.publish` handles plain plans itself. The dead letters that this causes are not
+        `Shard.publish` handles other plans itself. The dead letters that this causes are not
         delivered yet.
 
         Returns:

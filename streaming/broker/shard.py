@@ -46,6 +46,9 @@ from streaming.broker.handlers import (
 from streaming.broker.handlers.access import Handler, Result
 from streaming.broker.lanes import ALONE, Answering, RecordId, on_lane
 from streaming.broker.message import (
+    AWAY,
+    CONFIRM,
+    IMMEDIATE,
     NO_COPY,
     Envelope,
     Message,
@@ -53,14 +56,14 @@ from streaming.broker.message import (
     PublishedPort,
     no_headers_port,
 )
-from streaming.broker.outbound import AnswerOut, Outbound, is_answered
+from streaming.broker.outbound import AnswerOut, ConfirmOut, Outbound, is_answered
 from streaming.broker.overview import (
     BatchOverview,
     ShardOverview,
     batch_overview_of,
     overview_of,
 )
-from streaming.broker.queues.queue import REFUSED
+from streaming.broker.queues.queue import ACCEPTED, REFUSED
 from streaming.broker.redrives.agreement import LaneNote
 from streaming.broker.shard_state import ShardState
 from streaming.broker.state.schema import Held
@@ -113,6 +116,8 @@ HANDLERS: Final[dict[type[Command], Handler]] = {
 """The handler of each command; only `Tick` has none, and no answer."""
 
 _OPS: Final = {kind: str(kind.__struct_config__.tag) for kind in HANDLERS}
+
+_RARE_FLAGS: Final = IMMEDIATE | AWAY
 
 _SWEEPS: Final = (TimerKind.SWEEP_CLASSIC, TimerKind.SWEEP_QUORUM)
 """The timers that nearly every expired message needs."""
@@ -211,7 +216,7 @@ class Shard:
         publication: Publication,
         flags: int = 0,
         actor: Actor = CLOCK,
-    ) -> None:
+    ) -> Refusal | None:
         """Publish a message.
 
         Args:
@@ -219,6 +224,9 @@ class Shard:
             publication: what was asked for; intern equal ones.
             flags: `message.MANDATORY | IMMEDIATE | CONFIRM | AWAY`.
             actor: who published.
+
+        Returns:
+            Why it was refused; the channel is closed then.
         """
         clock = self._clock
         if at_ms > clock.now_ms:
@@ -228,7 +236,8 @@ class Shard:
         plan = self._publishing.plans.get(publication)
         if plan is None:
             plan = self._publishing.plan(publication, message)
-        if flags or not plan.plain:
+        refusal = None
+        if flags & _RARE_FLAGS or not plan.plain:
             refusal = self._publishing.publish(message, plan, flags)
             if refusal is not None:
                 lifecycle.close_after_error(self.state, actor, refusal)
@@ -236,11 +245,20 @@ class Shard:
         else:
             envelope = plan.envelope
             base_ms = clock.publish_base_ms
+            events = self._context.events
+            row = len(events.kinds)
+            is_accepted = True
             for queue in plan.queues:
-                if queue.arrive(message, envelope, NO_COPY, base_ms) == REFUSED:
-                    self._context.events.add_refused(queue.name, message, envelope)
+                answer = queue.arrive(message, envelope, NO_COPY, base_ms)
+                if answer != ACCEPTED:
+                    is_accepted = False
+                    if answer == REFUSED:
+                        events.add_refused(queue.name, message, envelope)
+            if flags & CONFIRM:
+                self._context.outbound.append(ConfirmOut(row, actor, message, is_accepted))
         if self._deaths or self._quorum_deaths or self._held:
             self._dead_lettering.deliver()
+        return refusal
 
     def command(
         self,

@@ -110,13 +110,13 @@ class LogFold:
 
     def publish(
         self, at_ms: int, message: Message, publication: Publication, flags: int, actor: Actor
-    ) -> None:
-        """Publish a message on a channel."""
+    ) -> Refusal | None:
+        """Publish a message on a channel; return why it was refused."""
         self.tick(at_ms)  # which may close it
         if self._channels.get(actor.user, actor.channel) is None:
             self.void(at_ms, message, actor)
-        else:
-            self.shard.publish(at_ms, message, publication, flags, actor)
+            return None
+        return self.shard.publish(at_ms, message, publication, flags, actor)
 
     def void(self, at_ms: int, message: Message, actor: Actor) -> None:
         """Record a publish that does not count, because of its epoch or its channel."""

@@ -22,7 +22,7 @@ from streaming.broker.message import (
     PublishedHeaders,
     publication_of,
 )
-from streaming.broker.outbound import AnswerOut, CancelOut, DeliveryOut, Outbound
+from streaming.broker.outbound import AnswerOut, CancelOut, ConfirmOut, DeliveryOut, Outbound
 from streaming.broker.queues import queue, unfinished
 from streaming.broker.shard import Shard
 from streaming.broker.state import paged_fifo as pages
@@ -216,7 +216,10 @@ def _letter(envelope: Envelope) -> tuple[Any, ...]:
 
 
 def _said(out: Outbound, first: int) -> tuple[Any, ...]:
-    plain = msgspec.structs.asdict(out) if isinstance(out, DeliveryOut) else out._asdict()
+    if isinstance(out, DeliveryOut | ConfirmOut):
+        plain = msgspec.structs.asdict(out)
+    else:
+        plain = out._asdict()
     plain["row"] += first
     if isinstance(out, DeliveryOut):
         plain["copy"] = (out.copy.copy_id, out.copy.message.offset)

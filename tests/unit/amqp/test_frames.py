@@ -1,7 +1,20 @@
+import struct
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.amqp.frames import BODY, FrameReader, frame
+from streaming.amqp import methods as m
+from streaming.amqp.frames import (
+    BODY,
+    HEADER,
+    METHOD,
+    Acks,
+    Frame,
+    FrameReader,
+    Published,
+    apart,
+    frame,
+)
 
 FRAMES = st.lists(
     st.tuples(st.sampled_from([1, 2, 3, 8]), st.integers(0, 65535), st.binary(max_size=50)),
@@ -49,3 +62,70 @@ def test_an_unknown_type_is_refused():
 
     assert reader.broken is not None
     assert "unknown frame type 71" in reader.broken.text
+
+
+CHANNELS = st.integers(0, 2)
+TAGS = st.integers(0, 3) | st.sampled_from([2**63 - 1, 2**63, 2**64 - 1])
+
+
+@st.composite
+def client_frames(draw: st.DrawFn) -> list[Frame]:
+    """Publishes and acks as clients send them, and much that looks like them."""
+    found: list[Frame] = []
+    for _ in range(draw(st.integers(0, 8))):
+        channel = draw(CHANNELS)
+        if draw(st.booleans()):
+            tag, count = draw(TAGS), draw(st.integers(1, 3))
+            acks = [
+                m.BasicAck((tag + index) % 2**64, multiple=draw(st.integers(0, 9)) == 0)
+                for index in range(count)
+            ]
+            found += [(METHOD, channel, m.write_method(each)) for each in acks]
+            continue
+        size = draw(st.integers(0, 20))
+        declared = size + draw(st.sampled_from([0, 0, 0, 0, 1]))
+        class_id = draw(st.sampled_from([60, 60, 60, 50]))
+        header = struct.pack(">HHQ", class_id, 0, declared) + draw(st.binary(max_size=4))
+        content = [
+            (METHOD, channel, m.write_method(m.BasicPublish(0, "", "q"))),
+            (HEADER, draw(st.just(channel) | CHANNELS), header),
+            (BODY, draw(st.just(channel) | CHANNELS), bytes(size)),
+        ]
+        found += content[: draw(st.integers(1, 3) | st.just(3))]
+    return found
+
+
+@given(client_frames(), st.lists(st.integers(1, 200)))
+def test_joined_frames_say_the_same_wherever_the_bytes_are_cut(frames, cuts):
+    data = b"".join(frame(*each) for each in frames)
+    reader, found = FrameReader(0), []
+    for size in cuts:
+        found += reader.feed_joined(data[:size])
+        data = data[size:]
+
+    found += reader.feed_joined(data)
+
+    assert [each for unit in found for each in apart(unit)] == frames
+
+
+def test_publishes_and_acks_that_arrive_together_are_joined():
+    publish = m.write_method(m.BasicPublish(0, "", "q"))
+    header = struct.pack(">HHQ", 60, 0, 2) + b"\0\0"
+    data = frame(METHOD, 1, publish) + frame(HEADER, 1, header) + frame(BODY, 1, b"hi")
+    data += b"".join(frame(METHOD, 1, m.write_method(m.BasicAck(tag))) for tag in (4, 5, 6))
+
+    assert FrameReader(0).feed_joined(data) == [
+        Published(1, publish, b"\0\0", b"hi"),
+        Acks(1, 4, 6),
+    ]
+
+
+def test_a_joined_frame_may_not_be_larger_than_what_was_negotiated():
+    reader = FrameReader(30)
+    header = struct.pack(">HHQ", 60, 0, 23) + b"\0\0"
+    data = frame(METHOD, 1, m.write_method(m.BasicPublish(0, "", "q"))) + frame(HEADER, 1, header)
+
+    units = reader.feed_joined(data + frame(BODY, 1, bytes(23)))
+
+    assert [type(unit) for unit in units] == [tuple, tuple]
+    assert reader.broken is not None
