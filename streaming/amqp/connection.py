@@ -20,7 +20,6 @@ from streaming.amqp.content import PublishMethods
 from streaming.amqp.entries import Ask, Then
 from streaming.amqp.errors import (
     CHANNEL_ERROR,
-    COMMAND_INVALID,
     CONNECTION_FORCED,
     NOT_ALLOWED,
     UNEXPECTED_FRAME,
@@ -385,9 +384,12 @@ class Connection:
                 self._conclude(self._agree_to_close)
             case m.ConnectionUpdateSecret(), State.OPEN:
                 self._send(m.ConnectionUpdateSecretOk())
+            case _, (State.START | State.TUNE):
+                self.lost()  # RabbitMQ closes the socket without a word, after three seconds
             case _:
-                name = type(method).__name__
-                raise error(COMMAND_INVALID, f"{name} is not expected now")
+                state = "opening" if self.state is State.OPENING else "running"
+                text = f"unexpected method in connection state {state}"
+                self.fail(error(CHANNEL_ERROR, text), method.ids)
 
     def _log_in(self, response: bytes) -> None:
         offered = mechanisms(with_certificates=self._host.with_certificates).decode().split()

@@ -44,7 +44,6 @@ def test_another_protocol_is_told_which_one_is_spoken(broker):
         (m.ConnectionTuneOk(4000, 131_072, 0), 530, "channel_max = 4000 is higher"),
         (m.ConnectionTuneOk(0, 200_000, 0), 530, "frame_max = 200000 is higher"),
         (m.ConnectionTuneOk(0, 100, 0), 530, "frame_max = 100 is lower"),
-        (m.ConnectionOpen("/"), 503, "ConnectionOpen is not expected now"),
     ],
 )
 def test_limits_that_cannot_be_met_are_refused(method, code, text, broker):
@@ -57,6 +56,51 @@ def test_limits_that_cannot_be_met_are_refused(method, code, text, broker):
     assert isinstance(closed, m.ConnectionClose)
     assert closed.reply_code == code
     assert text in closed.reply_text
+
+
+def test_a_method_out_of_order_before_the_limits_are_agreed_ends_the_connection_in_silence(broker):
+    for steps in (0, 1):
+        client = RawClient(broker, opened=False)
+        client.raw(PROTOCOL_HEADER)
+        start = m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US")
+        for method in [start][:steps]:
+            client.send(0, method)
+        client.received()
+
+        client.send(0, m.ConnectionOpen("/"))
+
+        assert client.received() == []
+        assert client.connection.is_closed
+
+
+@pytest.mark.parametrize(
+    ("opened", "state", "method"),
+    [
+        (False, "opening", m.ConnectionUpdateSecret(b"guest", "renewed")),
+        (True, "running", m.ConnectionOpen("/")),
+        (True, "running", m.ChannelOpen()),
+    ],
+)
+def test_a_method_out_of_order_is_an_error_of_the_connection(opened, state, method, broker):
+    client = RawClient(broker, opened=opened)
+    if not opened:
+        client.raw(PROTOCOL_HEADER)
+        client.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
+        client.send(0, m.ConnectionTuneOk(10, 8192, 5))
+
+    assert client.ask(method, 0) == m.ConnectionClose(
+        504, f"CHANNEL_ERROR - unexpected method in connection state {state}", *method.ids
+    )
+
+
+@pytest.mark.parametrize("secret", [b"guest", b"wrong", b""])
+def test_a_new_secret_is_not_checked_as_rabbitmq_does_not_with_users_of_its_own(secret, broker):
+    client = RawClient(broker)
+
+    assert client.ask(m.ConnectionUpdateSecret(secret, "renewed"), 0) == (
+        m.ConnectionUpdateSecretOk()
+    )
+    assert client.ask(m.QueueDeclare(queue="q")) == m.QueueDeclareOk("q", 0, 0)
 
 
 def test_a_refused_login_is_told_to_clients_that_can_hear_it(broker):
