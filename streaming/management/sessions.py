@@ -109,19 +109,23 @@ class _Heard:
         self.answer: asyncio.Future[AnswerOut] = loop.create_future()
         self.published: asyncio.Future[bool | Refusal] = loop.create_future()
 
-    def hear(self, out: Outbound, stored: Stored | None) -> None:
+    def delivered(self, out: DeliveryOut, stored: Stored) -> None:
+        """See `Listener`."""
+        self.deliveries.append((out, stored))
+
+    def confirmed(self, _out: ConfirmOut) -> None:
+        """See `Listener`."""
+        if not self.published.done():
+            self.published.set_result(not self._returned)
+
+    def hear(self, out: Outbound, _stored: Stored | None) -> None:
         """See `Listener`."""
         match out:
             case AnswerOut():
                 if not self.answer.done():
                     self.answer.set_result(out)
-            case DeliveryOut() if stored is not None:
-                self.deliveries.append((out, stored))
             case ReturnOut():
                 self._returned = True
-            case ConfirmOut():
-                if not self.published.done():
-                    self.published.set_result(not self._returned)
             case PublishErrorOut():
                 if not self.published.done():
                     self.published.set_result(out.refusal)
