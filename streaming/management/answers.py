@@ -1,5 +1,6 @@
 """What the API answers: JSON, and errors in RabbitMQ's words."""
 
+import asyncio
 import json
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ _HEADERS: Final = {
     "vary": "accept, accept-encoding, origin",
     "x-content-type-options": "nosniff",
 }
+_AT_ONCE: Final = 200
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -77,6 +79,15 @@ def as_json(document: object, status: int = 200) -> Response:
 def json_bytes(body: bytes, status: int = 200) -> Response:
     """An answer with a document that is written already."""
     return Response(body, status, dict(_HEADERS), "application/json")
+
+
+async def as_long_json(items: list[Any]) -> Response:
+    """An answer with a list, which is written piece by piece: others are served meanwhile."""
+    pieces = []
+    for start in range(0, len(items), _AT_ONCE):
+        pieces.append(encoded(items[start : start + _AT_ONCE])[1:-1])
+        await asyncio.sleep(0)
+    return json_bytes(b"[%b]" % b",".join(pieces))
 
 
 def created(*, new: bool = True, location: str | None = None) -> Response:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from streaming.amqp.login import User
 from streaming.management.access import Gate
-from streaming.management.answers import ApiError, as_json, bad_request, missing
+from streaming.management.answers import ApiError, as_json, as_long_json, bad_request, missing
 from streaming.management.bodies import read_body
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
 from streaming.management.port import Front
@@ -83,9 +84,13 @@ class Management:
         handler = resource.handlers.get(method)
         if handler is None:
             raise ApiError(405, headers={"allow": resource.allowed})
+        if method != "GET" and not _is_own_page(request):
+            raise ApiError(403, "forbidden", "A page of another site may not change anything")
         asked = await self._asked(request, resource, method, names)
         answer = await handler(asked)
-        return answer if isinstance(answer, Response) else as_json(answer)
+        if isinstance(answer, Response):
+            return answer
+        return await as_long_json(answer) if isinstance(answer, list) else as_json(answer)
 
     async def _asked(
         self, request: Request, resource: Resource, method: str, names: dict[str, str]
@@ -107,6 +112,15 @@ class Management:
         except TimeoutError:
             raise bad_request("the request was not sent in time") from None
         return replace(asked, body=body)
+
+
+def _is_own_page(request: Request) -> bool:
+    """Whether a request comes from no page, or from one of this address.
+
+    A browser sends the user's password with each request, whoever made it.
+    """
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
 def _accepts_json(header: str) -> bool:

@@ -219,10 +219,14 @@ def _seconds(text: str | None) -> int:
     return int(text[:9])
 
 
+_NEVER: Final = Series(1)
+"""The samples of what never happened."""
+
+
 def details(series: Series | None, name: str, last_ms: int, wanted: Range) -> dict[str, Any]:
     """The rate of a count, and its history if it is wanted."""
     if series is None:
-        return {"rate": 0.0}
+        series = _NEVER
     found: dict[str, Any] = {"rate": series.rate(name)}
     if wanted.is_asked:
         found |= series.history(name, last_ms, wanted.age_s, wanted.step_s)

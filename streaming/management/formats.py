@@ -159,9 +159,7 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
         "consumer_capacity": float(can) if queue.consumers else 0,
         "consumer_utilisation": float(can) if queue.consumers else 0,
         "consumers": len(queue.consumers),
-        "effective_policy_definition": plain_table(
-            vhost.shard.vhost.policies.effective(declaration)
-        ),
+        "effective_policy_definition": _effective(vhost, queue),
         "memory": 4_096 + size,
         "message_bytes": size,
         "message_bytes_persistent": size if declaration.durable else 0,
@@ -206,6 +204,12 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
             timespec="milliseconds"
         )
     return found
+
+
+def _effective(vhost: OpenVhost, queue: Queue) -> Item:
+    if queue.settings.policy is None and queue.settings.operator_policy is None:
+        return {}
+    return plain_table(vhost.shard.vhost.policies.effective(queue.declaration))
 
 
 def _active_tag(vhost: OpenVhost, queue: Queue) -> str | None:

@@ -5,6 +5,7 @@
 Without `page` the list is an array, and `name` filters nothing, as in RabbitMQ.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,19 @@ _INVALID: Final = "Pagination parameters are invalid"
 
 Item = dict[str, Any]
 Query = Mapping[str, str]
+
+
+_AT_ONCE: Final = 200
+
+
+async def collected(items: Iterable[Item]) -> list[Item]:
+    """The items as a list; others are served while there are many."""
+    found = []
+    for item in items:
+        found.append(item)
+        if not len(found) % _AT_ONCE:
+            await asyncio.sleep(0)
+    return found
 
 
 class Page:

@@ -10,7 +10,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done, missing
 from streaming.management.formats import binding_item, default_binding, properties_key
-from streaming.management.listing import Listing
+from streaming.management.listing import Listing, collected
 from streaming.management.resources.doing import do
 from streaming.management.routing import Asked, Resource, anyone, of_vhost
 from topology.declarations import Binding, BindingEnd, DestinationType
@@ -18,8 +18,8 @@ from topology.declarations import Binding, BindingEnd, DestinationType
 _TYPES: Final[dict[str, DestinationType]] = {"e": "exchange", "q": "queue"}
 
 
-def _reply(asked: Asked, vhost: OpenVhost, bindings: Iterable[Binding]) -> Any:
-    items = [binding_item(vhost.name, binding) for binding in bindings]
+async def _reply(asked: Asked, vhost: OpenVhost, bindings: Iterable[Binding]) -> Any:
+    items = await collected(binding_item(vhost.name, binding) for binding in bindings)
     return Listing(asked.query, _ORDER).reply(items)
 
 
@@ -35,11 +35,11 @@ def bindings_of(vhost: OpenVhost) -> list[Binding]:
 
 async def all_bindings(asked: Asked) -> Any:
     """The bindings of the vhost in the path, or of all that the user sees."""
-    items = [
+    items = await collected(
         binding_item(vhost.name, binding)
         for vhost in asked.one_or_all()
         for binding in bindings_of(vhost)
-    ]
+    )
     return Listing(asked.query, _ORDER).reply(items)
 
 
@@ -57,17 +57,19 @@ def _to(vhost: OpenVhost, end: BindingEnd) -> list[Binding]:
 
 async def exchange_source(asked: Asked) -> Any:
     """The bindings from an exchange."""
-    return _reply(asked, asked.vhost, _from(asked.vhost, asked.name_of("exchange")))
+    return await _reply(asked, asked.vhost, _from(asked.vhost, asked.name_of("exchange")))
 
 
 async def exchange_destination(asked: Asked) -> Any:
     """The bindings to an exchange."""
-    return _reply(asked, asked.vhost, _to(asked.vhost, ("exchange", asked.name_of("exchange"))))
+    return await _reply(
+        asked, asked.vhost, _to(asked.vhost, ("exchange", asked.name_of("exchange")))
+    )
 
 
 async def queue_bindings(asked: Asked) -> Any:
     """The bindings to a queue."""
-    return _reply(asked, asked.vhost, _to(asked.vhost, ("queue", asked.names["queue"])))
+    return await _reply(asked, asked.vhost, _to(asked.vhost, ("queue", asked.names["queue"])))
 
 
 def _between(asked: Asked) -> tuple[str, DestinationType, str]:
@@ -85,7 +87,7 @@ def _all_between(asked: Asked) -> list[Binding]:
 
 async def between(asked: Asked) -> Any:
     """The bindings between two ends."""
-    return _reply(asked, asked.vhost, _all_between(asked))
+    return await _reply(asked, asked.vhost, _all_between(asked))
 
 
 async def bind(asked: Asked) -> Response:

@@ -1,11 +1,13 @@
 """Connections, channels and consumers."""
 
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from streaming.amqp.connection import Connection
+from streaming.amqp.vhosts import OpenVhost
 from streaming.management.access import ADMINISTRATORS, MONITORS
 from streaming.management.answers import done, missing, not_authorised
 from streaming.management.formats import (
@@ -13,7 +15,7 @@ from streaming.management.formats import (
     connection_item,
     consumer_item,
 )
-from streaming.management.listing import Item, Listing, columns_of, only
+from streaming.management.listing import Item, Listing, collected, columns_of, only
 from streaming.management.routing import (
     Asked,
     Resource,
@@ -56,7 +58,7 @@ def _item(asked: Asked, connection: Connection) -> Item:
 
 async def all_connections(asked: Asked) -> Any:
     """The connections that the user may see."""
-    items = [_item(asked, one) for one in _connections(asked)]
+    items = await collected(_item(asked, one) for one in _connections(asked))
     return Listing(asked.query).reply(items)
 
 
@@ -143,22 +145,23 @@ async def one_channel(asked: Asked) -> Any:
     raise missing()
 
 
-def _consumers(asked: Asked, vhosts: list[Any]) -> list[Item]:
-    found = []
+def _consumers(asked: Asked, vhosts: list[OpenVhost]) -> Iterator[Item]:
+    sees_all = asked.has(MONITORS)
     for vhost in vhosts:
-        state = vhost.shard.state
-        for name in vhost.shard.vhost.queues:
+        state, queues = vhost.shard.state, vhost.shard.vhost.queues
+        for name in list(queues):
+            if name not in queues:
+                continue
             queue = state.queues.named(name)
-            for key in queue.consumers:
+            for key in list(queue.consumers):
                 item = consumer_item(vhost.name, queue, state.channels.consumer(key))
-                if asked.has(MONITORS) or item["channel_details"]["user"] == asked.user.name:
-                    found.append(item)
-    return found
+                if sees_all or item["channel_details"]["user"] == asked.user.name:
+                    yield item
 
 
 async def all_consumers(asked: Asked) -> Any:
     """The consumers that the user may see, of the vhost in the path or of all."""
-    items = _consumers(asked, asked.one_or_all())
+    items = await collected(_consumers(asked, asked.one_or_all()))
     return Listing(asked.query, ("consumer_tag",)).reply(items)
 
 

@@ -47,6 +47,16 @@ _FEATURE_FLAGS: Final = (
 """The flags of RabbitMQ 4.0 whose behaviour is there."""
 
 
+_DEPRECATED: Final = (
+    ("amqp_address_v1", "permitted_by_default"),
+    ("classic_queue_mirroring", "removed"),
+    ("global_qos", "permitted_by_default"),
+    ("queue_master_locator", "permitted_by_default"),
+    ("ram_node_type", "permitted_by_default"),
+    ("transient_nonexcl_queues", "permitted_by_default"),
+)
+
+
 async def overview(asked: Asked) -> Any:
     """What the server is and does."""
     api, front = asked.api, asked.front
@@ -315,7 +325,21 @@ async def enable_feature_flag(asked: Asked) -> Response:
 
 
 async def deprecated_features(_asked: Asked) -> Any:
-    """Features that RabbitMQ will remove: none is marked here."""
+    """Features that RabbitMQ has removed or will remove."""
+    return [
+        {
+            "name": name,
+            "desc": "",
+            "deprecation_phase": phase,
+            "doc_url": "",
+            "provided_by": "rabbit",
+        }
+        for name, phase in _DEPRECATED
+    ]
+
+
+async def deprecated_features_used(_asked: Asked) -> Any:
+    """Whether they are in use is not followed."""
     return []
 
 
@@ -352,7 +376,7 @@ RESOURCES: Final = [
     Resource("feature-flags", anyone, {"GET": feature_flags}),
     Resource("feature-flags/{name}/enable", administrator, {"PUT": enable_feature_flag}),
     Resource("deprecated-features", anyone, {"GET": deprecated_features}),
-    Resource("deprecated-features/used", anyone, {"GET": deprecated_features}),
+    Resource("deprecated-features/used", anyone, {"GET": deprecated_features_used}),
     Resource("rebalance/queues", administrator, {"POST": nothing_to_do}),
     Resource("reset", administrator, {"DELETE": nothing_to_do}),
     Resource("reset/{node}", administrator, {"DELETE": nothing_to_do}),

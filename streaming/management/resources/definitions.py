@@ -247,9 +247,6 @@ def _part(
 ) -> dict[str, Any]:
     """The part of a document that is about one vhost."""
     part: dict[str, Any] = {"vhosts": [{"name": vhost}]}
-    for one in _list(document, "vhosts"):
-        if one.get("name") == vhost:
-            part["vhosts"] = [one]
     for member in _OBJECTS:
         part[member] = [
             one for one in _list(document, member) if one.get("vhost", default_vhost) == vhost

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from streaming.broker import commands
 from streaming.management.answers import created, done, missing, not_authorised
 from streaming.management.formats import exchange_item
-from streaming.management.listing import Listing, columns_of, only
+from streaming.management.listing import Listing, collected, columns_of, only
 from streaming.management.resources.bindings import exchange_destination, exchange_source
 from streaming.management.resources.doing import do
 from streaming.management.resources.messages import publish
@@ -17,11 +17,11 @@ from topology.declarations import Exchange
 
 async def all_exchanges(asked: Asked) -> Any:
     """The exchanges of the vhost in the path, or of all that the user sees."""
-    items = [
+    items = await collected(
         exchange_item(vhost.name, exchange)
         for vhost in asked.one_or_all()
-        for exchange in vhost.shard.vhost.router.exchanges.values()
-    ]
+        for exchange in list(vhost.shard.vhost.router.exchanges.values())
+    )
     return Listing(asked.query).reply(items)
 
 

@@ -48,29 +48,44 @@ async def _list(asked: Asked, *, detailed: bool) -> Any:
     """Order and cut before queues are written in full, if the order allows it."""
     listing = Listing(asked.query)
     vhosts = {vhost.name: vhost for vhost in asked.one_or_all()}
-    items: list[Item] = []
-    for vhost in vhosts.values():
-        items += [
-            queue_basics(vhost.name, declaration)
-            for declaration in list(vhost.shard.vhost.queues.values())
-        ]
-        await asyncio.sleep(0)
+    items: list[Item] = [
+        {"vhost": name, "name": queue} for name, vhost in vhosts.items() for queue in _names(vhost)
+    ]
     total = len(items)
+    if not listing.sorts_by_only({"vhost", "name"}):
+        items = _basics(vhosts, items)
     columns = listing.columns
     if asked.query.get("disable_stats") == "true":
         totals = asked.query.get("enable_queue_totals") == "true"
-        items = [_without_statistics(vhosts[item["vhost"]], item, totals=totals) for item in items]
+        items = [
+            _without_statistics(vhosts[item["vhost"]], item, totals=totals)
+            for item in _basics(vhosts, items)
+        ]
         ordered = listing.ordered(items)
         return listing.wrapped(listing.shown(listing.cut(ordered)), len(ordered), total)
     if listing.sorts_by_only(_BASICS):
         ordered = listing.ordered(items)
         chosen = listing.cut(ordered)
-        if columns is None or not _BASICS.issuperset(columns):
+        if columns is not None and _BASICS.issuperset(columns):
+            chosen = _basics(vhosts, chosen)
+        else:
             chosen = await _in_full(asked, vhosts, chosen, detailed=detailed)
     else:
         ordered = listing.ordered(await _in_full(asked, vhosts, items, detailed=detailed))
         chosen = listing.cut(ordered)
     return listing.wrapped(listing.shown(chosen), len(ordered), total)
+
+
+def _names(vhost: OpenVhost) -> list[str]:
+    return list(vhost.shard.vhost.queues)
+
+
+def _basics(vhosts: dict[str, OpenVhost], items: list[Item]) -> list[Item]:
+    """Queues as they are declared."""
+    return [
+        queue_basics(item["vhost"], vhosts[item["vhost"]].shard.vhost.queues[item["name"]])
+        for item in items
+    ]
 
 
 def _without_statistics(vhost: OpenVhost, item: Item, *, totals: bool) -> Item:

@@ -1,0 +1,223 @@
+"""Requests that mean no good: refused, bounded, in words."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from streaming.management.bodies import MAX_BODY_BYTES
+
+AUTH = ("guest", "guest")
+
+
+def test_a_body_of_64_mib_is_refused(client):
+    body = b'{"tags": "' + b"x" * (64 * 1024 * 1024) + b'"}'
+
+    response = client.put("/api/users/x", auth=AUTH, content=body)
+
+    assert response.status_code == 400
+    assert str(MAX_BODY_BYTES) in response.json()["reason"]
+
+
+def test_a_body_without_an_end_is_refused_while_it_comes(client):
+    sent = 0
+
+    def body():
+        nonlocal sent
+        while sent < 10 * MAX_BODY_BYTES:
+            sent += 1 << 20
+            yield b" " * (1 << 20)
+
+    response = client.put("/api/users/x", auth=AUTH, content=body())
+
+    assert response.status_code == 400
+    assert "Exceeded HTTP request body size limit" in response.json()["reason"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe", b"nul", b'"text"', b"[]", b"1e999"],
+)
+def test_bodies_that_are_no_object_are_refused(client, body):
+    response = client.put("/api/queues/%2F/q", auth=AUTH, content=body)
+
+    assert (response.status_code, response.json()["reason"]) == (400, "not_json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"x": None}, "null_not_allowed"),
+        ({"x": 1 << 70}, "number_too_large"),
+        (5, ["not_an_object", "arguments"]),
+    ],
+)
+def test_values_that_amqp_has_not_are_refused(client, arguments, reason):
+    response = client.put("/api/queues/%2F/q", auth=AUTH, json={"arguments": arguments})
+
+    assert (response.status_code, response.json()["reason"]) == (400, reason)
+
+
+def test_deeply_nested_arguments_are_refused(client):
+    value: object = 1
+    for _ in range(200):
+        value = [value]
+
+    response = client.put("/api/queues/%2F/q", auth=AUTH, json={"arguments": {"x": value}})
+
+    assert (response.status_code, response.json()["reason"]) == (400, "nested_too_deeply")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+$", "(a|aa)+$", "(.*a){50}$", "a" * 1_000, "((a{0,100}){0,100}){0,100}"]
+)
+def test_regular_expressions_that_explode_elsewhere_take_their_time_or_are_refused(client, pattern):
+    name = "a" * 200 + "b"
+    client.put(f"/api/queues/%2F/{name}", auth=AUTH)
+    parameters = {"page": "1", "name": pattern, "use_regex": "true"}
+
+    response = client.get("/api/queues", auth=AUTH, params=parameters)
+
+    assert response.status_code in {200, 400}
+
+
+def test_a_regular_expression_may_not_be_very_long(client):
+    parameters = {"page": "1", "name": "a" * 1_001, "use_regex": "true"}
+
+    response = client.get("/api/queues", auth=AUTH, params=parameters)
+
+    assert (response.status_code, response.json()["reason"]) == (
+        400,
+        "a regular expression may have 1000 characters",
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "page=1&page_size=100000",
+        "page=99999999999999999999",
+        "page=-1",
+        "page=1.5",
+        "page=0x1",
+        "page=1&page_size=0",
+        "page=2",
+        f"columns={','.join(['a'] * 300)}",
+    ],
+)
+def test_pages_are_bounded(client, query):
+    response = client.get(f"/api/exchanges?{query}", auth=AUTH)
+
+    assert response.status_code == 400
+    assert response.json()["reason"]
+
+
+def test_histories_are_bounded(client, management):
+    client.put("/api/queues/%2F/q", auth=AUTH)
+    query = "lengths_age=99999999999999&lengths_incr=1&msg_rates_age=-1&msg_rates_incr=x"
+
+    queue = client.get(f"/api/queues/%2F/q?{query}", auth=AUTH).json()
+
+    assert len(queue["messages_details"]["samples"]) == 501
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/queues/%2e%2e/users",
+        "/api/../etc/passwd",
+        "/api//users",
+        "/api/users/x/y/z",
+        "/api/queues/%00/%ff",
+        "/api/nodes/%2e%2e%2f%2e%2e%2fetc",
+        "/",
+        "/apiqueues",
+    ],
+)
+def test_paths_that_lead_nowhere(client, path):
+    response = client.get(path, auth=AUTH)
+
+    assert response.status_code == 404
+
+
+def test_a_path_may_not_be_very_long(client):
+    response = client.get("/api/queues/%2F/" + "a" * 10_000, auth=AUTH)
+
+    assert (response.status_code, response.json()["error"]) == (414, "uri_too_long")
+
+
+@pytest.mark.parametrize("name", ["a/b", "<script>", "ü", " ", "%", "a?b#c", "\x01"])
+def test_names_may_have_any_character(client, name):
+    path = f"/api/queues/%2F/{quote(name, safe='')}"
+    assert client.put(path, auth=AUTH).status_code == 201
+
+    assert client.get(path, auth=AUTH).json()["name"] == name
+    assert client.delete(path, auth=AUTH).status_code == 204
+
+
+def test_a_name_that_utf_8_cannot_write_is_answered(client, broker):
+    path = "/api/queues/%2F/%ff"
+    assert client.put(path, auth=AUTH).status_code in {201, 400}
+
+    assert client.get("/api/queues", auth=AUTH).status_code == 200
+
+
+def test_a_get_ends_before_its_answer_is_too_large(client, monkeypatch):
+    monkeypatch.setattr("streaming.management.resources.messages.MAX_GOT_BYTES", 100)
+    client.put("/api/queues/%2F/q", auth=AUTH)
+    message = {"properties": {}, "routing_key": "q", "payload": "x" * 60}
+    for _ in range(5):
+        body = message | {"payload_encoding": "string"}
+        client.post("/api/exchanges/%2F/amq.default/publish", auth=AUTH, json=body)
+
+    asked = {"count": 1_000_000, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    got = client.post("/api/queues/%2F/q/get", auth=AUTH, json=asked).json()
+
+    assert len(got) == 2
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"priority": 300},
+        {"priority": True},
+        {"timestamp": -1},
+        {"message_id": "x" * 256},
+        {"message_id": 5},
+        {"headers": [1]},
+        {"headers": {"a": None}},
+    ],
+)
+def test_properties_that_amqp_has_not_are_refused(client, properties):
+    body = {"properties": properties, "routing_key": "q", "payload": ""}
+
+    response = client.post(
+        "/api/exchanges/%2F/amq.default/publish",
+        auth=AUTH,
+        content=json.dumps(body | {"payload_encoding": "string"}),
+    )
+
+    assert response.status_code == 400
+
+
+def test_a_message_that_is_too_large_is_refused(client):
+    client.put("/api/queues/%2F/q", auth=AUTH)
+    body = {"properties": {}, "routing_key": "q", "payload": "x" * (16 * 1024 * 1024 + 1)}
+
+    response = client.post(
+        "/api/exchanges/%2F/amq.default/publish",
+        auth=AUTH,
+        json=body | {"payload_encoding": "string"},
+    )
+
+    assert response.status_code == 400
+    assert "larger than configured max size" in response.json()["reason"]
+
+
+def test_an_unforeseen_error_is_answered_without_its_text(client, management, monkeypatch, caplog):
+    monkeypatch.setattr(management.api.counting, "churned", lambda: 1 / 0)
+
+    response = client.get("/api/overview", auth=AUTH)
+
+    assert (response.status_code, response.json()["reason"]) == (500, "see the log")
+    assert "ZeroDivisionError" in caplog.text

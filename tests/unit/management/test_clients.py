@@ -1,0 +1,146 @@
+from urllib.parse import quote
+
+import pytest
+
+from streaming.amqp import methods as m
+from streaming.management.formats import NODE
+from tests.amqp_client import RawClient
+from topology.values import Table
+
+
+@pytest.fixture
+def amqp(broker):
+    client = RawClient(broker)
+    broker.server.connections[client.connection] = _Socket(client.connection)
+    return client
+
+
+class _Socket:
+    """What a server knows of a connection whose bytes a test moves."""
+
+    def __init__(self, connection):
+        self._connection = connection
+
+    def write(self, data):
+        """Leave what is sent to the client of the test."""
+        self._connection.output.append(data)
+
+
+def test_connections(api, amqp):
+    (found,) = api.get("connections")
+
+    assert found["name"] == amqp.connection.name
+    assert (found["user"], found["vhost"], found["channels"]) == ("guest", "/", 1)
+    assert (found["auth_mechanism"], found["state"]) == ("PLAIN", "running")
+    assert found["recv_oct"] > 0
+    path = f"connections/{quote(found['name'], safe='')}"
+    assert api.get(path)["ssl_cipher"] == ""
+    assert api.get(f"{path}?columns=user") == {"user": "guest"}
+    assert [one["number"] for one in api.get(f"{path}/channels")] == [1]
+    assert api.get("connections/username/guest") == [
+        {"name": found["name"], "vhost": "/", "user": "guest", "node": NODE}
+    ]
+    assert api.get("connections/username/other") == []
+    assert len(api.get("vhosts/%2F/connections")) == 1
+
+
+def test_channels_and_consumers(api, amqp):
+    amqp.ask(m.BasicQos(0, 7, False))
+    amqp.ask(m.ConfirmSelect())
+    amqp.ask(m.QueueDeclare(queue="q"))
+    amqp.ask(m.BasicConsume(queue="q", consumer_tag="t", arguments={"x-priority": 3}))
+    amqp.publish("", "q", b"x")
+
+    (channel,) = api.get("channels")
+
+    assert (channel["prefetch_count"], channel["confirm"]) == (7, True)
+    assert (channel["consumer_count"], channel["messages_unacknowledged"]) == (1, 1)
+    assert channel["transactional"] is False
+    (consumer,) = api.get("consumers")
+    assert (consumer["consumer_tag"], consumer["prefetch_count"]) == ("t", 7)
+    assert consumer["arguments"] == {"x-priority": 3}
+    assert consumer["queue"] == {"name": "q", "vhost": "/"}
+    assert consumer["channel_details"]["name"] == channel["name"]
+    assert api.get("consumers/%2F") == [consumer]
+    path = f"channels/{quote(channel['name'], safe='')}"
+    assert api.get(path)["consumer_details"] == [consumer]
+    assert api.get(f"{path}?columns=number") == {"number": 1}
+    assert api.get("vhosts/%2F/channels") == [channel]
+    assert api.get("queues/%2F/q")["consumer_details"] == [consumer]
+
+
+def test_a_channel_with_transactions(api, amqp):
+    amqp.ask(m.TxSelect())
+
+    assert api.get("channels")[0]["transactional"] is True
+
+
+def test_a_single_active_consumer_is_named(api, amqp):
+    arguments: Table = {"x-single-active-consumer": True}
+    amqp.ask(m.QueueDeclare(queue="q", arguments=arguments))
+    amqp.ask(m.BasicConsume(queue="q", consumer_tag="first"))
+    amqp.ask(m.BasicConsume(queue="q", consumer_tag="second"))
+
+    queue = api.get("queues/%2F/q")
+
+    assert queue["single_active_consumer_tag"] == "first"
+    assert {one["consumer_tag"]: one["active"] for one in queue["consumer_details"]} == {
+        "first": True,
+        "second": False,
+    }
+
+
+def test_an_exclusive_queue_and_consumer_name_their_owners(api, amqp):
+    amqp.ask(m.QueueDeclare(queue="own", exclusive=True))
+    amqp.ask(m.BasicConsume(queue="own", consumer_tag="only", exclusive=True))
+
+    queue = api.get("queues/%2F/own")
+
+    assert queue["owner_pid_details"]["name"] == amqp.connection.name
+    assert queue["exclusive_consumer_tag"] == "only"
+    status, error, _reason = api.refusal("DELETE", "queues/%2F/own/contents")
+    assert (status, error) == (400, "bad_request")
+
+
+def test_a_connection_is_closed_with_a_reason(api, amqp):
+    path = f"connections/{quote(amqp.connection.name, safe='')}"
+    amqp.received()
+
+    response = api.ask("DELETE", path, headers={"X-Reason": "maintenance"})
+
+    assert response.status_code == 204
+    (closing,) = amqp.received()
+    assert isinstance(closing.method, m.ConnectionClose)
+    assert (closing.method.reply_code, closing.method.reply_text) == (
+        320,
+        "CONNECTION_FORCED - maintenance",
+    )
+    assert api.get("connections") == []
+    assert api.refusal("DELETE", path)[0] == 404
+
+
+@pytest.mark.parametrize("path", ["connections/username/guest", "users/guest", "vhosts/%2F"])
+def test_what_ends_connections_with_it(api, amqp, path):
+    amqp.received()
+
+    assert api.ask("DELETE", path).status_code == 204
+
+    (closing,) = amqp.received()
+    assert isinstance(closing.method, m.ConnectionClose)
+
+
+def test_users_see_and_close_their_own_connections_only(api, amqp):
+    api.put("users/other", {"password": "o", "tags": "management"})
+    api.put("users/watching", {"password": "w", "tags": "monitoring"})
+    path = f"connections/{quote(amqp.connection.name, safe='')}"
+    channel = f"channels/{quote(amqp.connection.name + ' (1)', safe='')}"
+
+    assert api.get("connections", user=("other", "o")) == []
+    assert api.get("channels", user=("other", "o")) == []
+    assert api.get("consumers", user=("other", "o")) == []
+    refused = (401, "not_authorised", "User not authorised to access object")
+    assert api.refusal("GET", path, user=("other", "o")) == refused
+    assert api.refusal("GET", channel, user=("other", "o")) == refused
+    assert api.refusal("DELETE", path, user=("watching", "w")) == refused
+    assert api.get(path, user=("watching", "w"))["user"] == "guest"
+    assert api.refusal("GET", "channels/nothing")[0] == 404

@@ -1,0 +1,131 @@
+"""Definitions: RabbitMQ's export is imported, and exported again as it was."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RABBITMQ = Path("tests/recordings/definitions.json")
+"""Two vhosts and four users of a RabbitMQ 4.0.5, as it exported them."""
+
+LISTS = (
+    "vhosts",
+    "users",
+    "permissions",
+    "topic_permissions",
+    "parameters",
+    "policies",
+    "queues",
+    "exchanges",
+    "bindings",
+)
+
+
+@pytest.fixture
+def exported():
+    return json.loads(RABBITMQ.read_text("utf-8"))
+
+
+def ordered(document: dict[str, Any]) -> dict[str, list[str]]:
+    found = {name: document[name] for name in LISTS}
+    found["global_parameters"] = [
+        one for one in document["global_parameters"] if one["name"] == "rt-gp"
+    ]
+    for name in ("vhosts", "users"):
+        found[name] = [one for one in found[name] if one["name"] not in {"/", "guest"}]
+    found["permissions"] = [one for one in found["permissions"] if one["vhost"] != "/"]
+    return {
+        name: sorted(json.dumps(one, sort_keys=True) for one in items)
+        for name, items in found.items()
+    }
+
+
+def test_an_export_of_rabbitmq_is_exported_again_as_it_was(api, exported):
+    assert api.ask("POST", "definitions", exported).status_code == 204
+
+    assert ordered(api.get("definitions")) == ordered(exported)
+
+
+def test_an_import_twice_changes_nothing(api, exported):
+    api.ask("POST", "definitions", exported)
+    before = api.get("definitions")
+
+    assert api.ask("POST", "definitions", before).status_code == 204
+
+    assert api.get("definitions") == before
+
+
+def test_the_export_of_one_vhost_names_none(api, exported):
+    api.ask("POST", "definitions", exported)
+
+    document = api.get("definitions/rt-a")
+
+    assert document["original_vhost_name"] == "rt-a"
+    assert document["limits"] == {"max-connections": -1, "max-queues": 100}
+    assert all("vhost" not in one for name in ("queues", "bindings") for one in document[name])
+    api.put("vhosts/copy")
+    assert api.ask("POST", "definitions/copy", document).status_code == 204
+    copy = api.get("definitions/copy")
+    for name in ("queues", "exchanges", "bindings", "policies", "parameters", "limits"):
+        assert copy[name] == document[name]
+
+
+def test_columns_of_an_export(api):
+    assert api.get("definitions?columns=rabbit_version") == {"rabbit_version": "4.0.5"}
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ({"users": [{"name": "x"}]}, "tags_not_present"),
+        ({"users": [{"tags": ""}]}, "a user has no name"),
+        ({"users": 5}, "users must be an array of objects"),
+        ({"queues": [5]}, "queues must be an array of objects"),
+        (
+            {"queues": [{"name": "q", "vhost": "nowhere"}]},
+            'Please create virtual host "nowhere" prior to importing definitions.',
+        ),
+        (
+            {
+                "permissions": [
+                    {"user": "no", "vhost": "/", "configure": "", "write": "", "read": ""}
+                ]
+            },
+            '{no_such_user,<<"no">>}',
+        ),
+    ],
+)
+def test_a_document_that_cannot_be_used_changes_nothing(api, document, reason):
+    before = api.get("definitions")
+    document = {"vhosts": [{"name": "/"}, {"name": "new"}], **document}
+
+    assert api.refusal("POST", "definitions", document) == (400, "bad_request", reason)
+
+    assert api.get("definitions") == before
+
+
+def test_a_queue_that_is_there_with_other_arguments_refuses_an_import(api):
+    api.put("queues/%2F/q", {"durable": True})
+    document = {"queues": [{"name": "q", "vhost": "/", "durable": False}]}
+
+    status, _error, reason = api.refusal("POST", "definitions", document)
+
+    assert status == 400
+    assert reason.startswith("inequivalent arg 'durable' for queue 'q' in vhost '/'")
+
+
+def test_queues_have_the_default_type_of_their_vhost(api):
+    document = {
+        "vhosts": [{"name": "v", "default_queue_type": "quorum"}],
+        "queues": [
+            {"name": "default", "vhost": "v", "durable": True},
+            {"name": "classic", "vhost": "v", "arguments": {"x-queue-type": "classic"}},
+            {"name": "short", "vhost": "v", "durable": False},
+        ],
+    }
+
+    assert api.ask("POST", "definitions", document).status_code == 204
+
+    types = {queue["name"]: queue["type"] for queue in api.get("queues/v")}
+    assert types == {"default": "quorum", "classic": "classic", "short": "classic"}

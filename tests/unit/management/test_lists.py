@@ -1,0 +1,100 @@
+from typing import Any
+
+import pytest
+
+from streaming.management.listing import Listing
+
+ITEMS: list[dict[str, Any]] = [
+    {"name": "b", "vhost": "/", "n": 2, "s": {"x": {"y": 1}, "z": 2}},
+    {"name": "a", "vhost": "/", "n": 10},
+    {"name": "C", "vhost": "/", "n": None},
+]
+
+
+def names(reply):
+    return [item["name"] for item in reply]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, ["C", "a", "b"]),
+        ({"sort": "n"}, ["C", "b", "a"]),
+        ({"sort": "n", "sort_reverse": "true"}, ["a", "b", "C"]),
+        ({"sort": "s.x.y"}, ["C", "a", "b"]),
+        ({"sort": "nothing.there"}, ["C", "a", "b"]),
+        ({"name": "a"}, ["C", "a", "b"]),
+    ],
+)
+def test_orders(query, expected):
+    assert names(Listing(query).reply(ITEMS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected", "filtered"),
+    [
+        ({"page": "1", "page_size": "2"}, ["C", "a"], 3),
+        ({"page": "2", "page_size": "2"}, ["b"], 3),
+        ({"page": "1", "name": "c"}, ["C"], 1),
+        ({"page": "1", "name": "^[ab]$", "use_regex": "true"}, ["a", "b"], 2),
+        ({"page": "1", "name": "nothing"}, [], 0),
+    ],
+)
+def test_pages(query, expected, filtered):
+    page = Listing(query).reply(ITEMS)
+
+    assert names(page["items"]) == expected
+    assert (page["filtered_count"], page["total_count"]) == (filtered, 3)
+    assert page["page_count"] == -(-filtered // page["page_size"])
+
+
+def test_columns():
+    query = {"columns": "name,s.x.y,nothing,n.deep"}
+
+    assert Listing(query).reply(ITEMS[:1]) == [{"name": "b", "n": 2, "s": {"x": {"y": 1}}}]
+    assert Listing({"columns": "nothing"}).reply(ITEMS[:1]) == [[]]
+    assert Listing({"columns": "s.nothing"}).reply(ITEMS[:1]) == [[]]
+
+
+def test_values_of_any_kind_have_an_order():
+    items = [{"v": value} for value in ([1], {"a": 1}, "text", True, 3, 2.5, None)]
+
+    (first, *_rest) = Listing({"sort": "v"}, ()).reply(items)
+
+    assert first == {"v": None}
+
+
+def test_a_list_of_queues_is_ordered_by_what_only_statistics_tell(api):
+    for number, name in enumerate(("few", "more", "most")):
+        api.put(f"queues/%2F/{name}")
+        for _ in range(number):
+            message = {"properties": {}, "routing_key": name, "payload": ""}
+            api.ask(
+                "POST",
+                "exchanges/%2F/amq.default/publish",
+                message | {"payload_encoding": "string"},
+            )
+
+    query = "sort=messages_ready&sort_reverse=true&columns=name,messages_ready"
+    assert api.get(f"queues?{query}") == [
+        {"name": "most", "messages_ready": 2},
+        {"name": "more", "messages_ready": 1},
+        {"name": "few", "messages_ready": 0},
+    ]
+    page = api.get("queues?page=2&page_size=2&sort=messages&columns=name")
+    assert [item["name"] for item in page["items"]] == ["most"]
+    assert [one["name"] for one in api.get("queues?columns=name,durable&sort=name")] == [
+        "few",
+        "more",
+        "most",
+    ]
+
+
+def test_very_long_lists_are_whole(api):
+    definitions = {"queues": [{"name": f"q{number:04}"} for number in range(1_001)]}
+    assert api.ask("POST", "definitions/%2F", definitions).status_code == 204
+
+    queues = api.get("queues/%2F")
+
+    assert [queue["name"] for queue in queues] == [f"q{number:04}" for number in range(1_001)]
+    assert len(api.get("bindings/%2F")) == 1_001
