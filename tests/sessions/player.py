@@ -76,11 +76,18 @@ class Player:
     Args:
         url: of a vhost that nobody else uses.
         connect: opens a connection to it.
+        pass_time: lets seconds pass.
     """
 
-    def __init__(self, url: str, connect: Callable[[str], Wire] = Wire) -> None:
+    def __init__(
+        self,
+        url: str,
+        connect: Callable[[str], Wire] = Wire,
+        pass_time: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._url = url
         self._connect = connect
+        self._pass_time = pass_time
         vhost = unquote(urlsplit(url).path.removeprefix("/")) or "/"
         self._names: dict[str, str] = {
             f"in vhost {quote}{vhost}{quote}": "in vhost <vhost>" for quote in ("'", "\\'")
@@ -174,7 +181,7 @@ class Player:
     def _wait_until_quiet(self) -> None:
         seen, quiet = "", 0
         for _ in range(_MAX_ROUNDS):
-            time.sleep(_QUIET_S)
+            self._pass_time(_QUIET_S)
             self._ask()
             now = f"{self._seen} {self._counts}"
             quiet = quiet + 1 if now == seen else 0
@@ -345,9 +352,8 @@ class Player:
 
     # -- what a step does
 
-    @staticmethod
-    def _wait(_connection: int, _channel: int, seconds: float) -> None:
-        time.sleep(seconds)
+    def _wait(self, _connection: int, _channel: int, seconds: float) -> None:
+        self._pass_time(seconds)
 
     def _declare_queue(self, connection: int, channel: int, **arguments: Any) -> None:
         self._call(connection, channel, Queue.Declare(**arguments))

@@ -7,16 +7,22 @@ from tests.delayed_broker import delayed_broker
 from tests.sessions.comparing import difference
 from tests.sessions.in_memory import MemoryWire
 from tests.sessions.player import Player
-from tests.sessions.steps import session
+from tests.sessions.steps import KINDS, session
 
 
 def played(broker, steps):
-    return Player("amqp://broker/%2F", lambda _url: MemoryWire(broker)).play(steps)
+    def pass_time(seconds):
+        broker.clock.move_to(broker.clock.now_ms() + round(seconds * 1000))
+        broker.server.advance()
+
+    player = Player("amqp://broker/%2F", lambda _url: MemoryWire(broker), pass_time)
+    return player.play(steps)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_random_session_is_answered_later_as_it_is_answered_at_once(seed):
-    steps = session(seed)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_random_session_is_answered_later_as_it_is_answered_at_once(seed, kind):
+    steps = session(seed, kind=kind)
     at_once = played(memory_broker(), steps)
 
     for delays in (None, seed):
