@@ -1,10 +1,13 @@
 """The configuration of a shard."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from topology.values import Compat
+
+CORE_VERSION: Final = 1
+"""The version of the broker's behaviour: raised if the same log would have another outcome."""
 
 
 class ShardConfig(msgspec.Struct, frozen=True):

@@ -18,7 +18,8 @@ from streaming.config import JobConfig, outcome_hash, outcome_settings
 from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.write.fence import Fence
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
+from streaming.broker.config import CORE_VERSION
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.folders import open_ledger
 from streaming.pipeline.checkpoint.manifest import FILE as MANIFEST_FILE
 from streaming.pipeline.checkpoint.table_match import read_table_batches

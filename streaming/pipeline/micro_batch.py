@@ -16,7 +16,8 @@ from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.write.batch_row import totals
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
+from streaming.broker.config import CORE_VERSION
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import Ticks, Trigger
 from streaming.pipeline.flow.control import FlowControl

@@ -13,7 +13,7 @@ import pytest
 from streaming.cli.main import main
 from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
+from streaming.broker.config import CORE_VERSION
 from streaming.pipeline.observe.failures import PY4J_LOG
 from streaming.storage.location import Location
 from tests.fixtures.dlx_run import DlxRun

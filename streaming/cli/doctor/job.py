@@ -171,7 +171,7 @@ def _clock(properties: dict[str, str], admin: Any) -> Finding:
 
 
 def _checkpoint(config: Any) -> Iterator[Finding]:
-    from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
+    from streaming.broker.config import CORE_VERSION
     from streaming.pipeline.checkpoint.folders import checkpoint_place, lease_ms
     from streaming.pipeline.checkpoint.lease import read_lease
     from streaming.pipeline.checkpoint.manifest import read_manifest

@@ -31,9 +31,6 @@ from streaming.pipeline.checkpoint.table_match import TableBatches, WrittenBatch
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.storage.location import AnyPath
 
-CORE_VERSION: Final = 1
-"""The version of the broker's behaviour: raised if the same log would have another outcome."""
-
 LOCK_FILE = "dlx.lock"
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.write.batch_row import last_batch_row
 from streaming.ledger.write.data_file import DataFileName
-from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
+from streaming.broker.config import CORE_VERSION
 from streaming.pipeline.checkpoint.errors import MissingVhostError, NewerVersionError
 from streaming.pipeline.checkpoint.manifest import Manifest, Rebuilt
 from streaming.pipeline.task import task_settings

@@ -24,7 +24,8 @@ from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline import fold
-from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION, Checkpoint
+from streaming.broker.config import CORE_VERSION
+from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.table_match import TableBatches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import Trigger

@@ -10,7 +10,7 @@ from streaming.broker.state.store import MemoryStore
 from streaming.config import JobConfig
 from streaming.config.job import JobSettings
 from streaming.config.vhosts import VhostSettings
-from streaming.pipeline.checkpoint.checkpoint import CORE_VERSION
+from streaming.broker.config import CORE_VERSION
 from streaming.pipeline.checkpoint.errors import (
     CheckpointInUseError,
     MissingVhostError,
