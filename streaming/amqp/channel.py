@@ -37,7 +37,14 @@ from streaming.amqp.errors import (
 )
 from streaming.amqp.frames import Frame
 from streaming.amqp.outgoing import Outgoing, Peer
-from streaming.amqp.properties import PLAIN, Seen, see, with_reply_to
+from streaming.amqp.properties import (
+    PLAIN,
+    Seen,
+    names_keys,
+    publication_seen,
+    see,
+    with_reply_to,
+)
 from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
 from streaming.amqp.requests import Answered, Requests, nothing
 from streaming.amqp.stored import Stored
@@ -45,13 +52,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.commands import SettleOutcome
 from streaming.broker.events import Actor
-from streaming.broker.message import (
-    BROKER_HEADERS,
-    CONFIRM,
-    MANDATORY,
-    Publication,
-    publication_of,
-)
+from streaming.broker.message import CONFIRM, MANDATORY, Publication
 from streaming.broker.outbound import (
     AnswerOut,
     CancelOut,
@@ -314,13 +315,9 @@ class Channel:
     def _publication(self, method: PublishMethod, seen: Seen) -> Publication:
         headers, user_id = seen.headers, self._named_user(seen.user_id)
         exchange, key = method.exchange, method.routing_key
-        if headers is None or not any(name in headers for name in BROKER_HEADERS):
-            expiration, priority = seen.expiration, seen.priority
-            return self._vhost.publication(exchange, key, expiration, priority, user_id)
-        looked_at = {"expiration": seen.expiration, "priority": seen.priority}
-        publication = publication_of(exchange, key, looked_at, headers)
-        publication.user_id = user_id
-        return publication
+        if names_keys(headers):
+            return publication_seen(exchange, key, seen, user_id)
+        return self._vhost.publication(exchange, key, seen.expiration, seen.priority, user_id)
 
     def _reply(self, method: PublishMethod, properties: bytes, body: bytes, number: int) -> None:
         """Hand a direct reply to its consumer."""

@@ -1,6 +1,11 @@
 """What a shard of the broker gets from `dlx.toml`; the job and the AMQP front need the same."""
 
-from streaming.broker.config import ShardConfig
+from hashlib import blake2b
+
+import msgspec
+
+from streaming.broker.config import CORE_VERSION, ShardConfig
+from streaming.broker.sequence.fold import Terms
 from streaming.config.model import JobConfig
 
 
@@ -27,3 +32,9 @@ def shard_config(
         consumer_timeout_ms=settings.consumer_timeout_ms or None,
         outbound_from=1 if settings.sequenced else outbound_from,
     )
+
+
+def terms_of(config: ShardConfig) -> Terms:
+    """The terms on which this program folds the log of a sequenced vhost."""
+    rules = blake2b(msgspec.json.encode(config), digest_size=16)
+    return Terms(CORE_VERSION, rules.hexdigest())

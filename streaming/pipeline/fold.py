@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Events, Kind
 from streaming.broker.lanes import Answering
-from streaming.broker.message import Message, PublishedPort
+from streaming.broker.message import NEVER, Message, PublishedPort
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import VhostCache
@@ -38,6 +38,7 @@ from streaming.ledger.write.data_file import (
     source_of_shard,
     write_data_file,
 )
+from streaming.pipeline.log_fold import fold_log
 from streaming.pipeline.outbound import dead_letters
 from streaming.pipeline.outbound.producer import OutboundWriter
 from streaming.pipeline.reports import (
@@ -158,6 +159,7 @@ class BrokerProcessor(StatefulProcessor):
 
     def _run(self, shard_key: int, blobs: list[bytes]) -> ShardReport:
         config = self._settings.shards[shard_key]
+        terms = self._settings.terms.get(shard_key)
         context = batch_context()
         store = SparkStateStore(self._state)
         started = time.perf_counter()
@@ -174,7 +176,10 @@ class BrokerProcessor(StatefulProcessor):
             lap("unpack")
             ids = (context.query_id, context.batch_id, source_of_shard(shard_key))
             with published_rows(self._settings.tables, *ids) as published:
-                batch = fold(config, store, records, published)
+                if terms is None:
+                    batch = fold(config, store, records, published)
+                else:
+                    batch = fold_log(config, terms, store, records, published, _cache)
                 found_in = published.found_in
             lap("fold")
             counter = EventCounter()
@@ -184,7 +189,7 @@ class BrokerProcessor(StatefulProcessor):
                     stored.look_in(found_in.files)
                 files, net = self._write(shard_key, config, context, batch.events, stored, counter)
                 lap("rows")
-                outbound = writer.write(batch, stored)
+                outbound = writer.write(batch, stored) if terms is None else 0
             lap("outbound")
             store.flush()
             lap("state")
@@ -205,7 +210,7 @@ class BrokerProcessor(StatefulProcessor):
             state_bytes_read=store.bytes_read,
             state_bytes_written=store.bytes_written,
             now_ms=batch.now_ms,
-            next_deadline_ms=batch.next_deadline_ms,
+            next_deadline_ms=batch.next_deadline_ms if terms is None else NEVER,
             outbound=outbound,
             next_outbound=batch.first_outbound + len(batch.outbound),
             seconds=seconds,

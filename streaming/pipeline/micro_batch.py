@@ -11,12 +11,12 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from streaming.broker.config import CORE_VERSION
 from streaming.contents.revived import put_back
 from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.write.batch_row import totals
 from streaming.ledger.write.ledger import Ledger
-from streaming.broker.config import CORE_VERSION
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import Ticks, Trigger

@@ -4,8 +4,12 @@ A publish has topic_number, partition, offset, at_ms, publication, actor, flags,
 of its body. A command has its JSON in `command`, `lanes.Answering` in `flags` and no publication.
 Publications and actors repeat often, so a blob's metadata holds each of them once, and rows refer
 to them by index.
+
+The records of a log (`protocol.log_records`) are of one partition. Their actors have epochs, and a
+row that is no publish has its `LogKind` in `flags` and its value in `command`.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,6 +26,7 @@ FILES_KEY = 0
 NOW = b"now_ms"
 PUBLICATIONS = b"publications"
 ACTORS = b"actors"
+EPOCHS = b"epochs"
 
 NO_PUBLICATION = -1
 """The publication of a command."""
@@ -45,21 +50,27 @@ SCHEMA = pa.schema(
 MAX_KNOWN: Final = 50_000
 """Publications that a worker remembers, so that later batches find the plans made for them."""
 
-_PublicationRecord = tuple[str, str, str | None, int | None, bytes]
+_PublicationRecord = tuple[str, str, str | None, int | None, bytes, str | None]
 _NO_HEADERS: Final = encode_table(None)
 _known: dict[_PublicationRecord, Publication] = {}  # of this worker process
 _encoder = msgspec.msgpack.Encoder()
 _publications = msgspec.msgpack.Decoder(list[_PublicationRecord])
 _actors = msgspec.msgpack.Decoder(list[tuple[str | None, str]])
+_epochs = msgspec.msgpack.Decoder(list[int])
 
 
 class Records(NamedTuple):
-    """The records of one or more blobs as columns, in the order in which they take effect."""
+    """The records of one or more blobs as columns, in the order in which they take effect.
+
+    Attributes:
+        epochs: of a log, the epoch in which each actor did it.
+    """
 
     now_ms: int
     columns: dict[str, Any]
     publications: list[Publication]
     actors: list[Actor]
+    epochs: list[int]
 
     def publishes(self) -> Any:
         """Return which records are publishes of this shard, not those of other lanes."""
@@ -84,12 +95,17 @@ def record_table(columns: dict[str, Any]) -> pa.Table:
 
 
 def pack(
-    records: pa.Table, publications: list[Publication], actors: list[Actor], now_ms: int
+    records: pa.Table,
+    publications: list[Publication],
+    actors: list[Actor],
+    now_ms: int,
+    epochs: Sequence[int] = (),
 ) -> bytes:
     """Write one blob.
 
     Args:
         records: rows with the columns of SCHEMA.
+        epochs: of a log, one for each actor.
     """
     written = [
         (
@@ -98,6 +114,7 @@ def pack(
             publication.expiration,
             publication.priority,
             _NO_HEADERS if publication.headers is None else encode_table(publication.headers),
+            publication.user_id,
         )
         for publication in publications
     ]
@@ -105,6 +122,7 @@ def pack(
         NOW: str(now_ms).encode(),
         PUBLICATIONS: _encoder.encode(written),
         ACTORS: _encoder.encode([tuple(actor) for actor in actors]),
+        EPOCHS: _encoder.encode(epochs),
     }
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA.with_metadata(metadata)) as writer:
@@ -122,6 +140,7 @@ def unpack(blobs: list[bytes]) -> Records:
     tables = []
     codes: dict[_PublicationRecord, int] = {}  # equal ones of several blobs become one
     actors: list[Actor] = []
+    epochs: list[int] = []
     now_ms = 0
     for blob in blobs:
         table = pa.ipc.open_stream(blob).read_all()
@@ -136,6 +155,7 @@ def unpack(blobs: list[bytes]) -> Records:
         table = table.set_column(5, "actor", pa.array(actor_codes, pa.int32()))
         tables.append(table.replace_schema_metadata(None))
         actors.extend(Actor(user, channel) for user, channel in _actors.decode(metadata[ACTORS]))
+        epochs.extend(_epochs.decode(metadata[EPOCHS]))
     publications = [_known.get(record) or _publication(record) for record in codes]
     table = pa.concat_tables(tables)
     order = effect_order(
@@ -147,13 +167,15 @@ def unpack(blobs: list[bytes]) -> Records:
         else table[name].to_numpy()[order]
         for name in SCHEMA.names
     }
-    return Records(now_ms, columns, publications, actors)
+    return Records(now_ms, columns, publications, actors, epochs)
 
 
 def _publication(record: _PublicationRecord) -> Publication:
     """Decode a publication; remember it unless it has headers, which are often unique."""
-    exchange, routing_key, expiration, priority, headers = record
-    publication = Publication(exchange, routing_key, expiration, priority, decode_table(headers))
+    exchange, routing_key, expiration, priority, headers, user_id = record
+    publication = Publication(
+        exchange, routing_key, expiration, priority, decode_table(headers), user_id
+    )
     if headers == _NO_HEADERS:
         if len(_known) >= MAX_KNOWN:
             _known.clear()

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.lanes import PARTITION
+from streaming.broker.sequence.fold import Terms
 from streaming.config import JobConfig
 from streaming.config.inputs import TopicMapping
-from streaming.config.shards import shard_config
+from streaming.config.shards import shard_config, terms_of
 from streaming.spark.executor_facts import Facts
 from streaming.storage.location import Location
 
@@ -55,6 +56,7 @@ class TaskSettings(msgspec.Struct, frozen=True):
         shards: the broker's configuration by grouping key.
         driver: what workers of a cluster compare themselves with; None: all is on one machine.
         lane_by: what chooses the lane of a publish, by vhost, where it is not the partition.
+        terms: of the sequenced vhosts, by grouping key: how their logs are folded.
     """
 
     tables: Location
@@ -66,6 +68,7 @@ class TaskSettings(msgspec.Struct, frozen=True):
     max_header_bytes: int
     driver: Facts | None = None
     lane_by: dict[str, str] = {}
+    terms: dict[int, Terms] = {}
 
 
 def task_settings(
@@ -121,6 +124,7 @@ def task_settings(
             for name, vhost in config.vhosts.items()
             if vhost.lanes > 1 and vhost.lane_by != PARTITION
         },
+        terms={vhosts[name][0]: terms_of(shards[vhosts[name][0]]) for name in config.log_topics()},
     )
 
 

@@ -10,12 +10,16 @@ One topic with one partition has everything that happens in the vhost, in order.
 `docs/wire-format.md` describes the same for people. Only the AMQP front writes such records.
 """
 
+import zlib
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from streaming.broker.commands import SettleOutcome
+from streaming.broker.commands import Command, SettleOutcome
+from streaming.protocol.command_codec import decode_command
+from topology.errors import DlxError
 
 LOG_VERSION: Final = 1
 """Increment it with every change to what a record means."""
@@ -91,7 +95,16 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UnknownRecordError(Exception):
-    """A record of the log that this version cannot read."""
+    """A record that is none of the log: another program wrote it, or it is damaged.
+
+    It changes nothing: no fold of the log begins with it, and the job quarantines it.
+    """
+
+
+class NewerLogError(DlxError):
+    """The log has records of a version that this program does not know."""
+
+    help_code = "log-terms"
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -112,7 +125,8 @@ def read_header(data: bytes | None) -> LogHeader:
     """Read the header `dlx-log`.
 
     Raises:
-        UnknownRecordError: it is missing, damaged, or of a version that is not known here.
+        UnknownRecordError: it is missing or damaged.
+        NewerLogError: a newer version wrote it.
     """
     if data is None:
         raise UnknownRecordError(f"the record has no header {LOG}: another program wrote it")
@@ -120,12 +134,27 @@ def read_header(data: bytes | None) -> LogHeader:
         header = _header.decode(data)
     except msgspec.DecodeError as error:
         raise UnknownRecordError(f"the header {LOG} cannot be read: {error}") from error
-    if header.version != LOG_VERSION or header.kind not in _KINDS:
-        raise UnknownRecordError(
-            f"the record has version {header.version} and kind {header.kind}; this program knows "
-            f"version {LOG_VERSION}: run the version that wrote it, or a newer one"
+    if header.version > LOG_VERSION:
+        raise NewerLogError(
+            f"a record of the log has version {header.version}, and this program knows "
+            f"{LOG_VERSION}: upgrade it"
         )
+    if header.version < 1 or header.kind not in _KINDS:
+        raise UnknownRecordError(
+            f"no record has version {header.version} and kind {header.kind}: another program "
+            "wrote it"
+        )
+    if header.kind == LogKind.PUBLISH and header.user is None:
+        raise UnknownRecordError("a publish has no user: another program wrote it")
     return header
+
+
+def read_command(value: bytes) -> Command:
+    """Read the value of a record with a command; UnknownRecordError if it is damaged."""
+    try:
+        return decode_command(value, 1)
+    except (msgspec.MsgspecError, zlib.error, ValueError, IndexError, RecursionError) as error:
+        raise UnknownRecordError(f"the command cannot be read: {error}") from error
 
 
 def read_settlements(value: bytes) -> list[Settlement]:
@@ -148,3 +177,12 @@ def _read(decoder: msgspec.msgpack.Decoder[_Value], value: bytes) -> _Value:
         return decoder.decode(value)
     except msgspec.DecodeError as error:
         raise UnknownRecordError(f"the value of the record cannot be read: {error}") from error
+
+
+READERS: Final[dict[LogKind, Callable[[bytes], Any]]] = {
+    LogKind.COMMAND: read_command,
+    LogKind.SETTLE: read_settlements,
+    LogKind.EPOCH: read_epoch,
+    LogKind.DIGEST: read_digest,
+}
+"""What reads the value of each kind of record; a publish has a body, and a tick nothing."""

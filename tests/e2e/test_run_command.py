@@ -10,10 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
+from streaming.broker.config import CORE_VERSION
 from streaming.cli.main import main
 from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.write.ledger import Ledger
-from streaming.broker.config import CORE_VERSION
 from streaming.pipeline.observe.failures import PY4J_LOG
 from streaming.storage.location import Location
 from tests.fixtures.dlx_run import DlxRun

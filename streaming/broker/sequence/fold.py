@@ -13,7 +13,7 @@ What a client sent behind an error that closed its channel is in the log and doe
 RabbitMQ: publishes become an event `void`, commands and settlements nothing at all.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,7 @@ from streaming.broker.sequence.digest import DigestRecord, RunningDigest
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.store import StateStore
+from topology.errors import DlxError
 from topology.refusals import Refusal
 
 NO_EPOCH: Final = -1
@@ -41,13 +42,65 @@ _ALWAYS: Final = (OpenChannel, CloseChannel, CloseConnection)
 """Commands that need no open channel."""
 
 
-class FoldsDifferError(Exception):
+class Terms(NamedTuple):
+    """What decides outcomes besides the log. All records of an epoch are folded on its terms.
+
+    Attributes:
+        core_version: of the broker core.
+        rules: a hash of the rest: see `config.shards.rules_of`.
+    """
+
+    core_version: int
+    rules: str
+
+
+class OtherTermsError(DlxError):
+    """A record of the log belongs to an epoch whose terms are not those of this program."""
+
+    help_code = "log-terms"
+
+    def __init__(self, offset: int, epoch: int, here: Terms, there: Terms) -> None:
+        super().__init__(offset, epoch, here, there)
+        self.offset = offset
+        self.epoch = epoch
+        self.here = here
+        self.there = there
+
+    def __str__(self) -> str:
+        if self.there.core_version != self.here.core_version:
+            what = (
+                f"broker core {self.there.core_version}; this program has {self.here.core_version}"
+            )
+            is_older = self.here.core_version < self.there.core_version
+            remedy = (
+                "Upgrade this program"
+                if is_older
+                else "Let the version that wrote them fold them first, and upgrade then"
+            )
+        else:
+            what = (
+                "other settings that decide outcomes (their hash is "
+                f"{self.there.rules} there and {self.here.rules} here)"
+            )
+            remedy = (
+                "Let a program with the settings of before fold them first, or give this one the "
+                "settings that the writer has"
+            )
+        return (
+            f"records of the log from offset {self.offset} on were written, in the epoch of "
+            f"{self.epoch}, with {what}. {remedy}"
+        )
+
+
+class FoldsDifferError(DlxError):
     """Two folds of one log have parted.
 
     Attributes:
         first, boundary: the range of offsets in which they did; the end is not included.
         here, there: the digests.
     """
+
+    help_code = "folds-differ"
 
     def __init__(self, first: int, boundary: int, here: bytes, there: bytes) -> None:
         super().__init__(first, boundary, here, there)
@@ -69,6 +122,7 @@ class PositionRecord(msgspec.Struct, array_like=True):
     next_offset: int
     epoch: int
     digest: DigestRecord
+    terms: Terms | None = None
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -81,18 +135,22 @@ class LogFold:
     Args:
         shard: its clock is `event`.
         store: where the state rests.
+        terms: of this program; None: those of an epoch do not matter.
 
     Attributes:
         next_offset: of the first record that was not folded.
         epoch: offset of the epoch record that counts; NO_EPOCH before the first.
     """
 
-    def __init__(self, shard: Shard, store: StateStore) -> None:
+    def __init__(self, shard: Shard, store: StateStore, terms: Terms | None = None) -> None:
         data = store.read(_KEY)
         record = PositionRecord(0, NO_EPOCH, DigestRecord()) if data is None else _read(data)
         self.shard = shard
         self.next_offset = record.next_offset
         self.epoch = record.epoch
+        self.terms = terms
+        self._of_epoch = record.terms
+        self._is_foreign = self._refuses(record.terms)
         self._store = store
         self._channels = shard.state.channels
         self._digest = RunningDigest(record.digest)
@@ -102,11 +160,18 @@ class LogFold:
     # -- records
 
     def begin(self, offset: int, epoch: int) -> bool:
-        """Begin with a record; return whether it counts. Only `void` may follow if it does not."""
-        if offset >= self._digest.record.boundary:
-            self._close_segment(offset)
-        self.next_offset = offset + 1
-        return epoch == self.epoch
+        """Begin with a record; return whether it counts. Only `void` may follow if it does not.
+
+        Raises:
+            OtherTermsError: it counts, but not on the terms of this program.
+        """
+        if epoch != self.epoch or epoch == NO_EPOCH:
+            self._reach(offset)
+            return False
+        if self._is_foreign:
+            self._refuse(offset, epoch, self._of_epoch)
+        self._reach(offset)
+        return True
 
     def publish(
         self, at_ms: int, message: Message, publication: Publication, flags: int, actor: Actor
@@ -159,12 +224,36 @@ class LogFold:
         if at_ms > self.shard.now_ms:
             self.shard.advance(at_ms)
 
-    def begin_epoch(self, at_ms: int, offset: int) -> None:
-        """Another writer begins: what the one before had open ends."""
-        self.begin(offset, self.epoch)
+    def begin_epoch(self, at_ms: int, offset: int, terms: Terms | None = None) -> None:
+        """Another writer begins: what the one before had open ends.
+
+        Args:
+            terms: of the epoch.
+
+        Raises:
+            OtherTermsError: they are not those of this program.
+        """
+        if self._refuses(terms):
+            self._refuse(offset, offset, terms)
+        self._reach(offset)
         self.tick(at_ms)
         self.epoch = offset
+        self._of_epoch, self._is_foreign = terms, False
         self.shard.close_all("epoch")
+
+    def _reach(self, offset: int) -> None:
+        """Go on to a record."""
+        if offset >= self._digest.record.boundary:
+            self._close_segment(offset)
+        self.next_offset = offset + 1
+
+    def _refuses(self, terms: Terms | None) -> bool:
+        return None not in {terms, self.terms} and terms != self.terms
+
+    def _refuse(self, offset: int, epoch: int, terms: Terms | None) -> None:
+        assert self.terms is not None
+        assert terms is not None
+        raise OtherTermsError(offset, epoch, self.terms, terms)
 
     # -- digests
 
@@ -222,7 +311,7 @@ class LogFold:
     def finish(self) -> Batch:
         """End the batch: the state and the position are written. Do not use the fold afterwards."""
         self._note()
-        record = PositionRecord(self.next_offset, self.epoch, self._digest.record)
+        record = PositionRecord(self.next_offset, self.epoch, self._digest.record, self._of_epoch)
         self._store.write(_KEY, pack(_encoder.encode(record)))
         return self.shard.finish()
 

@@ -5,10 +5,11 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from filelock import FileLock, Timeout
 
+from streaming.broker.config import CORE_VERSION
 from streaming.config import outcome_changes
 from streaming.pipeline.checkpoint.errors import (
     CheckpointError,

@@ -25,6 +25,7 @@ from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.intake.command_records import CommandRow, read_commands
 from streaming.pipeline.intake.header_columns import with_header_columns
+from streaming.pipeline.intake.log_records import LogRecords
 from streaming.pipeline.intake.publications import MALFORMED, CodeMap, DistinctPublishes
 from streaming.pipeline.reports import FaultCount, IntakeReport, encode_report
 from streaming.pipeline.rows.bounds import HEADER_BYTES
@@ -69,6 +70,7 @@ class Intake:
         self._now_ms = context.now_ms
         self._messages = MessageRows(settings, context)
         self._quarantine = QuarantineRows(settings, context)
+        self._logs: dict[str, LogRecords] = {}
         self._arrived_ms: list[Any] = []
         self.commands = self.command_bytes = 0
 
@@ -86,6 +88,12 @@ class Intake:
 
     def _add_rows(self, rows: pa.RecordBatch, topic_name: str, topic: TopicTask) -> None:
         """Add records of one Kafka partition."""
+        if topic.log_of:
+            log = self._logs.setdefault(topic.log_of, LogRecords(topic.log_of, self._messages))
+            rows, strangers = log.add(rows, topic_name, topic)
+            if strangers:
+                self._quarantine.add(rows, topic_name, topic, strangers)
+            return
         rows = with_header_columns(rows, is_mapped=topic.mapping is not None)
         is_command = pc.is_valid(rows["dlx_op"])
         faults: Faults = []
@@ -121,6 +129,16 @@ class Intake:
 
     def blobs(self) -> list[tuple[int, bytes]]:
         """Return (grouping key, blob) of each shard that has records."""
+        logs = [
+            (self._settings.vhosts[vhost][0], log.blob(self._now_ms))
+            for vhost, log in sorted(self._logs.items())
+        ]
+        return [
+            *((key, blob) for key, blob in logs if blob is not None),
+            *self._blobs_of_inputs(),
+        ]
+
+    def _blobs_of_inputs(self) -> list[tuple[int, bytes]]:
         return [
             (
                 key,
@@ -333,7 +351,7 @@ def run_intake(
         rows = intake.blobs()
         packed = time.perf_counter()
         files = intake.close()
-    if files or intake.commands:
+    if files or intake.commands or rows:
         seconds = {
             "read": read - started - understanding,
             "understand": understanding + packed - read,

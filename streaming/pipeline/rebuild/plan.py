@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.broker.config import ShardConfig
+from streaming.broker.config import CORE_VERSION, ShardConfig
 from streaming.broker.rebuilt_shard import KnownShard
 from streaming.config import JobConfig, outcome_hash, outcome_settings
 from streaming.ledger.batch_detail import BatchDetail, BatchRow, KnownManifest
@@ -19,7 +19,6 @@ from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.write.batch_row import last_batch_row
 from streaming.ledger.write.data_file import DataFileName
-from streaming.broker.config import CORE_VERSION
 from streaming.pipeline.checkpoint.errors import MissingVhostError, NewerVersionError
 from streaming.pipeline.checkpoint.manifest import Manifest, Rebuilt
 from streaming.pipeline.task import task_settings

@@ -34,12 +34,16 @@ _GAP_BITS: Final = MAX_FILE_OFFSETS.bit_length() - 1
 
 
 class Publish(NamedTuple):
-    """What publishes that are alike have in common: what the broker sees of them."""
+    """What publishes that are alike have in common: what the broker sees of them.
+
+    `user` is the user of each record of a log; None: that of the topic.
+    """
 
     vhost: str
     publication: Publication
     flags: int
     channel: str
+    user: str | None = None
 
 
 class MessageRows:
@@ -69,7 +73,7 @@ class MessageRows:
         """
         count = rows.num_rows
         context = self._context
-        vhosts, publications, flags, channels = zip(*distinct, strict=True)
+        vhosts, publications, flags, channels, users = zip(*distinct, strict=True)
         columns: dict[str, Any] = {
             "query_id": Constant(context.query_id),
             "batch_id": Constant(context.batch_id),
@@ -84,7 +88,7 @@ class MessageRows:
             "origin.offset": rows["offset"],
             "origin.timestamp": instants(rows["at_ms"]),
             "record_key": rows["key"],
-            "user": Constant(topic.user),
+            "user": Coded(codes, users) if topic.log_of else Constant(topic.user),
             "channel": Coded(codes, channels),
             "exchange": Coded(codes, [one.exchange for one in publications]),
             "routing_key": Coded(codes, [one.routing_key for one in publications]),

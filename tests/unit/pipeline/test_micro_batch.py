@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streaming.broker.commands import RedriveOptions
-from streaming.broker.config import ShardConfig
+from streaming.broker.config import CORE_VERSION, ShardConfig
 from streaming.broker.redrives.agreement import LaneNote
 from streaming.config import JobConfig
 from streaming.contents.pending_nets import PendingNets
@@ -24,7 +24,6 @@ from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline import fold
-from streaming.broker.config import CORE_VERSION
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.table_match import TableBatches
 from streaming.pipeline.clock.job_clock import JobClock

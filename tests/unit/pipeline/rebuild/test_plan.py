@@ -3,6 +3,7 @@
 import pytest
 
 from streaming.broker.commands import Letter, Redrive, RedriveOptions, Target
+from streaming.broker.config import CORE_VERSION
 from streaming.broker.outbound import OUTBOUND_STEP
 from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.broker.shard import Shard
@@ -10,7 +11,6 @@ from streaming.broker.state.store import MemoryStore
 from streaming.config import JobConfig
 from streaming.config.job import JobSettings
 from streaming.config.vhosts import VhostSettings
-from streaming.broker.config import CORE_VERSION
 from streaming.pipeline.checkpoint.errors import (
     CheckpointInUseError,
     MissingVhostError,

@@ -1,0 +1,57 @@
+"""The stateful stage's loop for a sequenced vhost: it follows the log alone (`broker.sequence`).
+
+What it makes of the log is what the AMQP front has answered its clients already. So it sends
+nothing, and compares the digests that the front wrote into the log. A difference fails the batch
+before anything of it is committed.
+"""
+
+from typing import Final
+
+from streaming.broker.config import ShardConfig
+from streaming.broker.message import Message, PublishedPort
+from streaming.broker.sequence.fold import LogFold, Terms
+from streaming.broker.shard import Batch, Shard
+from streaming.broker.state.store import StateStore
+from streaming.broker.state.vhost_codec import VhostCache
+from streaming.pipeline.shard_block import Records
+from streaming.protocol.log_folding import fold_record
+
+_FOLDED: Final = (
+    *("at_ms", "topic_number", "partition", "offset", "body_file", "body_row", "size"),
+    *("publication", "flags", "actor"),
+)
+
+
+def fold_log(
+    config: ShardConfig,
+    terms: Terms,
+    store: StateStore,
+    records: Records,
+    published: PublishedPort,
+    cache: VhostCache,
+) -> Batch:
+    """Fold the records of a batch; `published` reads headers of messages.
+
+    Raises:
+        FoldsDifferError: the front came to something else.
+        OtherTermsError: the log goes on on other terms than those of this job.
+    """
+    shard = Shard(config, store, cache=cache, published=published)
+    fold = LogFold(shard, store, terms)
+    columns = records.columns
+    publications, actors, epochs = records.publications, records.actors, records.epochs
+    rows = zip(*(columns[name].tolist() for name in _FOLDED), strict=True)
+    values = columns["command"]
+    for row, (at_ms, topic, partition, offset, file, place, size, code, flags, who) in enumerate(
+        rows
+    ):
+        epoch, actor = epochs[who], actors[who]
+        if code >= 0:
+            message = Message(topic, partition, offset, file, place, size)
+            if fold.begin(offset, epoch):
+                fold.publish(at_ms, message, publications[code], flags, actor)
+            else:
+                fold.void(at_ms, message, actor)
+        else:
+            fold_record(fold, (offset, at_ms), flags, epoch, values[row].as_py(), actor)
+    return fold.finish()
