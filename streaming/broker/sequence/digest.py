@@ -51,10 +51,15 @@ class DigestRecord(msgspec.Struct, array_like=True):
         recent: the last digests with their boundaries, oldest first.
     """
 
-    boundary: int = SEGMENT
+    boundary: int
     sums: list[int] = msgspec.field(default_factory=lambda: [0] * 8)
     previous: bytes = b""
     recent: list[tuple[int, bytes]] = []
+
+
+def no_digest() -> DigestRecord:
+    """The digest of a fold that has not begun."""
+    return DigestRecord(SEGMENT)
 
 
 class RunningDigest:
@@ -99,14 +104,19 @@ class RunningDigest:
 
     def _add_rest(self, events: Events, first_row: int) -> None:
         """Add what rows without a copy say: their messages, and the codes of refusals."""
-        found: list[int] = []
-        for row, (message, _envelope) in events.messages.items():
-            if row >= first_row:
-                found += (message.offset, events.first_seq + row)
-        for row, detail in events.details.items():
-            if row >= first_row and events.kinds[row] == Kind.COMMAND_ERROR:
-                found += (detail["code"], events.first_seq + row)
-        self.record.sums[6] = zlib.crc32(array("q", found).tobytes(), self.record.sums[6])
+        found = [
+            (row, message.offset)
+            for row, (message, _envelope) in events.messages.items()
+            if row >= first_row
+        ]
+        found += [
+            (row, detail["code"])
+            for row, detail in events.details.items()
+            if row >= first_row and events.kinds[row] == Kind.COMMAND_ERROR
+        ]
+        found.sort()  # as if the events came one by one
+        numbers = [number for row, what in found for number in (events.first_seq + row, what)]
+        self.record.sums[6] = zlib.crc32(array("q", numbers).tobytes(), self.record.sums[6])
 
     def add_outbound(self, outbound: list[Outbound]) -> None:
         """Add what clients are told."""

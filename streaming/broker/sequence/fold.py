@@ -27,7 +27,7 @@ from streaming.broker.commands import (
 from streaming.broker.events import Actor, Events
 from streaming.broker.message import Message, Publication
 from streaming.broker.outbound import Outbound
-from streaming.broker.sequence.digest import DigestRecord, RunningDigest
+from streaming.broker.sequence.digest import DigestRecord, RunningDigest, no_digest
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.store import StateStore
@@ -144,7 +144,7 @@ class LogFold:
 
     def __init__(self, shard: Shard, store: StateStore, terms: Terms | None = None) -> None:
         data = store.read(_KEY)
-        record = PositionRecord(0, NO_EPOCH, DigestRecord()) if data is None else _read(data)
+        record = PositionRecord(0, NO_EPOCH, no_digest()) if data is None else _read(data)
         self.shard = shard
         self.next_offset = record.next_offset
         self.epoch = record.epoch

@@ -146,8 +146,8 @@ def play(
             watch.after_step(shard, list(shard.events.rows()))
         if index in takes:
             first = shard.events.first_seq
-            played.outbound += [_said(out, first) for out in shard.take_outbound()]
-            _keep(played, shard.take_events())
+            played.outbound += [said(out, first) for out in shard.take_outbound()]
+            keep(played, shard.take_events())
         if index in cuts:
             _end(shard, played, watch)
             shard = Shard(
@@ -162,11 +162,12 @@ def _end(shard: Shard, played: Played, watch: Watch | None) -> None:
     batch = shard.finish()
     if watch is not None:
         watch.after_batch(list(batch.events.rows()))
-    _keep(played, batch.events)
-    played.outbound += [_said(out, first) for out in batch.outbound]
+    keep(played, batch.events)
+    played.outbound += [said(out, first) for out in batch.outbound]
 
 
-def _keep(played: Played, events: Events) -> None:
+def keep(played: Played, events: Events) -> None:
+    """Add events to what was played."""
     played.events += [_plain(event, events) for event in events.rows()]
     played.events += [
         ("death", events.first_seq + row, queue, plan.reason, outcome, to, plan.cycles)
@@ -215,7 +216,8 @@ def _letter(envelope: Envelope) -> tuple[Any, ...]:
     )
 
 
-def _said(out: Outbound, first: int) -> tuple[Any, ...]:
+def said(out: Outbound, first: int) -> tuple[Any, ...]:
+    """An outbound record in comparable form; `first` is the number of the batch's first event."""
     if isinstance(out, DeliveryOut | ConfirmOut):
         plain = msgspec.structs.asdict(out)
     else:

@@ -1,0 +1,290 @@
+"""The log of a sequenced vhost in the stages of the job, without Spark and Kafka.
+
+What the tables get is what the fold of the front came to, however the log is cut into batches.
+"""
+
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from streaming.broker import commands
+from streaming.broker.message import CONFIRM, NEVER
+from streaming.broker.sequence.fold import FoldsDifferError, OtherTermsError, Terms
+from streaming.ledger.schema.schemas import LEDGER
+from streaming.pipeline import fold
+from streaming.pipeline.intake import stage
+from streaming.pipeline.reports import Reports, read_reports
+from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
+from streaming.protocol.log_records import (
+    CONTENT,
+    LOG,
+    LOG_VERSION,
+    LogHeader,
+    LogKind,
+    NewerLogError,
+    encode,
+)
+from streaming.storage.location import Location
+from tests.builders import a_queue
+from tests.played_front import LogRecord, PlayedFront
+from tests.unit.pipeline.test_micro_batch import MapState
+from topology.values import Timestamp, table_from_json
+
+TOPIC, NUMBER, KEY = "dlx.log.shop", 3, 1
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+class Job:
+    """The stages of a job that reads the log of one vhost."""
+
+    def __init__(self, root: Any, monkeypatch: pytest.MonkeyPatch, front: PlayedFront) -> None:
+        self.root = root
+        self.settings = TaskSettings(
+            tables=Location(str(root)),
+            topics={TOPIC: TopicTask(NUMBER, "", log_of="shop")},
+            vhosts={"shop": (KEY,)},
+            shards={KEY: front.config},
+            outbound=OutboundTask({}),
+            max_body_bytes=1_000,
+            max_header_bytes=16_384,
+            terms={KEY: front.terms},
+        )
+        self.state = MapState()
+        self.batch_id = 0
+        self.position = 0
+        for module in (stage, fold):
+            monkeypatch.setattr(
+                module, "batch_context", lambda: BatchContext("q", self.batch_id, 1)
+            )
+
+    def intake(self, records: list[LogRecord]) -> list[Any]:
+        """Run the first stage; its rows."""
+        count = len(records)
+        batch = pa.record_batch(
+            {
+                "topic": [TOPIC] * count,
+                "partition": pa.array([0] * count, pa.int32()),
+                "offset": pa.array([one.offset for one in records], pa.int64()),
+                "at_ms": pa.array([one.at_ms for one in records], pa.int64()),
+                "key": pa.nulls(count, pa.binary()),
+                "value": pa.array([one.value for one in records], pa.binary()),
+                "headers": pa.array([one.headers for one in records], HEADERS),
+            }
+        )
+        return [
+            SimpleNamespace(**row)
+            for out in stage.run_intake(self.settings, iter([batch]))
+            for row in out.to_pylist()
+        ]
+
+    def run(self, records: list[LogRecord]) -> Reports:
+        """Run a batch."""
+        rows = self.intake(records)
+        broker = fold.BrokerProcessor(self.settings)
+        broker._state = self.state  # type: ignore[assignment] # noqa: SLF001
+        done: list[Any] = []
+        for key in sorted({row.shard for row in rows}):
+            blobs = iter([{"blob": row.blob} for row in rows if row.shard == key])
+            done += broker.handleInputRows((key,), blobs, None)  # type: ignore[arg-type]
+        self.batch_id += 1
+        return read_reports(done)
+
+    def follow(self, front: PlayedFront, cuts: tuple[int, ...] = ()) -> list[Reports]:
+        """Run batches that end before these offsets, and one with the rest."""
+        found = []
+        for end in (*cuts, len(front.records)):
+            found.append(self.run(front.records[self.position : end]))
+            self.position = end
+        return found
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The rows of the data files of a table, by offset or number."""
+        files = sorted((self.root / table).glob("*.parquet"))
+        rows = [row for file in files for row in pa.parquet.read_table(file).to_pylist()]
+        return sorted(rows, key=lambda row: row["seq"] if "seq" in row else row["offset"])
+
+
+def play(front: PlayedFront) -> None:
+    """Everything that a front writes: two epochs, late records of the first, a digest."""
+    first = front.begin("one")
+    front.open("c1")
+    front.ask("c1", commands.DeclareQueue(queue=a_queue("dead")))
+    for name in ("work", "brief"):
+        queue = a_queue(name, dead_letter_exchange="", dead_letter_routing_key="dead")
+        front.ask("c1", commands.DeclareQueue(queue=queue))
+    front.consume("c1", "work")
+    for number in range(6):
+        front.publish("c1", "", "work", b"body %d" % number, flags=CONFIRM, message_id=f"m{number}")
+    tags = front.tags("c1")
+    front.settle(*(("c1", tag, "ack") for tag in tags[:2]), ("c1", tags[2], "reject"))
+    front.publish("c1", "", "brief", b"short", expiration="50", headers={"n": 1})
+    front.tick(60)
+    front.begin("two")
+    front.publish("c1", "", "work", b"late", epoch=first)
+    front.settle(("c1", tags[3], "ack"), epoch=first)
+    front.open("c1")
+    front.publish("c1", "missing", "", b"error")
+    front.publish("c1", "", "work", b"behind it")
+    front.open("c2")
+    front.publish("c2", "", "work", b"last", headers={"CC": ["dead"]}, user_id="ann")
+
+
+@pytest.fixture
+def front(monkeypatch):
+    monkeypatch.setattr("streaming.broker.sequence.digest.SEGMENT", 10)
+    return PlayedFront()
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch, front):
+    for name in LEDGER:
+        (tmp_path / name).mkdir()
+    return Job(tmp_path, monkeypatch, front)
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 5, 9, 10, 11, 14, 17, 20)])
+def test_the_tables_have_what_the_front_came_to(job, front, cuts):
+    play(front)
+    front.digest()
+
+    reports = job.follow(front, cuts)
+
+    rows = job.rows("events")
+    assert [
+        (row["seq"], row["kind"], row["queue"] or "", row["channel"] or "") for row in rows
+    ] == [(row.seq, row.kind.name.lower(), row.queue, row.channel) for row in front.rows]
+    assert [row["kind"] for row in rows].count("void") == 2
+    bodies = [one.value for one in front.records if dict(one.headers).get(CONTENT) is not None]
+    assert [row["body"] for row in job.rows("messages")] == bodies
+    assert [row["body"] for row in job.rows("dead_letters")] == [b"body 2", b"short"]
+    assert sum(report.shards[0].publishes for report in reports) == len(bodies)
+    assert all(report.shards[0].outbound == 0 for report in reports)
+    assert all(report.shards[0].next_deadline_ms == NEVER for report in reports)
+    assert reports[-1].commands() == (0, 0)
+
+
+def test_a_publish_keeps_its_properties_headers_and_user(job, front):
+    headers = {
+        "text": "ü",
+        "count": 7,
+        "ratio": 1.5,
+        "is": True,
+        "void": None,
+        "bytes": b"\x00\xff",
+        "when": Timestamp(9),
+        "price": Decimal("1.50"),
+        "list": [1, "a", {"b": 2}],
+        "table": {"x": {"y": 1}},
+    }
+    front.begin("one")
+    front.open("c1")
+    front.publish(
+        "c1",
+        "",
+        "q",
+        b"",
+        content_type="text/plain",
+        priority=3,
+        timestamp=2**64 - 1,
+        type="caf\udce9",
+        delivery_mode=2,
+        headers=headers,
+    )
+    job.follow(front)
+
+    [row] = job.rows("messages")
+    assert {key: value for key, value in row["properties"].items() if value is not None} == {
+        "content_type": "text/plain",
+        "priority": 3,
+        "timestamp": 2**63 - 1,
+        "type": "caf\ufffd",
+        "delivery_mode": 2,
+    }
+    assert table_from_json(msgspec.json.decode(row["headers"])) == headers
+    assert (row["user"], row["channel"], row["routing_key"]) == ("ann", "c1", "q")
+    assert (row["topic_number"], row["partition"], row["offset"]) == (NUMBER, 0, 2)
+    assert row["body"] == b""
+    assert row["kafka_headers"] is None
+
+
+PUBLISH = encode(LogHeader(LOG_VERSION, 0, LogKind.PUBLISH, "ann", "c1", "", "q"))
+
+
+@pytest.mark.parametrize(
+    ("headers", "value", "words"),
+    [
+        ([], b"x", "no header dlx-log: another program wrote it"),
+        ([("dlx-exchange", b"e")], b"x", "no header dlx-log"),
+        ([(LOG, b"\xc1")], b"x", "the header dlx-log cannot be read"),
+        ([(LOG, encode(LogHeader(LOG_VERSION, 0, 99)))], b"x", "version 1 and kind 99"),
+        ([(LOG, encode(LogHeader(LOG_VERSION, 0, LogKind.PUBLISH)))], b"x", "has no user"),
+        ([(LOG, PUBLISH)], b"x", "a publish has no header dlx-content"),
+        ([(LOG, PUBLISH), (CONTENT, b"")], b"x", "the properties cannot be read"),
+        ([(LOG, PUBLISH), (CONTENT, b"\x80\x00\x05a")], b"x", "the properties cannot be read"),
+        ([(LOG, PUBLISH), (CONTENT, b"\0\0")], None, "a publish has no value"),
+        *(
+            ([(LOG, encode(LogHeader(LOG_VERSION, 0, kind, "ann", "c1")))], b"\xc1", words)
+            for kind, words in (
+                (LogKind.COMMAND, "the command cannot be read"),
+                (LogKind.SETTLE, "the value of the record cannot be read"),
+                (LogKind.EPOCH, "the value of the record cannot be read"),
+                (LogKind.DIGEST, "the value of the record cannot be read"),
+            )
+        ),
+        ([(LOG, encode(LogHeader(LOG_VERSION, 0, LogKind.COMMAND)))], None, "cannot be read"),
+    ],
+)
+def test_a_record_that_is_none_of_the_log_changes_nothing(job, front, headers, value, words):
+    front.begin("one")
+    front.open("c1")
+    front.foreign(headers, value)
+    front.ask("c1", commands.DeclareQueue(queue=a_queue("q")))
+    front.publish("c1", "", "q")
+
+    job.follow(front, (2,))
+
+    [row] = job.rows("quarantine")
+    assert (row["offset"], row["cause"], row["record_value"]) == (2, "not_of_the_log", value)
+    assert words in row["detail"]
+    assert len(job.rows("events")) == len(front.rows)
+    assert len(job.rows("messages")) == 1
+
+
+def test_a_batch_of_strangers_alone_reaches_no_shard(job, front):
+    front.foreign([], b"x")
+
+    [reports] = job.follow(front)
+
+    assert reports.shards == []
+    assert len(job.rows("quarantine")) == 1
+
+
+def test_a_record_of_a_newer_version_stops_the_job(job, front):
+    header = encode(LogHeader(LOG_VERSION + 1, 0, LogKind.TICK))
+    front.foreign([(LOG, header)], None)
+
+    with pytest.raises(NewerLogError, match="has version 2, and this program knows 1: upgrade it"):
+        job.follow(front)
+
+
+def test_a_wrong_digest_fails_the_batch(job, front):
+    play(front)
+    front.digest(wrong=b"wrong")
+
+    with pytest.raises(FoldsDifferError, match=r"between offset 10 and 20: .* here, 77726f6e67 in"):
+        job.follow(front)
+    assert job.rows("events") == []
+
+
+def test_the_log_of_another_core_is_not_folded(job, front):
+    front.begin("one")
+    front.terms = Terms(front.terms.core_version + 1, front.terms.rules)
+    front.fold.terms = None
+    front.begin("newer")
+
+    with pytest.raises(OtherTermsError, match=r"broker core 2; this program has 1\. Upgrade"):
+        job.follow(front)
