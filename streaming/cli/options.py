@@ -328,9 +328,10 @@ def locate(tables: str | None, config: Path | None) -> Location:
         return Location(tables)
     from streaming.config import read_config
     from streaming.config.loading import rooted
+    from streaming.job_locations import tables_place
 
     file = find_config(config)
-    location = tables_of(rooted(read_config(file), file.absolute().parent))
+    location = tables_place(rooted(read_config(file), file.absolute().parent), os.environ)
     return location if tables is None else Location(tables, location.options)
 
 
@@ -355,19 +356,6 @@ def known_users(tables: str | None, config: Path | None) -> "Mapping[str, UserSe
     """
     settings = known_settings(tables, config)
     return {} if settings is None else settings.users
-
-
-def tables_of(config: "JobConfig") -> Location:
-    """Return the location of the tables of a job.
-
-    Raises:
-        InvalidConfigError: a secret of the storage cannot be found.
-    """
-    from streaming.config import reveal
-
-    options = reveal(config.tables.storage_options, "tables.storage_options", os.environ)
-    named = {name: str(text) for name, text in options.items()}
-    return Location(config.job.tables_location, named)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ from streaming.demo.traffic import Traffic
 from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from streaming.pipeline.checkpoint.folders import tables_place
+from streaming.job_locations import tables_place
 from streaming.pipeline.job import Job
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables

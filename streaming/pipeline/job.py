@@ -15,11 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from streaming.config import JobConfig, jvm_properties, librdkafka_properties
+from streaming.job_locations import checkpoint_place, tables_place
 from streaming.ledger.batch_detail import BatchRow, GateState
 from streaming.machine_memory import this_machine
 from streaming.pipeline.attempt import Attempt, Orders
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
-from streaming.pipeline.checkpoint.folders import checkpoint_place, lease_ms, tables_place
+from streaming.pipeline.checkpoint.folders import lease_ms
 from streaming.pipeline.flow.memory import memory_marks
 from streaming.pipeline.observe.failures import SparkLostError, failure_text, wait_for_end
 from streaming.pipeline.observe.retries import Retries

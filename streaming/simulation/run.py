@@ -31,7 +31,7 @@ from streaming import config
 from streaming.broker.events import ENDINGS, Kind
 from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from streaming.pipeline.checkpoint.folders import tables_place
+from streaming.job_locations import tables_place
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.pipeline.topics.admin import KafkaTopics

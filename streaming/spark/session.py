@@ -33,6 +33,7 @@ from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.jvm.java import Java, find_java, spark_java_home
 from streaming.embedded.jvm.pinned_jars import JarSet
+from streaming.job_locations import storage_options
 from streaming.spark import jvm
 from streaming.spark.executor_packages import (
     CODE,
@@ -131,7 +132,6 @@ def session_config(
     job = config.job
     log_dir = Path(job.log_dir)
     on_disk = local_folder(job.checkpoint_location) is not None
-    options = reveal(config.tables.storage_options, "tables.storage_options", environ)
     return SessionConfig(
         work_dir=log_dir / "work",
         log_dir=log_dir,
@@ -144,7 +144,7 @@ def session_config(
         local_checkpoints=on_disk and job.shared_mount is None,
         s3_checkpoints=checkpoint_storage(job.checkpoint_location) == "s3",
         storage=tuple(job.storage),  # type: ignore[arg-type] # the configuration checks the words
-        storage_options=options,
+        storage_options=storage_options(config, environ),
         properties=reveal(job.spark_properties, "job.spark_properties", environ),
     )
 

@@ -26,7 +26,7 @@ from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.cluster import LocalCluster, can_isolate
 from streaming.embedded.kafka.broker import EmbeddedKafka
-from streaming.pipeline.checkpoint.folders import checkpoint_place, tables_place
+from streaming.job_locations import checkpoint_place, tables_place
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.protocol.record_headers import KIND
 from streaming.queries.audit.balance import balance
@@ -251,7 +251,7 @@ def test_a_job_of_many_partitions_survives_a_kill_at_each_step(tmp_path, first):
     assert max(map(len, batches.values())) == len(ORDERS), "no two starts had the same tasks"
 
 
-@pytest.mark.long
+@pytest.mark.nightly  # kills of a cluster at random instants are tested with `dlx bench chaos`
 @pytest.mark.timeout(3600)  # many starts, on a machine that may be busy
 def test_a_cluster_survives_a_kill_of_its_driver_before_a_commit(tmp_path):
     if not can_isolate():

@@ -172,7 +172,8 @@ def _clock(properties: dict[str, str], admin: Any) -> Finding:
 
 def _checkpoint(config: Any) -> Iterator[Finding]:
     from streaming.broker.config import CORE_VERSION
-    from streaming.pipeline.checkpoint.folders import checkpoint_place, lease_ms
+    from streaming.job_locations import checkpoint_place
+    from streaming.pipeline.checkpoint.folders import lease_ms
     from streaming.pipeline.checkpoint.lease import read_lease
     from streaming.pipeline.checkpoint.manifest import read_manifest
     from streaming.pipeline.checkpoint.spark_logs import SparkLogs
@@ -203,13 +204,12 @@ def _checkpoint(config: Any) -> Iterator[Finding]:
 
 
 def _tables(config: Any) -> Iterator[Finding]:
-    from streaming.cli.options import tables_of
-    from streaming.pipeline.checkpoint.folders import checkpoint_place
+    from streaming.job_locations import checkpoint_place, tables_place
     from streaming.pipeline.checkpoint.spark_logs import SparkLogs
     from streaming.queries.duckdb_tables import Tables
     from streaming.queries.table_info import NAMES, describe
 
-    location = tables_of(config)
+    location = tables_place(config, os.environ)
     with Tables(location.url, location.options) as tables:
         has_tables = any(tables.has(name) for name in NAMES)
         found = describe(tables) if has_tables else []

@@ -19,8 +19,9 @@ STALE_S: Final = 60.0
 
 def is_running(config: Any) -> bool:
     """Whether a job holds the lock or the lease of the checkpoint."""
+    from streaming.job_locations import checkpoint_place
     from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
-    from streaming.pipeline.checkpoint.folders import checkpoint_place, lease_ms
+    from streaming.pipeline.checkpoint.folders import lease_ms
     from streaming.pipeline.checkpoint.lease import read_lease
 
     if lease_ms(config) is not None:
@@ -92,11 +93,11 @@ def last_batch(config: Any) -> "BatchRow | None":
 
 def last_batches(config: Any, count: int) -> "list[BatchRow]":
     """Return the rows of the last batches, the newest first."""
-    from streaming.cli.options import tables_of
+    from streaming.job_locations import tables_place
     from streaming.queries.duckdb_tables import Tables
     from streaming.queries.job_totals import last_batches as newest
 
-    location = tables_of(config)
+    location = tables_place(config, os.environ)
     with Tables(location.url, location.options) as tables:
         return newest(tables, count)
 

@@ -125,11 +125,11 @@ def _checks(source: Path) -> str:
 
 
 def _tables(config: Any) -> str:
-    from streaming.cli.options import tables_of
+    from streaming.job_locations import tables_place
     from streaming.queries.duckdb_tables import Tables
     from streaming.queries.table_info import describe
 
-    location = tables_of(config)
+    location = tables_place(config, os.environ)
     with Tables(location.url, location.options) as tables:
         return _lines(msgspec.to_builtins(one) for one in describe(tables))
 

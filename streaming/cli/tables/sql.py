@@ -112,14 +112,13 @@ def existing_tables(config: "JobConfig") -> dict[str, str]:
     """Return name -> path or URL of the tables that exist."""
     from deltalake import DeltaTable
 
-    from streaming.config import reveal
+    from streaming.job_locations import tables_place
     from streaming.ledger.schema.schemas import TABLES
 
-    options = reveal(config.tables.storage_options, "tables.storage_options", os.environ)
-    places = {name: f"{config.job.tables_location}/{name}" for name in TABLES}
-    return {
-        name: place for name, place in places.items() if DeltaTable.is_deltatable(place, options)
-    }
+    root = tables_place(config, os.environ)
+    places = {name: (root / name).url for name in TABLES}
+    options = dict(root.options)
+    return {name: url for name, url in places.items() if DeltaTable.is_deltatable(url, options)}
 
 
 def run_shell(config: "JobConfig", tables: Mapping[str, str], arguments: Sequence[str]) -> int:

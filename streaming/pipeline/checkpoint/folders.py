@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -11,41 +11,18 @@ from typing import Final
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from streaming.config import JobConfig, reveal
+from streaming.config import JobConfig
 from streaming.config.secrets import mask_secrets
 from streaming.config.types import local_folder
 from streaming.ledger.errors import DamagedLogError
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.errors import FolderError
-from streaming.storage.location import AnyPath, Location
+from streaming.storage.location import Location
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _QUERY: Final = re.compile(r"(?<=\S)\?\S*")
 """The query of a URL, which may hold a signature."""
-
-
-def checkpoint_place(config: JobConfig, environ: Mapping[str, str]) -> AnyPath:
-    """Return where the checkpoint of a job is.
-
-    Raises:
-        InvalidConfigError: a secret cannot be read.
-    """
-    location = config.job.checkpoint_location
-    if local_folder(location) is not None:
-        return Path(location)
-    options = reveal(config.tables.storage_options, "tables.storage_options", environ)
-    return Location(location, options)
-
-
-def tables_place(config: JobConfig, environ: Mapping[str, str]) -> Location:
-    """Return where the tables of a job are.
-
-    Raises:
-        InvalidConfigError: a secret cannot be read.
-    """
-    options = reveal(config.tables.storage_options, "tables.storage_options", environ)
-    return Location(config.job.tables_location, options)
 
 
 def lease_ms(config: JobConfig) -> int | None:

@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.config import JobConfig
 from streaming.contents.replacement import replace_rows
+from streaming.job_locations import checkpoint_place, tables_place
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
@@ -34,12 +35,7 @@ from streaming.ledger.upkeep.compaction import conformed
 from streaming.pipeline.checkpoint import table_match
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.errors import CheckpointError
-from streaming.pipeline.checkpoint.folders import (
-    NewFolders,
-    checkpoint_place,
-    lease_ms,
-    tables_place,
-)
+from streaming.pipeline.checkpoint.folders import NewFolders, lease_ms
 from streaming.pipeline.checkpoint.manifest import read_manifest, write_manifest
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.pipeline.flow.notices import FILE as FLOW_FILE

@@ -29,7 +29,7 @@ from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.cluster import LocalCluster
-from streaming.pipeline.checkpoint.folders import checkpoint_place, tables_place
+from streaming.job_locations import checkpoint_place, tables_place
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
