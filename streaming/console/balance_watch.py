@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, NamedTuple
 
 from streaming.console.reader import Reader, read_instant
@@ -46,22 +47,15 @@ class Asked(NamedTuple):
     vhosts: frozenset[str] | None
 
 
-class _Drawing:
-    def __init__(self) -> None:
-        self.is_done = threading.Event()
-        self.balance: Balance | None = None
-        self.error: DlxError | None = None
-
-
 class BalanceWatch:
     """Draws one balance after the other, and keeps the latest."""
 
     def __init__(self) -> None:
-        self._drawings: OrderedDict[Asked, _Drawing] = OrderedDict()
+        self._drawings: OrderedDict[Asked, Future[Balance]] = OrderedDict()
         self._live: dict[frozenset[str] | None, Balance] = {}
         self._next_s = 0.0
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._pool = ThreadPoolExecutor(1, "balance")
 
     def last(self, reader: Reader, version: int) -> Balance | None:
         """Return the last balance of all vhosts; begin another if it is old; None: the first is."""
@@ -82,43 +76,40 @@ class BalanceWatch:
             DlxError: it could not be drawn; the next question tries again.
         """
         drawing = self._begin(reader, asked)
-        if drawing is not None and drawing.is_done.wait(PATIENCE_S):
-            if drawing.error is not None:
+        if drawing is not None and wait([drawing], PATIENCE_S).done:
+            if drawing.exception() is not None:
                 with self._lock:
                     self._drawings.pop(asked, None)
-                raise drawing.error
-            return drawing.balance, True
+            return drawing.result(), True
         return (self._live.get(asked.vhosts) if asked.as_of is None else None), False
 
-    def _begin(self, reader: Reader, asked: Asked) -> _Drawing | None:
+    def _begin(self, reader: Reader, asked: Asked) -> "Future[Balance] | None":
         """Begin to draw, unless it has begun; None: too many wait."""
         with self._lock:
             known = self._drawings.get(asked)
             if known is not None:
                 self._drawings.move_to_end(asked)
                 return known
-            if sum(not one.is_done.is_set() for one in self._drawings.values()) >= MAX_WAITING:
+            if sum(not one.done() for one in self._drawings.values()) >= MAX_WAITING:
                 return None
-            drawing = self._drawings[asked] = _Drawing()
+            drawing = self._drawings[asked] = self._pool.submit(self._draw, reader, asked)
             while len(self._drawings) > MAX_KEPT:
                 self._drawings.popitem(last=False)
-        work = threading.Thread(target=self._draw, args=(reader, asked, drawing), name="balance")
-        work.start()
         return drawing
 
-    def _draw(self, reader: Reader, asked: Asked, drawing: _Drawing) -> None:
+    def _draw(self, reader: Reader, asked: Asked) -> Balance:
         try:
-            with self._turn, reader.background(LIMIT_S) as tables:
+            with reader.background(LIMIT_S) as tables:
                 tables.vhosts = asked.vhosts
                 if asked.as_of is not None:
                     tables.cut = resolve(tables, asked.as_of, read_instant)
-                drawing.balance = draw_balance(tables)
-            if asked.as_of is None:
-                self._live[asked.vhosts] = drawing.balance
-        except DlxError as error:
-            drawing.error = error
+                found = draw_balance(tables)
+        except DlxError:
+            raise
         except Exception as error:  # the page says that it is unknown
             logger.exception("console: the balance could not be drawn")
-            drawing.error = DlxError(f"the balance could not be drawn: {type(error).__name__}")
-        finally:
-            drawing.is_done.set()
+            what = f"the balance could not be drawn: {type(error).__name__}"
+            raise DlxError(what) from None
+        if asked.as_of is None:
+            self._live[asked.vhosts] = found
+        return found
