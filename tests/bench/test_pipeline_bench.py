@@ -66,34 +66,18 @@ def has_rabbitmq():
     return True
 
 
-def figures_of(cases):
-    """The lines of one run of some cases, by their names."""
+@pytest.fixture(scope="module")
+def figures():
+    """The lines of all cases, by their names; those of versus if there is a RabbitMQ."""
+    versus = ["versus"] if has_rabbitmq() else []
     options = [f"--{name}={value}" for name, value in TINY.items()]
-    options += [f"--case={case}" for case in cases]
+    options += [f"--case={case}" for case in (*CASES, *versus, *SMALL_CASES)]
     command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--json", *options]
 
     run = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
 
     assert run.returncode == 0, run.stderr
     return {line["case"]: line for line in map(json.loads, run.stdout.splitlines())}
-
-
-@pytest.fixture(scope="module")
-def figures():
-    """The lines of all cases; those of versus if there is a RabbitMQ."""
-    versus = ["versus"] if has_rabbitmq() else []
-    return figures_of([*CASES, *versus, *SMALL_CASES])
-
-
-@pytest.mark.long
-def test_a_case_of_each_kind_prints_its_lines():
-    """The others are variants of these, with a job each."""
-    figures = figures_of(["throughput", "settle", "latency"])
-
-    assert tuple(figures) == ("copy", "core", *LANES, "settle_0", "settle_10", "latency")
-    assert all(figures[name]["of_copy"] > 0 for name in LANES)
-    assert 0 < figures["settle_10"]["outbound_share"] < 1
-    assert figures["latency"]["rejects"] == TINY["rate"] * TINY["seconds"]
 
 
 @pytest.mark.nightly

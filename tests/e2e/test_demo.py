@@ -102,7 +102,7 @@ def test_an_interrupted_demo_continues_and_closes_its_balance(demo, request):
     assert min(len(row["x_death"]) for row in history) > 1
 
 
-@pytest.mark.long
+@pytest.mark.nightly  # other tests kill a job on such a cluster
 def test_a_demo_on_a_cluster_closes_its_balance_and_its_commands_work_on_the_copy(demo):
     process = demo.start("--cluster", "--seconds", "8", "--no-console")
 

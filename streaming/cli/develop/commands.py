@@ -150,7 +150,7 @@ def run_suite(
     --fast     under three minutes
     (nothing)  under 15 minutes
     --all      under an hour, on two cores
-    --nightly  some minutes more
+    --nightly  a quarter of an hour more
     """
     if fast + every + nightly > 1:
         print("dlx test: --fast, --all and --nightly exclude each other", file=sys.stderr)
