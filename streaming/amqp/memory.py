@@ -58,11 +58,7 @@ class MemoryBroker:
     def _begin(self) -> None:
         """Be as a new RabbitMQ is."""
         self.server.users = Users.default()
-        self.add_vhost(DEFAULT_VHOST)
-        everything = commands.SetPermissions(
-            user=LOOPBACK_USER, configure=".*", write=".*", read=".*"
-        )
-        self.do(self.server.vhosts[DEFAULT_VHOST], everything)
+        self.grant(self.add_vhost(DEFAULT_VHOST), LOOPBACK_USER)
 
     def add_vhost(self, name: str) -> OpenVhost:
         """Make a vhost; one that exists stays as it is."""
@@ -79,6 +75,20 @@ class MemoryBroker:
     def open(self, config: ShardConfig) -> OpenVhost:
         """Open a new vhost."""
         return OpenVhost(config, self.clock.now_ms)
+
+    def grant(self, vhost: OpenVhost, user: str) -> None:
+        """Let a user do everything in a vhost."""
+        everything = commands.SetPermissions(user=user, configure=".*", write=".*", read=".*")
+        self.do(vhost, everything)
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a vhost with everything in it, permissions too; its connections end.
+
+        Raises:
+            KeyError: there is no such vhost.
+        """
+        self.server.delete_vhost(name)
+        del self.deaths[name]
 
     def reset(self) -> None:
         """Forget everything; no connection may be open."""

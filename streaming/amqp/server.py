@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from streaming.amqp.connection import Connection, State
-from streaming.amqp.errors import NOT_ALLOWED, AmqpError, error
+from streaming.amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, AmqpError, error
 from streaming.amqp.login import Client, User, Users
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.server_properties import server_properties
@@ -37,7 +37,7 @@ class Server:
     """Connections, and the vhosts they open.
 
     Args:
-        vhosts: by name; more may be added while the server runs.
+        vhosts: by name; more may be added, and any deleted, while the server runs.
         may_open: whether a user may open a vhost.
         high_mark_bytes: when resident messages are larger, publishing connections are not read.
             None: 0.4 of the machine's memory, as RabbitMQ has it for classic queues in memory.
@@ -82,6 +82,22 @@ class Server:
         """Let clients open one more vhost."""
         self.vhosts[vhost.name] = vhost
         self.replies[vhost.name] = ReplyConsumers()
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a vhost with everything in it; its connections end.
+
+        They hear nothing else before: messages of one do not go to another meanwhile.
+
+        Raises:
+            KeyError: there is no such vhost.
+        """
+        vhost = self.vhosts.pop(name)
+        del self.replies[name]
+        vhost.fall_silent()
+        for connection in list(self.connections):
+            if connection.vhost is vhost:
+                connection.end(error(CONNECTION_FORCED, f"vhost '{name}' is deleted"))
+        self.turn_ended()
 
     # -- for connections
 

@@ -117,6 +117,11 @@ class OpenVhost:
         self._listeners.pop(channel_name, None)
         self._timed_out.pop(channel_name, None)
 
+    def fall_silent(self) -> None:
+        """Tell nobody anything any more: the vhost is being deleted."""
+        self._listeners.clear()
+        self.watchers.clear()
+
     # -- what clients do
 
     def publication(

@@ -53,13 +53,7 @@ class MemoryFront:
 
     async def delete_vhost(self, name: str) -> None:
         """See `Front`."""
-        for connection in list(self.server.connections):
-            if connection.vhost is not None and connection.vhost.name == name:
-                connection.end(error(CONNECTION_FORCED, f"vhost '{name}' is deleted"))
-        self.server.turn_ended()
-        self.server.vhosts.pop(name, None)
-        self.server.replies.pop(name, None)
-        self.broker.deaths.pop(name, None)
+        self.broker.delete_vhost(name)
         self._infos.pop(name, None)
         for gone in self._gone:
             gone(name)

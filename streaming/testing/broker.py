@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from streaming.amqp.clocks import ManualClock, milliseconds
 from streaming.amqp.inspection import (
@@ -25,6 +26,7 @@ from streaming.amqp.inspection import (
     messages_in,
     queues_of,
 )
+from streaming.amqp.login import LOOPBACK_USER
 from streaming.amqp.manual_time import ManualTime
 from streaming.amqp.memory import DEFAULT_VHOST, MemoryBroker
 from topology.values import Compat
@@ -170,6 +172,22 @@ class TestBroker:
             else json.loads(Path(definitions).read_bytes())
         )
         self._do(lambda: self._broker.load(document))
+
+    def add_vhost(self, name: str) -> str:
+        """Make a vhost in which guest may do everything; return its URL.
+
+        One that exists keeps what is in it.
+        """
+        self._do(lambda: self._broker.grant(self._broker.add_vhost(name), LOOPBACK_USER))
+        return self.url + quote(name, safe="")
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a vhost with everything in it; its connections end, as in RabbitMQ.
+
+        Raises:
+            KeyError: there is no such vhost.
+        """
+        self._do(lambda: self._broker.delete_vhost(name))
 
     def reset(self) -> None:
         """Close all connections and forget everything: topology, messages, deaths and users."""

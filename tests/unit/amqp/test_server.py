@@ -30,7 +30,7 @@ class SocketClient:
         self._came = []
 
     @classmethod
-    async def connect(cls, port, tls=None, login=LOGIN):
+    async def connect(cls, port, tls=None, login=LOGIN, vhost="/"):
         host = None if tls is None else "localhost"
         client = cls(
             *await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=host)
@@ -39,7 +39,7 @@ class SocketClient:
         client.writer.write(PROTOCOL_HEADER)
         client.send(0, login)
         client.send(0, m.ConnectionTuneOk(10, 131_072, 0))
-        client.send(0, m.ConnectionOpen("/"))
+        client.send(0, m.ConnectionOpen(vhost))
         client.send(1, m.ChannelOpen())
         await client.until(m.ChannelOpenOk)
         return client
@@ -233,3 +233,29 @@ def test_clients_connect_with_tls_and_a_certificate_may_name_the_user(mechanism)
         assert names == {"guest" if mechanism == "PLAIN" else "ann"}
 
     serving(test, server, with_certificates=True)
+
+
+def test_the_connections_of_a_vhost_that_is_deleted_end_and_hear_nothing_else():
+    async def test(broker, port):
+        broker.grant(broker.add_vhost("gone"), "guest")
+        first = await SocketClient.connect(port, vhost="gone")
+        second = await SocketClient.connect(port, vhost="gone")
+        other = await SocketClient.connect(port)
+        first.send(1, m.QueueDeclare(queue="q"))
+        first.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+        await first.until(m.BasicConsumeOk)
+        second.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+        await second.until(m.BasicConsumeOk)
+        first.publish("q", b"1")
+        await first.until(m.BasicDeliver)
+
+        broker.delete_vhost("gone")
+
+        text = "CONNECTION_FORCED - vhost 'gone' is deleted"
+        assert await first.methods() == [m.ConnectionClose(320, text, 0, 0)]
+        assert await second.methods() == [m.ConnectionClose(320, text, 0, 0)]
+        other.send(1, m.QueueDeclare(queue="q"))
+        assert await other.until(m.QueueDeclareOk) == m.QueueDeclareOk("q", 0, 0)
+        assert "gone" not in broker.server.vhosts
+
+    serving(test)

@@ -111,3 +111,48 @@ def test_waiting_for_a_consumer_says_what_is_missing(broker, channel):
 
     with pytest.raises(TimeoutError, match="queue 'q' has no consumer"):
         broker.wait_for_consumer("q", timeout_s=0)
+
+
+def test_vhosts_are_made_and_deleted_while_it_runs(broker):
+    url = broker.add_vhost("a/b")
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    channel = connection.channel()
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"1")
+    channel.queue_declare("q", passive=True)
+    assert broker.queues("a/b")["q"].ready == 1
+    assert broker.queues() == {}
+
+    broker.delete_vhost("a/b")
+
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        channel.queue_declare("other")
+    assert (closed.value.reply_code, closed.value.reply_text) == (
+        320,
+        "CONNECTION_FORCED - vhost 'a/b' is deleted",
+    )
+    with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="vhost a/b not found"):
+        pika.BlockingConnection(pika.URLParameters(url))
+    broker.add_vhost("a/b")
+    with pika.BlockingConnection(pika.URLParameters(url)):
+        assert broker.queues("a/b") == {}
+
+
+def test_a_vhost_that_does_not_exist_cannot_be_deleted(broker):
+    with pytest.raises(KeyError, match="none"):
+        broker.delete_vhost("none")
+
+
+def test_limits_hold_in_a_vhost_made_meanwhile(broker):
+    url = broker.add_vhost("new")
+    limit = {"component": "vhost-limits", "name": "limits", "vhost": "new"}
+    value = {"max-connections": 1, "max-queues": 1}
+    broker.load({"vhosts": [{"name": "new"}], "parameters": [{**limit, "value": value}]})
+
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        with pytest.raises(pika.exceptions.AMQPError, match=r"limit \(1\)"):
+            pika.BlockingConnection(pika.URLParameters(url))
+        channel = connection.channel()
+        channel.queue_declare("q")
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"queue limit in vhost"):
+            channel.queue_declare("r")
