@@ -26,12 +26,14 @@ INTERNAL: Final = "rmq-internal"
 
 CONSUMER_TIMEOUT_MS: Final = 1_800_000
 _GARBAGE: Final = {
-    "fullsweep_after": -1,
-    "max_heap_size": -1,
-    "min_bin_vheap_size": -1,
-    "min_heap_size": -1,
-    "minor_gcs": -1,
+    "fullsweep_after": 65_535,
+    "max_heap_size": 0,
+    "min_bin_vheap_size": 46_422,
+    "min_heap_size": 233,
+    "minor_gcs": 0,
 }
+"""What clients of RabbitMQ expect to read of an Erlang process."""
+
 Item = dict[str, Any]
 
 

@@ -239,8 +239,45 @@ async def node_memory(asked: Asked) -> Any:
     """What takes the node's memory: messages are what is known."""
     _expect_node(asked)
     resident = sum(vhost.stored.resident_bytes for vhost in asked.front.server.vhosts.values())
-    total = {"erlang": resident, "rss": resident, "allocated": resident}
-    return {"memory": {"queue_procs": resident, "strategy": "rss", "total": total}}
+    return {
+        "memory": {
+            **dict.fromkeys(_MEMORY, 0),
+            "queue_procs": resident,
+            "strategy": "rss",
+            "total": {"erlang": resident, "rss": resident, "allocated": resident},
+        }
+    }
+
+
+_MEMORY: Final = (
+    "connection_readers",
+    "connection_writers",
+    "connection_channels",
+    "connection_other",
+    "queue_procs",
+    "quorum_queue_procs",
+    "quorum_queue_dlx_procs",
+    "stream_queue_procs",
+    "stream_queue_replica_reader_procs",
+    "stream_queue_coordinator_procs",
+    "plugins",
+    "metadata_store",
+    "other_proc",
+    "metrics",
+    "mgmt_db",
+    "mnesia",
+    "quorum_ets",
+    "metadata_store_ets",
+    "other_ets",
+    "binary",
+    "msg_index",
+    "code",
+    "atom",
+    "other_system",
+    "allocated_unused",
+    "reserved_unallocated",
+)
+"""What RabbitMQ says its memory is used for."""
 
 
 def _expect_node(asked: Asked) -> None:
