@@ -44,6 +44,7 @@ class Server:
 
     Attributes:
         vhosts, replies: by name.
+        opened: are called with each vhost that is added.
         connections: the open ones, and those that log in.
         high_mark_bytes: beyond this, publishers wait.
         is_blocked: whether publishing connections are not read now.
@@ -62,6 +63,7 @@ class Server:
     ) -> None:
         self.vhosts = vhosts
         self.replies = {name: ReplyConsumers() for name in vhosts}
+        self.opened: list[Callable[[OpenVhost], None]] = []
         self.users = users
         self.with_certificates = with_certificates
         self.server_properties = server_properties()
@@ -82,6 +84,8 @@ class Server:
         """Let clients open one more vhost."""
         self.vhosts[vhost.name] = vhost
         self.replies[vhost.name] = ReplyConsumers()
+        for opened in self.opened:
+            opened(vhost)
 
     def delete_vhost(self, name: str) -> None:
         """Delete a vhost with everything in it; its connections end.

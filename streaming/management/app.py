@@ -40,14 +40,17 @@ class Management:
         self, front: Front, listeners: Callable[[], list[tuple[str, str, int]]] = list
     ) -> None:
         counting = Counting()
-        front.watch(counting.watcher, counting.forget_vhost)
+        front.server.opened.append(counting.watch)
+        for vhost in front.server.vhosts.values():
+            counting.watch(vhost)
         self.api = Api(front, Gate(lambda: front.server.users), counting, listeners)
         self._resources = Resources(RESOURCES)
 
     async def sample(self) -> None:
         """Take a sample now."""
         now_ms = self.api.front.now_ms()
-        for _ in self.api.counting.sample(now_ms - now_ms % SAMPLE_MS):
+        at_ms = now_ms - now_ms % SAMPLE_MS
+        for _ in self.api.counting.sample(at_ms, self.api.front.server.vhosts):
             await asyncio.sleep(0)
 
     async def keep_sampling(self) -> None:

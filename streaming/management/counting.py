@@ -7,10 +7,10 @@ minute, those of a vhost and of all together for an hour.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from streaming.amqp.vhosts import OpenVhost, Watcher
+from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.events import Events, Kind
 from streaming.broker.message import NO_COPY
 
@@ -260,12 +260,13 @@ class Counting:
         self._of_vhosts: dict[str, Series] = {}
         self._of_queues: dict[tuple[str, str], Series] = {}
 
-    def watcher(self, vhost: OpenVhost) -> Watcher:
+    def watch(self, vhost: OpenVhost) -> None:
         """Count what happens in a vhost from now on."""
+        self._forget(vhost.name)
         counts = self._vhosts[vhost.name] = VhostCounts(vhost)
-        return counts.watch
+        vhost.watchers.append(counts.watch)
 
-    def forget_vhost(self, name: str) -> None:
+    def _forget(self, name: str) -> None:
         """Forget a vhost that is gone."""
         self._vhosts.pop(name, None)
         self._of_vhosts.pop(name, None)
@@ -295,9 +296,15 @@ class Counting:
         found["queue_declared"] = found["queue_created"]
         return {name: found[name] for name in CHURN}
 
-    def sample(self, at_ms: int) -> Iterator[None]:
-        """Take a sample of everything; it pauses often, so that others are served meanwhile."""
+    def sample(self, at_ms: int, vhosts: Collection[str]) -> Iterator[None]:
+        """Take a sample of everything; it pauses often, so that others are served meanwhile.
+
+        Args:
+            vhosts: the names of all; others are gone.
+        """
         total: Counter[str] = Counter()
+        for name in self._vhosts.keys() - set(vhosts):
+            self._forget(name)
         for name, counts in list(self._vhosts.items()):
             of_vhost = dict(counts.of_all())
             for lengths in self._sample_queues(name, counts, at_ms):

@@ -1,12 +1,11 @@
 """A broker in memory as the API sees it."""
 
-from collections.abc import Callable
 from typing import Any
 
 from streaming.amqp.errors import CONNECTION_FORCED, error
 from streaming.amqp.login import User
 from streaming.amqp.memory import MemoryBroker
-from streaming.amqp.vhosts import OpenVhost, Watcher
+from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
@@ -23,8 +22,7 @@ class MemoryFront:
         self.started_ms = broker.clock.now_ms()
         self._infos: dict[str, VhostInfo] = {}
         self._parameters: dict[str, Any] = {"cluster_tags": [], "internal_cluster_id": "dlx-stream"}
-        self._makers: list[Callable[[OpenVhost], Watcher]] = []
-        self._gone: list[Callable[[str], None]] = []
+        self.server.opened.append(self._opened)
 
     def now_ms(self) -> int:
         """See `Front`."""
@@ -40,23 +38,19 @@ class MemoryFront:
 
     def info(self, vhost_name: str) -> VhostInfo:
         """See `Front`."""
-        return self._infos.get(vhost_name, VhostInfo())
+        known = vhost_name in self.server.vhosts
+        return self._infos.get(vhost_name, VhostInfo()) if known else VhostInfo()
 
     async def put_vhost(self, name: str, info: VhostInfo) -> bool:
         """See `Front`."""
         new = name not in self.server.vhosts
-        vhost = self.broker.add_vhost(name)
+        self.broker.add_vhost(name)
         self._infos[name] = info
-        if new:
-            self._watch(vhost)
         return new
 
     async def delete_vhost(self, name: str) -> None:
         """See `Front`."""
         self.broker.delete_vhost(name)
-        self._infos.pop(name, None)
-        for gone in self._gone:
-            gone(name)
 
     async def put_user(self, user: User) -> bool:
         """See `Front`."""
@@ -98,15 +92,9 @@ class MemoryFront:
         """See `Front`."""
         return self._parameters
 
-    def watch(self, make: Callable[[OpenVhost], Watcher], gone: Callable[[str], None]) -> None:
-        """See `Front`."""
-        self._makers.append(make)
-        self._gone.append(gone)
-        for vhost in self.server.vhosts.values():
-            vhost.watchers.append(make(vhost))
-
-    def _watch(self, vhost: OpenVhost) -> None:
-        vhost.watchers += [make(vhost) for make in self._makers]
+    def _opened(self, vhost: OpenVhost) -> None:
+        """Nothing is known yet of a new vhost, whatever was known of one of its name."""
+        self._infos.pop(vhost.name, None)
 
 
 _NONE = object()

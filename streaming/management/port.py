@@ -1,13 +1,12 @@
 """What the API needs of a front, in memory or on Kafka."""
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
 from streaming.amqp.login import User
 from streaming.amqp.server import Server
-from streaming.amqp.vhosts import OpenVhost, Watcher
+from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.commands import Command
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
@@ -68,6 +67,3 @@ class Front(Protocol):
 
     def global_parameters(self) -> dict[str, Any]:
         """Them all, by name."""
-
-    def watch(self, make: Callable[[OpenVhost], Watcher], gone: Callable[[str], None]) -> None:
-        """Watch the events of all vhosts, those that come later too; `gone` hears of their end."""

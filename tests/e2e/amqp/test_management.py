@@ -1,8 +1,11 @@
 """RabbitMQ's management API of a real process, beside real clients of AMQP."""
 
 import re
+import shlex
 import signal
+import subprocess
 import threading
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx2
@@ -155,6 +158,18 @@ def test_the_page_and_the_clock_are_still_there_on_their_own_port(running):
         page = client.get(running.web)
     assert page.status_code == 200
     assert running.api.get("dlx/clock").status_code == 404
+
+
+def test_the_requests_of_the_documentation(running):
+    lines = Path("docs/management.md").read_text("utf-8").splitlines()
+    requests = [line for line in lines if line.startswith("curl ")]
+    address = str(running.api.base_url).removesuffix("/api/")
+    for line in requests:
+        words = shlex.split(line.replace("http://localhost:15672", address))
+        subprocess.run([*words, "--fail", "--silent", "--noproxy", "*"], check=True)
+
+    assert len(requests) == 2
+    assert running.api.get("queues/%2F/orders").json()["durable"] is True
 
 
 def test_it_ends_in_peace_while_clients_are_connected(running):

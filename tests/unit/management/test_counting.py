@@ -16,7 +16,7 @@ def sample(management, broker):
         assert isinstance(clock, ManualClock)
         clock.move_to(clock.now_ms() + SAMPLE_MS)
         broker.server.advance()
-        for _ in management.api.counting.sample(clock.now_ms()):
+        for _ in management.api.counting.sample(clock.now_ms(), broker.server.vhosts):
             pass
 
     return take
@@ -152,6 +152,22 @@ def test_what_comes_and_goes_is_counted(api, amqp):
 
     assert (churned["queue_created"], churned["queue_deleted"]) == (1, 1)
     assert churned["channel_created"] >= 1
+
+
+def test_vhosts_that_come_and_go_without_the_api_are_counted(api, broker, sample):
+    broker.add_vhost("other")
+    sample()
+    assert {one["name"] for one in api.get("vhosts")} == {"/", "other"}
+
+    broker.reset()
+    sample()
+
+    (vhost,) = api.get("vhosts")
+    assert "message_stats" not in vhost
+    api.put("queues/%2F/q")
+    message = {"properties": {}, "routing_key": "q", "payload": "", "payload_encoding": "string"}
+    api.ask("POST", "exchanges/%2F/amq.default/publish", message)
+    assert api.get("queues/%2F/q")["message_stats"]["publish"] == 1
 
 
 def test_series_without_time_between_samples_have_no_rate():
