@@ -192,6 +192,7 @@ class Broker:
         self.flags.append(flags)
         self.properties.append(properties)
         publication = publication_of(exchange, routing_key, properties, headers)
+        publication.user_id = properties.get("user_id")
         publication = self._publications.setdefault(repr(publication), publication)
         before = len(self.shard.outbound)
         actor = self.actor(user, channel)

@@ -340,11 +340,13 @@ class Publishing:
         )
 
     def _refuse_user_id(self, publication: Publication, user: str | None) -> Refusal | None:
-        """406 if the message names another user (R-USER-1)."""
+        """406 if the message names another user (R-USER-1); an edited letter keeps its own."""
         user_id = publication.user_id
         if user_id is None or user is None or user_id == user:
             return None
         if user in self._context.config.impersonators:
+            return None
+        if version_of(publication.exchange, publication.routing_key):
             return None
         return user_id_mismatch(user_id, user)
 

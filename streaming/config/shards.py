@@ -27,6 +27,7 @@ def shard_config(
         clock="event" if settings.sequenced else config.job.clock,
         enforce_permissions=True,
         administrators=tuple(name for name, user in users if user.administrator),
+        impersonators=tuple(name for name, user in users if user.impersonator),
         editors=tuple(name for name, user in users if user.edit_letters),
         default_delivery_limit=settings.default_delivery_limit,
         consumer_timeout_ms=settings.consumer_timeout_ms or None,

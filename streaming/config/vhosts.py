@@ -81,6 +81,13 @@ class UserSettings(Section):
         flag(),
         outcome=True,
     )
+    impersonator: bool = setting(
+        False,  # noqa: FBT003 - the default, as in any other setting
+        "Whether messages of the user may name another user in `user_id`, as those of a user with "
+        "RabbitMQ's tag of that name may. Else they are refused.",
+        flag(),
+        outcome=True,
+    )
     edit_letters: bool = setting(
         False,  # noqa: FBT003 - the default, as in any other setting
         "Whether the user may edit dead letters when it redrives them: their body, properties and "

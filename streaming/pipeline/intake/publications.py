@@ -68,6 +68,13 @@ def _values(column: pa.Array, rows: pa.Array) -> Iterable[Any]:
     return values
 
 
+def _other_users(user_ids: pa.Array, user: str) -> pa.Array:
+    """The property `user_id` where the broker has to check it: it names another user (R-USER-1)."""
+    if user_ids.null_count == len(user_ids):
+        return user_ids
+    return pc.if_else(pc.equal(user_ids, user), pa.scalar(None, user_ids.type), user_ids)
+
+
 class CodeMap:
     """A growing map from codes (0, 1, 2, ...) to numbers (0 and above), for whole columns."""
 
@@ -131,6 +138,7 @@ class DistinctPublishes:
             *seen,
             properties.field("expiration"),
             properties.field("priority"),
+            _other_users(properties.field("user_id"), topic.user),
             attributes.seen,
         ]
         codes = self._codes(columns, rows.num_rows)
@@ -203,6 +211,7 @@ class DistinctPublishes:
         channel: bytes | None,
         expiration: str | None,
         priority: int | None,
+        user_id: str | None,
         seen: bytes | None,
     ) -> Publish:
         publish = Publish(
@@ -213,6 +222,7 @@ class DistinctPublishes:
                 expiration,
                 priority,
                 None if seen is None else table_from_json(msgspec.json.decode(seen)),
+                user_id,
             ),
             flags_of(flags),
             text(CHANNEL, channel, DEFAULT_CHANNEL),
@@ -220,8 +230,8 @@ class DistinctPublishes:
         if seen is None:
             if len(_published) >= MAX_KNOWN:
                 _published.clear()
-            values = (vhost_value, exchange, routing_key, flags, channel, expiration, priority)
-            _published[*values, seen] = publish
+            values = (vhost_value, exchange, routing_key, flags, channel)
+            _published[*values, expiration, priority, user_id, seen] = publish
         return publish
 
     # -- mapped topics

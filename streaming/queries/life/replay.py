@@ -59,10 +59,11 @@ NO_QUEUE: Final = "no_queue"
 """Why a copy is lost that was in a queue which the definitions do not have."""
 
 TOPOLOGY_CHANGES: Final = "changes of the topology: the definitions hold from the beginning"
-REFUSED_USERS: Final = "publishes that permissions refused: they are refused again"
+REFUSED_USERS: Final = "publishes that their user may not make: they are refused again"
 """What is not replayed, and why."""
 
 _ACCESS_REFUSED: Final = 403
+_OTHER_USER: Final = "PRECONDITION_FAILED - user_id property "
 _NO_CONSUMERS: Final = 313
 
 _ARRIVALS: Final = frozenset({"enqueued", "unroutable", "returned", "publish_error", "refused"})
@@ -349,7 +350,9 @@ class Replay:
     def _publish(self, event: Row, publication: Publication, flags: int) -> None:
         self._publishes += 1
         if event["kind"] == "publish_error":
-            if msgspec.json.decode(event["detail"] or "{}").get("code") == _ACCESS_REFUSED:
+            detail = msgspec.json.decode(event["detail"] or "{}")
+            is_of_user = detail.get("text", "").startswith(_OTHER_USER)
+            if is_of_user or detail.get("code") == _ACCESS_REFUSED:
                 self._apart[REFUSED_USERS] += 1
                 self._replayed["", "publish_error", ""] += 1
                 return

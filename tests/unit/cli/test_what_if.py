@@ -426,17 +426,20 @@ def test_changes_of_what_lasts_are_listed_with_the_reason(a_recording, dlx, writ
     assert "not replayed: 1 changes of the topology: the definitions hold from" in err
 
 
-def test_a_publish_that_permissions_refused_is_refused_again(tmp_path):
+@pytest.mark.parametrize(
+    ("user", "properties"), [("nobody", {}), ("admin", {"user_id": "someone else"})]
+)
+def test_a_publish_that_its_user_may_not_make_is_refused_again(tmp_path, user, properties):
     broker = Broker(enforce_permissions=True, administrators=("admin",))
     recording = Recording(tmp_path / "tables", broker)
     broker.queue("work")
-    broker.publish("", "work", "m", user="nobody")
+    broker.publish("", "work", "m", user=user, **properties)
     recording.commit()
 
     found, differences = same(recording)
 
     assert differences == []
-    assert found.apart == {"publishes that permissions refused: they are refused again": 1}
+    assert found.apart == {"publishes that their user may not make: they are refused again": 1}
 
 
 @pytest.mark.parametrize(

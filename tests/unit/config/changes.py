@@ -61,6 +61,7 @@ CHANGES: dict[str, object] = {
     "vhosts.shop.default_delivery_limit": 5,
     "vhosts.shop.consumer_timeout_ms": 0,
     "users.alice.administrator": True,
+    "users.alice.impersonator": True,
     "inputs[2].topic": "other",
     "inputs[2].source": "commands",
     "inputs[2].user": "alice",

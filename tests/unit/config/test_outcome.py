@@ -22,6 +22,7 @@ CHANGE_THE_OUTCOME = {
     "vhosts.shop.default_delivery_limit",
     "vhosts.shop.consumer_timeout_ms",
     "users.alice.administrator",
+    "users.alice.impersonator",
     "inputs[2].topic",
     "inputs[2].source",
     "inputs[2].user",
@@ -116,7 +117,7 @@ def test_the_hash_does_not_depend_on_the_order_of_tables_or_inputs():
 
 def test_the_hash_is_the_same_in_every_run():
     assert hash_of(JobConfig()) == (
-        "c7b1d672594ac77c9a0f3568fb958b7571155e851608ee4fe6d5fe080fccd351"
+        "6b43fd2e226c533b3192a80829a422376816f9aef95f3f7a5754794d829e1f8b"
     )
 
 
@@ -136,6 +137,7 @@ def test_the_default_settings_that_are_hashed_are_known():
         "outbound.topic": "dlx.out.{vhost}.{user}",
         "users.guest.administrator": True,
         "users.guest.edit_letters": False,
+        "users.guest.impersonator": False,
         'vhosts."/".consumer_timeout_ms': 1_800_000,
         'vhosts."/".default_delivery_limit': None,
         'vhosts."/".lane_by': "partition",
@@ -160,6 +162,7 @@ def test_changed_settings_are_listed_with_both_values():
         "users.guest.administrator: was true, now false",
         "users.x.administrator: was not set, now false",
         "users.x.edit_letters: was not set, now false",
+        "users.x.impersonator: was not set, now false",
         'vhosts."/".default_delivery_limit: was not set, now 5',
         'vhosts."/".lanes: was 1, now 2',
     )

@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -118,8 +119,12 @@ def command(**members: Any) -> tuple[int, bytes, list[tuple[str, bytes]]]:
     return 0, json.dumps(value).encode(), [(wire.OP, members["op"].encode())]
 
 
-def publish(partition: int, key: str, **headers: str) -> tuple[int, bytes, list[tuple[str, bytes]]]:
+def publish(
+    partition: int, key: str, user_id: str | None = None, **headers: str
+) -> tuple[int, bytes, list[tuple[str, bytes]]]:
     named = [(wire.ROUTING_KEY, key.encode()), (wire.FLAGS, b"confirm")]
+    if user_id is not None:
+        named.append((wire.PROPERTIES, json.dumps({"user_id": user_id}).encode()))
     if headers:
         named.append((wire.HEADERS, json.dumps(headers).encode()))
     return partition, b"body", named
@@ -302,3 +307,38 @@ def test_a_user_without_a_topic_gets_no_answer(lanes):
     lanes.run(DECLARE)
 
     assert lanes.answers.sent == []
+
+
+def refusals(lanes: Lanes) -> list[Any]:
+    sent = [one.document for one in lanes.sender.sent if one.headers[wire.KIND] == b"publish_error"]
+    return [(one["error"]["code"], one["error"]["text"], one["offset"]) for one in sent]
+
+
+def test_a_user_id_that_is_not_the_user_of_the_input_is_refused(lanes):
+    lanes.run(DECLARE)
+    reports = lanes.run(publish(0, "q", "guest"), publish(0, "q", "mallory"), publish(0, "q"))
+
+    text = "user_id property set to 'mallory' but authenticated user was 'guest'"
+    assert refusals(lanes) == [(406, f"PRECONDITION_FAILED - {text}", 2)]
+    assert reports[0].resident_messages == 2
+
+
+def test_messages_of_an_impersonator_may_name_another_user(lanes):
+    shards = {
+        key: msgspec.structs.replace(shard, impersonators=("guest",))
+        for key, shard in lanes.settings.shards.items()
+    }
+    lanes.settings = msgspec.structs.replace(lanes.settings, shards=shards)
+    lanes.run(DECLARE)
+    reports = lanes.run(publish(0, "q", "mallory"), publish(1, "q", "mallory"))
+
+    assert refusals(lanes) == []
+    assert [reports[lane].resident_messages for lane in (0, 1)] == [1, 1]
+
+
+def test_a_refused_user_id_is_told_once_though_two_lanes_see_it(lanes):
+    lanes.run(DECLARE, DECLARE_SINGLE)
+
+    lanes.run(publish(1, "s", "mallory"))
+
+    assert [code for code, _text, _offset in refusals(lanes)] == [406]

@@ -9,6 +9,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Kind
 from streaming.broker.message import Message, Publication
 from streaming.broker.outbound import PublishErrorOut
+from streaming.broker.redrives.version_keys import VERSION_KEY
 from tests.builders import Broker
 from topology.declarations import Binding, TopicPermission
 from topology.refusals import Refusal
@@ -220,6 +221,16 @@ def test_r_user_1_a_message_names_its_own_publisher(user_id, user, refusal):
     assert broker.depth("q") == (1 if refusal else 2)
     step = commands.CheckedPublish(routing_key="q", user_id=user_id)
     assert broker.refusal(commands.Check(steps=(step,)), user=user) == refusal
+
+
+def test_r_user_1_the_version_of_a_letter_keeps_the_user_who_published_it():
+    broker = Broker(editors=("u",))
+    broker.queue("q")
+    version = Publication("", f"{VERSION_KEY}{'a' * 64}", user_id="other")
+
+    assert publish(broker, version, "u") is None
+    broker.finish()
+    assert [row.kind for row in broker.rows][-1] is Kind.EDITED
 
 
 @pytest.mark.parametrize(
