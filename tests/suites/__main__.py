@@ -15,9 +15,10 @@ from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.user_folders import user_cache_folder
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
-from tests.suites.catalogue import SUITES, Broker
+from tests.suites.catalogue import SUITES, Broker, ManagementSuite, Suite
 from tests.suites.expectations import compare, expected
-from tests.suites.running import SuiteError, run_suite
+from tests.suites.outcomes import SuiteError
+from tests.suites.running import run_suite
 
 
 def main() -> int:
@@ -37,7 +38,7 @@ def main() -> int:
     for name in options.suites or SUITES:
         folder = (options.folder / name).absolute()
         try:
-            with _broker(options.url, folder) as broker:
+            with _broker(options.url, folder, SUITES[name]) as broker:
                 outcomes = run_suite(SUITES[name], broker, folder, options.only)
         except SuiteError as error:
             sys.stderr.write(f"{name}: {error}\n")
@@ -56,18 +57,21 @@ def main() -> int:
 
 
 @contextmanager
-def _broker(url: str | None, folder: Path) -> Iterator[Broker]:
+def _broker(url: str | None, folder: Path, suite: Suite) -> Iterator[Broker]:
     """The broker at a URL, or a new one of ours in memory, with its output in the folder."""
     if url is not None:
         yield Broker(url)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
-    ours = Process(folder, "broker", "streaming.cli", "amqp", "--memory", "--port", str(port))
+    usual = isinstance(suite, ManagementSuite)  # such suites know no other ports
+    port = 5672 if usual else free_port()
+    options = ["--port", str(port), *(("--management", "15672") if usual else ())]
+    ours = Process(folder, "broker", "streaming.cli", "amqp", "--memory", *options)
     ours.log.unlink(missing_ok=True)
     ours.start()
     try:
-        wait_until(lambda: "listening on" in ours.log_end(), ours.log_end)
+        ready = "management at" if usual else "listening on"
+        wait_until(lambda: ready in ours.log_end(), ours.log_end)
         yield Broker(f"amqp://guest:guest@{LOOPBACK}:{port}/")
         ours.check()
     finally:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 SUPPORT: Final = Path(__file__).with_name("support")
@@ -69,7 +69,25 @@ class GoSuite:
     options: tuple[str, ...] = ()
 
 
-Suite = PythonSuite | GoSuite
+@dataclass(frozen=True, slots=True)
+class ManagementSuite:
+    """Tests of a client of the management API, which expect it on its usual port.
+
+    Attributes:
+        package: a Go module whose tests are Ginkgo's, or a crate, with its version.
+        vhost: a vhost that they expect, with all permissions for guest.
+        user: a user that they expect, with its name as password and as tag, if it is one.
+        options: further arguments of the test program.
+    """
+
+    package: str
+    vhost: str
+    user: str
+    kind: Literal["ginkgo", "crate"]
+    options: tuple[str, ...] = ()
+
+
+Suite = PythonSuite | GoSuite | ManagementSuite
 
 
 def _host_and_port(broker: Broker) -> dict[str, str]:
@@ -95,6 +113,19 @@ def _dramatiq_broker(folder: Path, broker: Broker) -> None:
 _PYTEST: Final = ("pytest>=8,<9", "pytest-timeout", "pytest-rerunfailures", "setuptools<81")
 
 SUITES: Final[dict[str, Suite]] = {
+    "rabbit-hole": ManagementSuite(
+        "github.com/michaelklishin/rabbit-hole/v3@v3.2.0", "rabbit/hole", "policymaker", "ginkgo"
+    ),
+    "rabbitmq-http-client": ManagementSuite(
+        "rabbitmq_http_client@0.91.0",
+        "rust/http/api/client",
+        "rust3",
+        "crate",
+        ("--all-features",),
+    ),
+    "rabbitmqadmin": ManagementSuite(
+        "rabbitmqadmin@2.35.0", "rust/http/api/client", "rust3", "crate"
+    ),
     "amqp091-go": GoSuite(
         "github.com/rabbitmq/amqp091-go@v1.16.0", "integration_test.go", ("-tags", "integration")
     ),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.suites.running import Outcomes
+from tests.suites.outcomes import Outcomes
 
 EXPECTED: Final = Path(__file__).with_name("expected.toml")
 

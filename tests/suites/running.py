@@ -14,18 +14,12 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from tests.suites.catalogue import SUPPORT, Broker, GoSuite, PythonSuite, Suite
+from tests.suites.catalogue import SUPPORT, Broker, GoSuite, ManagementSuite, PythonSuite, Suite
+from tests.suites.management import run_management
+from tests.suites.outcomes import Outcomes, SuiteError, output, run, some
 
-Outcomes = dict[str, str]
-"""Test to `passed`, `failed` or `skipped`. A test that passes after a rerun has passed."""
-
-TIMEOUT_S: Final = 3600
 _TEST_TIMEOUT_S: Final = 300
 _REDIS_TIMEOUT_S: Final = 30
-
-
-class SuiteError(Exception):
-    """A suite cannot be fetched or run; the text says why."""
 
 
 def run_suite(suite: Suite, broker: Broker, folder: Path, only: Sequence[str] = ()) -> Outcomes:
@@ -39,6 +33,8 @@ def run_suite(suite: Suite, broker: Broker, folder: Path, only: Sequence[str] = 
         SuiteError: it cannot be fetched, or ended without results.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(suite, ManagementSuite):
+        return run_management(suite, broker, folder, only)
     if isinstance(suite, GoSuite):
         return _run_go(suite, broker, folder, only)
     return _run_python(suite, broker, folder, only)
@@ -47,7 +43,7 @@ def run_suite(suite: Suite, broker: Broker, folder: Path, only: Sequence[str] = 
 def _run_go(suite: GoSuite, broker: Broker, folder: Path, only: Sequence[str]) -> Outcomes:
     source = folder / "source"
     if not source.exists():
-        text = _output(["go", "mod", "download", "-json", suite.module], folder)
+        text = output(["go", "mod", "download", "-json", suite.module], folder)
         shutil.copytree(json.loads(text)["Dir"], source)  # the module cache cannot be written
         for path in (source, *source.rglob("*")):
             path.chmod(path.stat().st_mode | 0o200)
@@ -56,7 +52,7 @@ def _run_go(suite: GoSuite, broker: Broker, folder: Path, only: Sequence[str]) -
     command = ["go", "test", "-json", "-count=1", *suite.options, *chosen, "."]
     environment = {"AMQP_URL": broker.url}
     log = folder / "log.json"
-    _run(command, source, environment, log)
+    run(command, source, environment, log)
     outcomes: Outcomes = {}
     words = {"pass": "passed", "fail": "failed", "skip": "skipped"}
     for line in log.read_text("utf-8", "replace").splitlines():
@@ -67,7 +63,7 @@ def _run_go(suite: GoSuite, broker: Broker, folder: Path, only: Sequence[str]) -
             outcomes[event["Test"]] = "failed"  # unless it ends: a panic ends the program
         elif "Test" in event and event["Action"] in words:
             outcomes[event["Test"]] = words[event["Action"]]
-    return _some(outcomes, log)
+    return some(outcomes, log)
 
 
 def _run_python(suite: PythonSuite, broker: Broker, folder: Path, only: Sequence[str]) -> Outcomes:
@@ -91,16 +87,16 @@ def _run_python(suite: PythonSuite, broker: Broker, folder: Path, only: Sequence
         with _redis(folder) as port:
             backend = f"redis://127.0.0.1:{port}/0"
             environment |= {"REDIS_PORT": str(port), "TEST_BACKEND": backend}
-            _run(command, source, environment, log)
+            run(command, source, environment, log)
     else:
-        _run(command, source, environment, log)
+        run(command, source, environment, log)
     if not report.exists():
         raise SuiteError(f"the suite ended without results: {log}")
     outcomes: Outcomes = {}
     for case in ET.parse(report).iter("testcase"):  # noqa: S314 - our own pytest wrote it
         name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
         outcomes[name] = _outcome(case)
-    return _some(outcomes, log)
+    return some(outcomes, log)
 
 
 def _outcome(case: ET.Element) -> str:
@@ -109,21 +105,15 @@ def _outcome(case: ET.Element) -> str:
     return "passed" if case.find("skipped") is None else "skipped"
 
 
-def _some(outcomes: Outcomes, log: Path) -> Outcomes:
-    if not outcomes:
-        raise SuiteError(f"the suite ran no test: {log}")
-    return outcomes
-
-
 def _environment(suite: PythonSuite, folder: Path) -> Path:
     """The Python of the suite's own environment, made at the first run."""
     python = folder / "venv" / "bin" / "python"
     wanted = "\n".join([suite.requirement, *suite.requirements, *suite.build])
     done = folder / "venv" / "installed.txt"
     if not done.exists() or done.read_text("utf-8") != wanted:
-        _output(["uv", "venv", "-q", "--clear", "--python", "3.11", str(folder / "venv")], folder)
+        output(["uv", "venv", "-q", "--clear", "--python", "3.11", str(folder / "venv")], folder)
         install = ["uv", "pip", "install", "-q", "--python", str(python), "pip"]
-        _output([*install, *wanted.splitlines()], folder)
+        output([*install, *wanted.splitlines()], folder)
         done.write_text(wanted, "utf-8")
     return python
 
@@ -135,7 +125,7 @@ def _source(suite: PythonSuite, broker: Broker, folder: Path, python: Path) -> P
         search = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
         options = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-q"]
         command = [str(python), "-m", "pip", "download", *options, suite.requirement]
-        _output(command, folder, {"PATH": search})
+        output(command, folder, {"PATH": search})
         archive = next(folder.glob("*.tar.gz"))
     source = folder / "source"
     shutil.rmtree(source, ignore_errors=True)
@@ -183,30 +173,3 @@ def _redis(folder: Path) -> Iterator[int]:
             yield port
         finally:
             server.terminate()
-
-
-def _run(command: list[str], folder: Path, environment: dict[str, str], log: Path) -> None:
-    """Run tests with their output in a log; the results say whether they passed."""
-    with log.open("wb") as output:
-        try:
-            subprocess.run(
-                command,
-                cwd=folder,
-                env={**os.environ, **environment},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise SuiteError(f"the suite took more than {TIMEOUT_S} s: {log}") from error
-
-
-def _output(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
-    variables = {**os.environ, **(environment or {})}
-    done = subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SuiteError(f"{' '.join(command)}:\n{done.stdout}{done.stderr}")
-    return done.stdout

@@ -2,13 +2,13 @@
 
 import os
 import platform
+import resource
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 from starlette.responses import Response
 
 from streaming.amqp.login import User, new_password_hash
-from streaming.machine_memory import detect_memory, this_machine
 from streaming.management.access import MONITORS
 from streaming.management.answers import as_json, bad_request, done, missing
 from streaming.management.counting import CHURN, QUEUE_STATS, Range, details, lengths_of, with_rates
@@ -23,6 +23,9 @@ STATS: Final = (
     "return_unroutable",
 )
 LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
+
+_KHEPRI: Final = "khepri_db"
+"""The one flag that a new RabbitMQ 4.0 has off: where it keeps what is declared."""
 
 _FEATURE_FLAGS: Final = (
     "classic_mirrored_queue_version",
@@ -46,6 +49,16 @@ _FEATURE_FLAGS: Final = (
 )
 """The flags of RabbitMQ 4.0 whose behaviour is there."""
 
+
+_STABLE: Final = frozenset(
+    {
+        "detailed_queues_endpoint",
+        "message_containers_deaths_v2",
+        "quorum_queue_non_voters",
+        "rabbitmq_4.0.0",
+    }
+)
+"""Those that a RabbitMQ 4.0 could have off."""
 
 _DEPRECATED: Final = (
     ("amqp_address_v1", "permitted_by_default"),
@@ -167,8 +180,6 @@ async def put_cluster_name(asked: Asked) -> Response:
 def _node(asked: Asked) -> dict[str, Any]:
     front = asked.front
     server = front.server
-    memory = detect_memory(this_machine())
-    resident = sum(vhost.stored.resident_bytes for vhost in server.vhosts.values())
     sockets = len(server.connections)
     mechanisms = ("PLAIN", "AMQPLAIN", *(("EXTERNAL",) if server.with_certificates else ()))
     zero = {"rate": 0.0}
@@ -202,7 +213,7 @@ def _node(asked: Asked) -> dict[str, Any]:
         "type": "disc",
         "running": True,
         "being_drained": False,
-        "mem_used": min(memory.total_bytes, resident),
+        "mem_used": _memory_used(),
         "fd_used": sockets,
         "sockets_used": sockets,
         "proc_used": len(server.vhosts) + sockets,
@@ -236,17 +247,24 @@ async def node(asked: Asked) -> Any:
 
 
 async def node_memory(asked: Asked) -> Any:
-    """What takes the node's memory: messages are what is known."""
+    """What takes the node's memory: messages, and everything else."""
     _expect_node(asked)
     resident = sum(vhost.stored.resident_bytes for vhost in asked.front.server.vhosts.values())
+    used = _memory_used()
     return {
         "memory": {
             **dict.fromkeys(_MEMORY, 0),
             "queue_procs": resident,
+            "other_system": max(0, used - resident),
             "strategy": "rss",
-            "total": {"erlang": resident, "rss": resident, "allocated": resident},
+            "total": dict.fromkeys(("erlang", "rss", "allocated"), used),
         }
     }
+
+
+def _memory_used() -> int:
+    """The most that the process has used so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 _MEMORY: Final = (
@@ -340,18 +358,25 @@ async def version(_asked: Asked) -> Any:
 
 
 async def feature_flags(_asked: Asked) -> Any:
-    """The feature flags of RabbitMQ 4.0 whose behaviour is there: all are on."""
+    """The feature flags of RabbitMQ 4.0 whose behaviour is there, and the one that is off."""
     return [
-        {
-            "name": name,
-            "desc": "",
-            "doc_url": "",
-            "state": "enabled",
-            "stability": "required",
-            "provided_by": "rabbit",
-        }
-        for name in _FEATURE_FLAGS
+        _flag(_KHEPRI, "disabled", "experimental"),
+        *(
+            _flag(name, "enabled", "stable" if name in _STABLE else "required")
+            for name in _FEATURE_FLAGS
+        ),
     ]
+
+
+def _flag(name: str, state: str, stability: str) -> dict[str, str]:
+    return {
+        "name": name,
+        "desc": "",
+        "doc_url": "",
+        "state": state,
+        "stability": stability,
+        "provided_by": "rabbit",
+    }
 
 
 async def enable_feature_flag(asked: Asked) -> Response:
@@ -375,9 +400,15 @@ async def deprecated_features(_asked: Asked) -> Any:
     ]
 
 
-async def deprecated_features_used(_asked: Asked) -> Any:
-    """Whether they are in use is not followed."""
-    return []
+async def deprecated_features_used(asked: Asked) -> Any:
+    """Those in use, as far as that shows in what is declared."""
+    in_use = any(
+        not queue.durable and not queue.exclusive
+        for vhost in asked.front.server.vhosts.values()
+        for queue in vhost.shard.vhost.queues.values()
+    )
+    features = await deprecated_features(asked)
+    return [one for one in features if in_use and one["name"] == "transient_nonexcl_queues"]
 
 
 async def nothing_to_do(_asked: Asked) -> Response:
