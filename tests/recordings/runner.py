@@ -41,6 +41,8 @@ import pika.data
 import requests
 from pika.exceptions import AMQPError, ChannelClosedByBroker, NackError, UnroutableError
 
+from streaming.protocol.amqp_properties import PROPERTIES
+
 USER = os.environ.get("ORACLE_USER", "guest")
 PASSWORD = os.environ.get("ORACLE_PASSWORD", "guest")
 # AMQP port and management port of each broker to record, all on the loopback interface
@@ -51,21 +53,6 @@ HOST = "127.0.0.1"
 DRAIN_GAP_MS = 60  # pause between two queues of the final drain
 SECOND_PASS_MS = 200  # pause before the second drain pass
 MAX_LAG_MS = 90  # a run in which a step started later than this is void
-PROPERTY_NAMES = (
-    "content_type",
-    "content_encoding",
-    "delivery_mode",
-    "priority",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "timestamp",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
 
 
 # --------------------------------------------------------------------------
@@ -171,7 +158,7 @@ def message_record(method_exchange, routing_key, props, body):
         "routing_key": routing_key,
     }
     properties = {}
-    for name in PROPERTY_NAMES:
+    for name in PROPERTIES:
         value = getattr(props, name, None)
         if value is not None:
             properties[name] = normalise_value(value)
@@ -182,7 +169,7 @@ def message_record(method_exchange, routing_key, props, body):
 
 def make_properties(spec):
     spec = dict(spec or {})
-    known = {name: spec.pop(name) for name in list(spec) if name in PROPERTY_NAMES}
+    known = {name: spec.pop(name) for name in list(spec) if name in PROPERTIES}
     headers = spec.pop("headers", None)
     if spec:
         raise ValueError(f"unknown properties {sorted(spec)}")
