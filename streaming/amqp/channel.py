@@ -489,8 +489,8 @@ class Channel:
 
     def confirmed(self, out: ConfirmOut) -> None:
         """See `Listener`."""
-        self._outgoing.confirms.heard(out)
-        self._peer.has_confirms(self.number)
+        if self._outgoing.confirms.heard(out):
+            self._peer.has_confirms(self.number)
 
     def hear(self, out: Outbound, stored: Stored | None) -> None:
         """See `Listener`."""

@@ -87,10 +87,11 @@ class Confirms:
         """Wait for what the broker says of a message."""
         self._numbers[offset] = number
 
-    def heard(self, out: ConfirmOut) -> None:
-        """Take what the broker says of a message."""
+    def heard(self, out: ConfirmOut) -> bool:
+        """Take what the broker says of a message; whether no other waited."""
         told = self._acked if out.ack else self._refused
         told.append(self._numbers.pop(out.message.offset))
+        return len(told) == 1
 
     def accept(self, number: int) -> None:
         """Confirm a publish that never reached the broker."""

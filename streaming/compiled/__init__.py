@@ -33,6 +33,8 @@ UNCOMPILED = {
     "rebuilt_shard": "msgspec structs",
     "redrives.agreement": "msgspec structs",
     "redrives.records": "msgspec structs",
+    "sequence.digest": "msgspec structs",
+    "sequence.fold": "msgspec structs",
     "state.encoding": "msgspec structs",
     "state.page_records": "msgspec structs",
     "state.schema": "msgspec structs",

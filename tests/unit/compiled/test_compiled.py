@@ -47,6 +47,18 @@ def test_an_unset_variable_and_zero_select_plain_python():
         )
 
 
+def test_modules_with_structs_stay_plain_python():
+    broker = CHECKOUT / "streaming/broker"
+    with_structs = {
+        ".".join(path.relative_to(broker).with_suffix("").parts)
+        for path in broker.rglob("*.py")
+        if "(msgspec.Struct" in path.read_text("utf-8")
+    }
+
+    assert with_structs
+    assert with_structs <= set(UNCOMPILED)
+
+
 def test_the_digest_depends_on_the_sources(tmp_path):
     for folder in ("streaming/broker", "topology"):
         shutil.copytree(CHECKOUT / folder, tmp_path / folder)
