@@ -97,9 +97,16 @@ class Listing:
     def __init__(self, query: Query, default_sort: Sequence[str] = ("vhost", "name")) -> None:
         self.page = paged(query)
         asked = query.get("sort", "")
+        self._usual = list(default_sort)
         self.sorts = [asked, *default_sort] if asked else list(default_sort)
         self.reverse = query.get("sort_reverse") == "true"
         self.columns = columns_of(query)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is in the usual order, and nothing is filtered."""
+        filters = self.page is not None and self.page.wants is not None
+        return self.sorts == self._usual and not self.reverse and not filters
 
     def sorts_by_only(self, names: Iterable[str]) -> bool:
         """Whether the order follows from these members alone."""

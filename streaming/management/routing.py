@@ -4,7 +4,7 @@ Paths are split before they are decoded, so a name may have any character: `/api
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -16,6 +16,7 @@ from streaming.management.answers import missing, not_authorised, not_found
 from streaming.management.bodies import Members, read_object
 from streaming.management.counting import Counting
 from streaming.management.port import Front
+from streaming.management.sharing import SharedAnswers
 
 PREFIX: Final = "/api/"
 MAX_PATH: Final = 8_192
@@ -28,12 +29,14 @@ class Api:
 
     Attributes:
         listeners: name of the protocol, address and port of what the server listens on.
+        queues: long lists of queues.
     """
 
     front: Front
     gate: Gate
     counting: Counting
     listeners: Callable[[], list[tuple[str, str, int]]]
+    queues: SharedAnswers = field(default_factory=SharedAnswers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The cluster, which is one node, and the user: `overview`, `nodes`, `whoami` and the like."""
 
+import asyncio
 import os
 import platform
 import resource
@@ -22,6 +23,9 @@ STATS: Final = (
     "drop_unroutable",
     "return_unroutable",
 )
+_AT_ONCE: Final = 500
+"""Queues that are counted before others are served."""
+
 LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 _KHEPRI: Final = "khepri_db"
@@ -77,7 +81,11 @@ async def overview(asked: Asked) -> Any:
     queues = [vhost.shard.state.queues for vhost in vhosts]
     ready = unacked = consumers = 0
     for vhost, registry in zip(vhosts, queues, strict=True):
-        for name in vhost.shard.vhost.queues:
+        for seen, name in enumerate(list(vhost.shard.vhost.queues)):
+            if not seen % _AT_ONCE:
+                await asyncio.sleep(0)
+            if name not in vhost.shard.vhost.queues:
+                continue
             queue = registry.named(name)
             ready += queue.ready
             unacked += queue.unacked

@@ -7,7 +7,15 @@ from starlette.responses import Response
 
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
-from streaming.management.answers import bad_request, created, done, missing, not_authorised
+from streaming.management.answers import (
+    bad_request,
+    created,
+    done,
+    json_bytes,
+    long_encoded,
+    missing,
+    not_authorised,
+)
 from streaming.management.counting import QUEUE_STATS, Range, lengths_of, with_rates
 from streaming.management.formats import NODE, queue_basics, queue_details, queue_item, typed
 from streaming.management.listing import Item, Listing, columns_of, only
@@ -18,6 +26,7 @@ from streaming.management.resources.messages import get
 from streaming.management.routing import Asked, Resource, anyone, of_vhost
 from topology.declarations import RESERVED_PREFIX, Queue
 
+_MANY: Final = 1_000
 _AT_ONCE: Final = 50
 """Queues that are written before others are served."""
 
@@ -45,11 +54,29 @@ async def all_queues_detailed(asked: Asked) -> Any:
 
 
 async def _list(asked: Asked, *, detailed: bool) -> Any:
-    """Order and cut before queues are written in full, if the order allows it."""
+    """The queues that are asked for; a very long list is shared with who else asks for it."""
     listing = Listing(asked.query)
     vhosts = {vhost.name: vhost for vhost in asked.one_or_all()}
+    total = sum(len(vhost.shard.vhost.queues) for vhost in vhosts.values())
+    if listing.page is not None or total < _MANY:
+        return await _made(asked, listing, vhosts, detailed=detailed)
+    seen = tuple((id(vhost), vhost.shard.vhost.version) for vhost in vhosts.values())
+
+    async def make() -> bytes:
+        return await long_encoded(await _made(asked, listing, vhosts, detailed=detailed))
+
+    key = seen, tuple(sorted(asked.query.items())), detailed
+    return json_bytes(await asked.api.queues.get(key, make))
+
+
+async def _made(
+    asked: Asked, listing: Listing, vhosts: dict[str, OpenVhost], *, detailed: bool
+) -> Any:
+    """Order and cut before queues are written in full, if the order allows it."""
     items: list[Item] = [
-        {"vhost": name, "name": queue} for name, vhost in vhosts.items() for queue in _names(vhost)
+        {"vhost": name, "name": queue}
+        for name, vhost in vhosts.items()
+        for queue in sorted(vhost.shard.vhost.queues)
     ]
     total = len(items)
     if not listing.sorts_by_only({"vhost", "name"}):
@@ -64,7 +91,7 @@ async def _list(asked: Asked, *, detailed: bool) -> Any:
         ordered = listing.ordered(items)
         return listing.wrapped(listing.shown(listing.cut(ordered)), len(ordered), total)
     if listing.sorts_by_only(_BASICS):
-        ordered = listing.ordered(items)
+        ordered = items if listing.is_plain else listing.ordered(items)
         chosen = listing.cut(ordered)
         if columns is not None and _BASICS.issuperset(columns):
             chosen = _basics(vhosts, chosen)
@@ -74,10 +101,6 @@ async def _list(asked: Asked, *, detailed: bool) -> Any:
         ordered = listing.ordered(await _in_full(asked, vhosts, items, detailed=detailed))
         chosen = listing.cut(ordered)
     return listing.wrapped(listing.shown(chosen), len(ordered), total)
-
-
-def _names(vhost: OpenVhost) -> list[str]:
-    return list(vhost.shard.vhost.queues)
 
 
 def _basics(vhosts: dict[str, OpenVhost], items: list[Item]) -> list[Item]:

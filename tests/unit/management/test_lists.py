@@ -98,3 +98,16 @@ def test_very_long_lists_are_whole(api):
 
     assert [queue["name"] for queue in queues] == [f"q{number:04}" for number in range(1_001)]
     assert len(api.get("bindings/%2F")) == 1_001
+
+
+def test_a_very_long_list_is_shared_until_something_is_declared(api):
+    definitions = {"queues": [{"name": f"q{number:04}"} for number in range(1_001)]}
+    api.ask("POST", "definitions/%2F", definitions)
+    api.put("users/other", {"password": "o", "tags": "management"})
+    first = api.get("queues")
+
+    assert api.get("queues") == first
+    assert len(api.get("queues?columns=name")[0]) == 1
+    assert api.get("queues", user=("other", "o")) == []
+    api.put("queues/%2F/new")
+    assert len(api.get("queues")) == 1_002
