@@ -106,7 +106,7 @@ class MemoryBroker:
         """
         loaded = load_definitions(document, default_vhost=DEFAULT_VHOST, compat=self.compat)
         self.skipped = loaded.skipped
-        users = [_user(entry) for entry in document.get("users", ())]
+        users = users_in(document)
         if users:
             self.server.users = Users(users)
         for name in loaded.vhosts:
@@ -125,6 +125,11 @@ class MemoryBroker:
         vhost.submit(Ask(_OPERATOR, command))
         vhost.forget(_OPERATOR.channel)
         return answers[-1]
+
+
+def users_in(document: Mapping[str, Any]) -> list[User]:
+    """The users of a definitions document, which `load_definitions` has checked."""
+    return [_user(entry) for entry in document.get("users", ())]
 
 
 def _user(entry: Mapping[str, Any]) -> User:

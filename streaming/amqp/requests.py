@@ -124,7 +124,7 @@ class Requests:
         if self._sent > self.vhost.applied:
             return False
         self.vhost.flush()
-        return True
+        return self.vhost.is_told
 
     def then(self, done: Callable[[], None]) -> None:
         """Do something when all that was asked before is answered, unless the channel has closed.

@@ -48,6 +48,8 @@ class Server:
         connections: the open ones, and those that log in.
         high_mark_bytes: beyond this, publishers wait.
         is_blocked: whether publishing connections are not read now.
+        is_stopping: whether no connection is read any more.
+        pressure: why publishing connections must not be read, besides memory; None if they may.
         follows_wall_clock: whether timers are set; else a test moves time.
         bytes_received, bytes_sent: over all connections, since the start.
     """
@@ -69,6 +71,8 @@ class Server:
         self.server_properties = server_properties()
         self.connections: dict[Connection, _Socket] = {}
         self.is_blocked = False
+        self.is_stopping = False
+        self.pressure: Callable[[], str | None] = lambda: None
         self.high_mark_bytes = high_mark_bytes or _default_mark_bytes()
         self._may_open = may_open
         self._news: list[Connection] = []
@@ -217,25 +221,43 @@ class Server:
                 if connection.next_check_s <= now_s:
                     connection.check()
                     socket.settle()
-            self.check_memory()
+            self.check_flow()
             self.turn_ended()
 
-    def check_memory(self) -> None:
-        """Stop or resume reading from connections that publish, by what messages take."""
-        resident = sum(vhost.stored.resident_bytes for vhost in self.vhosts.values())
+    def check_flow(self) -> None:
+        """Stop or resume reading from connections that publish."""
+        resident = sum(vhost.resident_bytes for vhost in self.vhosts.values())
         mark = self.high_mark_bytes * (_LOW_MARK if self.is_blocked else 1)
-        blocked = resident > mark
+        reason = "low on memory" if resident > mark else self.pressure()
+        blocked = reason is not None
         if blocked == self.is_blocked:
             return
         self.is_blocked = blocked
         for connection, socket in self.connections.items():
-            connection.block("low on memory" if blocked else None)
+            connection.block(reason)
+            socket.read_or_wait()
+
+    def remove_vhost(self, name: str, reason: str) -> None:
+        """End the connections that have a vhost open, and let no other open it."""
+        vhost = self.vhosts.pop(name)
+        del self.replies[name]
+        for connection, socket in list(self.connections.items()):
+            if connection.vhost is vhost:
+                connection.shut_down(reason)
+                socket.settle()
+        self.turn_ended()
+
+    def stop_listening(self) -> None:
+        """Take no further connections, and read nothing more from those that are open."""
+        for listener in self._listeners:
+            listener.close()
+        self.is_stopping = True
+        for socket in self.connections.values():
             socket.read_or_wait()
 
     async def close(self, reason: str = SHUTDOWN) -> None:
         """Tell all clients that the server ends, and stop listening."""
-        for listener in self._listeners:
-            listener.close()
+        self.stop_listening()
         if self._checks is not None:
             self._checks.cancel()
         if self._timer is not None:
@@ -322,7 +344,9 @@ class _Socket(asyncio.Protocol):
         connection, transport = self._connection, self._transport
         if connection is None or transport is None or transport.is_closing():
             return
-        waits = self._must_drain or (self._server.is_blocked and connection.publishes)
+        server = self._server
+        waits = self._must_drain or (server.is_blocked and connection.publishes)
+        waits = waits or server.is_stopping
         if waits == self._waits:
             return
         self._waits = waits

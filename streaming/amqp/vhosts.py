@@ -70,6 +70,8 @@ class OpenVhost:
     Args:
         config: its clock is `event`: only records and `advance` move it.
         now_ms: the clock of the server, epoch milliseconds.
+        stored: by default a new one.
+        shard: by default a new one in memory, whose clock is that of the server.
 
     Attributes:
         stored: the messages in its queues.
@@ -82,11 +84,18 @@ class OpenVhost:
 
     applied = 0
 
-    def __init__(self, config: ShardConfig, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        config: ShardConfig,
+        now_ms: Callable[[], int],
+        *,
+        stored: StoredMessages | None = None,
+        shard: Shard | None = None,
+    ) -> None:
         self.name = config.vhost
         self.config = config
-        self.stored = StoredMessages()
-        self.shard = Shard(config, MemoryStore(), published=self.stored.published)
+        self.stored = StoredMessages() if stored is None else stored
+        self.shard = shard or Shard(config, MemoryStore(), published=self.stored.published)
         self.watchers: list[Watcher] = []
         self._now_ms = now_ms
         self._listeners: dict[str, Listener] = {}
@@ -100,7 +109,8 @@ class OpenVhost:
         self._offset = 0
         self._fold: Shard | LogFold = self.shard
         self.asking: Actor | None = None
-        self.shard.advance(now_ms())
+        if shard is None:
+            self.shard.advance(now_ms())
 
     # -- channels
 
@@ -216,6 +226,16 @@ class OpenVhost:
         """Count a get: `get`, `get_no_ack` or `get_empty`."""
         self.got[what] += 1
         self.gets[what, queue] += 1
+
+    @property
+    def is_told(self) -> bool:
+        """Whether channels were told all that came of what was applied, once `flush` returns."""
+        return True
+
+    @property
+    def resident_bytes(self) -> int:
+        """What the messages in the queues take."""
+        return self.stored.resident_bytes
 
     def ready_in(self, queue_name: str) -> int:
         """How many messages of a queue are ready; 0 if there is no such queue any more."""

@@ -33,3 +33,25 @@ class AmqpSettings(types.Section):
         types.text(_pattern_fault, "a topic name that contains {vhost} once"),
         outcome=True,
     )
+    leaders_topic: str = types.setting(
+        "dlx.leaders",
+        "The topic in which fronts say that they lead a vhost, every half second.",
+        types.text(types.topic_fault, "a topic name"),
+    )
+    takeover_ms: int = types.setting(
+        3_000,
+        "How long the leader of a vhost is silent before a standby takes over.",
+        types.milliseconds(1_000, types.HOUR_MS),
+    )
+    body_cache_bytes: int = types.setting(
+        268_435_456,
+        "How much of the messages of each vhost the front keeps in memory: 256 MiB. It reads "
+        "others from the log when they are delivered.",
+        types.size(1_048_576, 1 << 40),
+    )
+    snapshot_records: int = types.setting(
+        200_000,
+        "The front writes a snapshot of its state after this many records of a log, so that the "
+        "next start reads few of them; also when it stops.",
+        types.whole(1_000, 1_000_000_000),
+    )

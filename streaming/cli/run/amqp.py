@@ -9,11 +9,12 @@ import ssl
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import typer
 
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
+from streaming.cli.options import OwnConfigFile, find_config
 from streaming.cli.topology.commands import CompatOption
 
 if TYPE_CHECKING:
@@ -84,38 +85,82 @@ def amqp(
         ),
     ] = None,
     compat: CompatOption = "4.0",
+    config: OwnConfigFile = None,
+    vhost: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vhost",
+            metavar="NAME",
+            help="A sequenced vhost to serve; may be repeated. Default: all of the configuration.",
+        ),
+    ] = None,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby", help="Follow the front that runs, and take over when it is silent."
+        ),
+    ] = False,
 ) -> int:
     """Run a broker that RabbitMQ's clients connect to, until Ctrl-C.
 
-    It speaks AMQP 0-9-1. With --memory it starts at once and writes nothing: for tests and for
-    development. Without --definitions it has the vhost / and the user guest with the password
-    guest, who may connect from this machine only.
+    It speaks AMQP 0-9-1. It serves the sequenced vhosts of a job, whose messages are in Kafka:
+    what clients do is in one log for each vhost, and the job keeps the tables from it.
 
-    Exit status: 0 when stopped, 2 if it could not start.
+    With --memory it needs no configuration, starts at once and writes nothing: for tests and for
+    development. It has the vhosts of --definitions, or else the vhost /.
+
+    Users are those of --definitions, and those of the configuration that have a password_hash.
+    Without any there is the user guest with the password guest, who may connect from this machine
+    only.
+
+    Exit status: 0 when stopped, 1 if another front has taken over or it failed, 2 if it could not
+    start.
     """
+    context = _tls_context(tls, tls_ca)
+    document = None if definitions is None else _document(definitions)
+    if not memory:
+        from streaming.cli.run.amqp_on_kafka import serve_logs
+
+        only_in_memory = {"--clock": clock != "wall", "--web": web, "--management": management}
+        for hint, given in only_in_memory.items():
+            if given not in {None, False}:
+                raise typer.BadParameter("needs --memory", param_hint=hint)
+        return serve_logs(
+            find_config(config, or_demo=False),
+            vhost or [],
+            document,
+            Listening(host, port, context, with_certificates=tls_ca is not None),
+            standby=standby,
+        )
+    if standby or vhost:
+        hint = "--standby" if standby else "--vhost"
+        raise typer.BadParameter("cannot be used with --memory", param_hint=hint)
     from streaming.amqp.clocks import ManualClock, WallClock
     from streaming.amqp.memory import MemoryBroker
 
-    if not memory:
-        raise typer.BadParameter(
-            "is needed: brokers whose messages are in Kafka are not available yet",
-            param_hint="--memory",
-        )
-    context = _tls_context(tls, tls_ca)
     broker = MemoryBroker(
         WallClock() if clock == "wall" else ManualClock(),
         compat,
         with_certificates=tls_ca is not None,
     )
     broker.server.follows_wall_clock = clock == "wall"
-    if definitions is not None:
-        broker.load(_document(definitions))
+    if document is not None:
+        broker.load(document)
         for problem in broker.skipped:
             print(f"{definitions}: skipped: {problem}", file=sys.stderr)
-    return _run(_serve(broker, host, port, context, web, management))
+    return run_server(_serve(broker, host, port, context, web, management))
 
 
-def _run(serving: Coroutine[Any, Any, int]) -> int:
+class Listening(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    with_certificates: bool
+
+
+def run_server(serving: Coroutine[Any, Any, int]) -> int:
     """Run the server, on uvloop where that is installed."""
     gc.collect()
     gc.freeze()  # what is loaded now stays: collections need not look at it

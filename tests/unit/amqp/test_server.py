@@ -161,13 +161,13 @@ def test_publishers_wait_while_messages_take_too_much_memory_and_others_do_not()
         publishing.send(1, m.QueueDeclare(queue="q", passive=True))
         await publishing.until(m.QueueDeclareOk)
 
-        broker.server.check_memory()
+        broker.server.check_flow()
         broker.server.turn_ended()
         blocked = await publishing.until(m.ConnectionBlocked)
         publishing.send(1, m.QueueDeclare(queue="q", passive=True))
         consuming.send(1, m.BasicGet(queue="q", no_ack=True))
         await consuming.until(m.BasicGetOk)
-        broker.server.check_memory()
+        broker.server.check_flow()
         broker.server.turn_ended()
 
         assert blocked.reason == "low on memory"

@@ -1,0 +1,175 @@
+"""`dlx amqp` on Kafka: a front of sequenced vhosts, from its configuration to its end."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
+from streaming.cli.run.amqp import Listening, run_server
+from topology.errors import InvalidDocumentError, Problem
+from topology.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from streaming.amqp.login import User, Users
+    from streaming.config import JobConfig
+    from streaming.sequencer.front import Front, Import
+    from streaming.sequencer.settings import FrontSettings
+
+_LOG_FORM: Final = "%(asctime)s %(levelname)s %(message)s"
+
+
+def serve_logs(
+    file: Path,
+    vhosts: list[str],
+    document: dict[str, Any] | None,
+    listening: Listening,
+    *,
+    standby: bool,
+) -> int:
+    """Serve sequenced vhosts until a signal; return the exit status.
+
+    Args:
+        file: the configuration.
+        vhosts: those to serve; none: all.
+        document: definitions to import.
+
+    Raises:
+        DlxError: it cannot start.
+    """
+    from streaming.config import load_config
+    from streaming.config.clients import librdkafka_properties
+    from streaming.job_locations import checkpoint_place
+    from streaming.sequencer.settings import create_topics, front_settings
+
+    logging.basicConfig(level=logging.INFO, format=_LOG_FORM, stream=sys.stderr)
+    config = load_config(file)
+    names = _chosen(config, vhosts)
+    settings = front_settings(
+        config,
+        names,
+        librdkafka_properties(config.kafka, os.environ),
+        checkpoint_place(config, os.environ),
+        standby=standby,
+    )
+    imports = _imports(config, names, document)
+    users = _users(config, document)
+    create_topics(config, settings)
+    return run_server(_serve(config, settings, imports, users, listening))
+
+
+def _chosen(config: "JobConfig", vhosts: list[str]) -> list[str]:
+    """The vhosts to serve.
+
+    Raises:
+        InvalidDocumentError: there is none, or one is not sequenced.
+    """
+    sequenced = list(config.log_topics())
+    if not sequenced:
+        what = "no vhost is sequenced: set `sequenced = true` in [vhosts.NAME], or use --memory"
+        raise InvalidDocumentError((Problem("vhosts", what),))
+    unknown = [name for name in vhosts if name not in sequenced]
+    if unknown:
+        what = f"no sequenced vhost of the configuration{did_you_mean(unknown[0], sequenced)}"
+        raise InvalidDocumentError((Problem(f"--vhost {unknown[0]}", what),))
+    return vhosts or sequenced
+
+
+def _imports(
+    config: "JobConfig", vhosts: list[str], document: dict[str, Any] | None
+) -> "dict[str, Import]":
+    """What each vhost imports: of --definitions at each start, else of its setting at the first."""
+    import json
+
+    from streaming.broker.commands import ImportDefinitions
+    from streaming.config.definitions_files import load_vhost_definitions
+    from streaming.sequencer.front import Import
+    from topology.definitions.load import load_definitions
+
+    load_vhost_definitions(config)  # refuses files that cannot be used
+    found = {}
+    for name in vhosts:
+        path = config.vhosts[name].definitions
+        if document is not None:
+            loaded = load_definitions(document, default_vhost=name, compat=config.job.compat)
+            for problem in loaded.skipped:
+                print(f"--definitions: skipped: {problem}", file=sys.stderr)
+            found[name] = Import(ImportDefinitions(definitions=document), only_first=False)
+        elif path is not None:
+            command = ImportDefinitions(definitions=json.loads(Path(path).read_bytes()))
+            found[name] = Import(command, only_first=True)
+    return found
+
+
+def _users(config: "JobConfig", document: dict[str, Any] | None) -> "Users":
+    """Who may log in."""
+    from streaming.amqp.login import User, Users
+    from streaming.amqp.memory import users_in
+
+    users: list[User] = [] if document is None else users_in(document)
+    known = {user.name for user in users}
+    for name, settings in config.users.items():
+        if settings.password_hash is not None and name not in known:
+            given = {"administrator": settings.administrator, "impersonator": settings.impersonator}
+            tags = tuple(tag for tag, has in given.items() if has)
+            users.append(User(name, settings.password_hash, tags=tags))
+    return Users(users) if users else Users.default()
+
+
+async def _serve(
+    config: "JobConfig",
+    settings: "FrontSettings",
+    imports: "dict[str, Import]",
+    users: "Users",
+    listening: Listening,
+) -> int:
+    from streaming.amqp.server import Server
+    from streaming.sequencer.front import Front
+
+    administrators = {name for name, user in config.users.items() if user.administrator}
+
+    def may_open(user: "User", vhost_name: str) -> bool:
+        permissions = server.vhosts[vhost_name].shard.vhost.permissions
+        return permissions.knows(user.name) or user.name in administrators
+
+    server = Server({}, users, may_open, with_certificates=listening.with_certificates)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    front = Front(settings, server, imports)
+    front.start()
+    status = await _run_front(front, stopping, listening)
+    await front.stop()
+    if front.reason is not None:
+        print(f"dlx amqp: {front.reason}", file=sys.stderr)
+        status = status or EXIT_FINDINGS
+    print("stopped", flush=True)
+    return status
+
+
+async def _run_front(front: "Front", stopping: asyncio.Event, listening: Listening) -> int:
+    """Listen when there is something to serve; return the exit status."""
+    waits = [asyncio.ensure_future(each.wait()) for each in (stopping, front.ended, front.leads)]
+    if front.settings.standby:
+        print(f"following {', '.join(front.settings.logs.values())}", flush=True)
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if not front.leads.is_set():
+            return EXIT_OK if stopping.is_set() else EXIT_INVALID
+        host, port, tls, _ = listening
+        try:
+            port = await front.server.listen(host, port, tls)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            print(f"dlx amqp: cannot listen on {host}:{port}: {reason}", file=sys.stderr)
+            return EXIT_INVALID
+        scheme = "amqp" if tls is None else "amqps"
+        print(f"listening on {scheme}://{host}:{port}", flush=True)
+        await asyncio.wait(waits[:2], return_when=asyncio.FIRST_COMPLETED)
+        return EXIT_OK
+    finally:
+        for each in waits:
+            each.cancel()

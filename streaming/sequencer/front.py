@@ -1,0 +1,474 @@
+"""The AMQP front on Kafka: its vhosts, from their start to their end.
+
+    snapshot + log --fold--> FOLLOWING --nobody leads--> epoch record --> LEADING --> clients
+                                 ^                                          |
+                                 +--- a standby, replaced by another front -+
+
+A front that is not a standby leads its vhosts from its start on. It does not replace a front that
+is there: only one that is silent, or has said that it ends.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from streaming.amqp.clocks import WallClock
+from streaming.amqp.entries import Ask
+from streaming.amqp.server import SHUTDOWN, Server
+from streaming.amqp.vhosts import AnswerListener
+from streaming.broker.commands import ImportDefinitions
+from streaming.broker.events import Actor
+from streaming.broker.outbound import AnswerOut
+from streaming.broker.sequence.fold import NO_EPOCH
+from streaming.sequencer.bodies import Bodies, BodyReader
+from streaming.sequencer.leaders import BEAT_S, Beat, Leaders
+from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
+from streaming.sequencer.log_vhost import LogVhost, Role
+from streaming.sequencer.log_writer import Acknowledged, LogWriter
+from streaming.sequencer.records import Record
+from streaming.sequencer.settings import FrontSettings
+from streaming.sequencer.snapshots import Snapshots
+from topology.errors import DlxError
+
+FOLLOW_S: Final = 0.05
+"""How often a standby that has read everything asks again."""
+
+DRAIN_S: Final = 10.0
+"""How long a stop waits for Kafka."""
+
+_CHECK_S: Final = 0.25
+_SLOW_MS: Final = 1_000
+_LONG_QUEUE: Final = 50_000
+_READ_S: Final = 0.2
+_PROMPT_S: Final = 1.0
+
+_OPERATOR: Final = Actor(None, "definitions")
+
+logger = logging.getLogger(__name__)
+
+
+class CannotLeadError(DlxError):
+    """A vhost cannot be served here."""
+
+    help_code = "kafka-unreachable"
+
+
+class Import(NamedTuple):
+    """Declarations for a vhost.
+
+    Attributes:
+        only_first: only if its log is new.
+    """
+
+    command: ImportDefinitions
+    only_first: bool
+
+
+class Front:
+    """The vhosts of one process. Make it on the event loop.
+
+    Args:
+        imports: vhost -> what it imports before clients may open it.
+
+    Attributes:
+        leads: set when the first vhost can be opened here.
+        reason: why the front has ended by itself; None while it runs, and after a stop.
+        ended: set then.
+    """
+
+    def __init__(
+        self, settings: FrontSettings, server: Server, imports: Mapping[str, Import]
+    ) -> None:
+        self.server = server
+        self.imports = imports
+        self.reason: str | None = None
+        self.ended = asyncio.Event()
+        self.leads = asyncio.Event()
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._writer = LogWriter(settings.properties, self._acknowledged, self._lost)
+        self._leaders = Leaders(settings.properties, settings.leaders_topic)
+        self._logs = {name: _Log(self, name) for name in settings.logs}
+        self._by_topic = {topic: self._logs[name] for name, topic in settings.logs.items()}
+        self._tasks: set[asyncio.Task[None]] = set()
+        server.pressure = self._pressure
+
+    def start(self) -> None:
+        """Begin to follow, and to lead where nobody does."""
+        for log in self._logs.values():
+            self.run(log.live())
+        self.run(self._watch())
+
+    async def stop(self) -> None:
+        """Confirm what Kafka takes, end all connections, and leave a snapshot."""
+        self.server.stop_listening()
+        led = [log for log in self._logs.values() if log.leads]
+        await self._drain(led)
+        await self.server.close(SHUTDOWN)
+        await self._drain(led)
+        for task in self._tasks:
+            task.cancel()
+        for log in led:
+            if log.leads:
+                await log.snapshot()
+                log.beat(ends=True)
+        await asyncio.to_thread(self._writer.close, DRAIN_S)
+        for log in self._logs.values():
+            await asyncio.to_thread(log.close)
+        await asyncio.to_thread(self._leaders.close)
+
+    async def _drain(self, logs: "list[_Log]") -> None:
+        deadline_s = time.monotonic() + DRAIN_S
+        while time.monotonic() < deadline_s:
+            if all(log.is_idle for log in logs):
+                return
+            await asyncio.sleep(0.005)
+        logger.warning("Kafka did not take everything within %g s", DRAIN_S)
+
+    def end(self, reason: str) -> None:
+        """Note that the front cannot go on."""
+        if self.reason is None:
+            self.reason = reason
+            self.ended.set()
+
+    def run(self, work: Any) -> None:
+        """Do something beside everything else; what fails ends the front."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, DlxError):
+            self.end(str(error))
+        elif error is not None:
+            logger.error("a front ends because of an error in it", exc_info=error)
+            self.end(f"{type(error).__name__}: {error}")
+
+    # -- Kafka
+
+    def _acknowledged(self, news: dict[str, Acknowledged]) -> None:
+        for topic, acknowledged in news.items():
+            log = self._by_topic.get(topic)
+            if log is not None and log.vhost is not None:
+                log.vhost.acknowledged(acknowledged)
+
+    def _lost(self, reason: str) -> None:
+        for log in self._logs.values():
+            if log.vhost is not None and log.vhost.role is not Role.FOLLOWING:
+                log.vhost.fail(f"Kafka does not take its records: {reason}")
+        self.end(f"Kafka does not take records: {reason}")
+
+    # -- regular work
+
+    async def _watch(self) -> None:
+        beat_s = time.monotonic()
+        while True:
+            await asyncio.sleep(_CHECK_S)
+            now_s = time.monotonic()
+            for log in self._logs.values():
+                if log.leads:
+                    log.check_leader()
+            if now_s >= beat_s:
+                beat_s = now_s + BEAT_S - _CHECK_S / 2
+                for log in self._logs.values():
+                    if log.leads:
+                        log.beat()
+            for log in self._logs.values():
+                if log.leads and log.wants_snapshot():
+                    await log.snapshot()
+            self.server.check_flow()
+            self.server.turn_ended()
+
+    def _pressure(self) -> str | None:
+        """Why publishers must wait."""
+        if len(self._writer) > (_LONG_QUEUE // 2 if self.server.is_blocked else _LONG_QUEUE):
+            return "Kafka is slow"
+        now_ms = WallClock().now_ms()
+        for log in self._logs.values():
+            oldest_ms = None if log.vhost is None else log.vhost.oldest_ms
+            if oldest_ms is not None and now_ms - oldest_ms > _SLOW_MS:
+                return "Kafka is slow"
+        return None
+
+    # -- for the logs
+
+    @property
+    def settings(self) -> FrontSettings:
+        """How the front runs."""
+        return self._settings
+
+    @property
+    def leaders(self) -> Leaders:
+        """The heartbeats."""
+        return self._leaders
+
+    @property
+    def writer(self) -> LogWriter:
+        """The producer."""
+        return self._writer
+
+    def call(self, step: Callable[[], None]) -> None:
+        """Call something on the loop, from any thread."""
+        self._loop.call_soon_threadsafe(step)
+
+    def soon(self, step: Callable[[], None]) -> None:
+        """Call something when the bytes that have arrived were read."""
+        self._loop.call_soon(step)
+
+
+class _Log:
+    """One log and the vhost that follows it, or leads."""
+
+    def __init__(self, front: Front, name: str) -> None:
+        settings = front.settings
+        self.name = name
+        self.topic = settings.logs[name]
+        self.vhost: LogVhost | None = None
+        self._front = front
+        self._shard = settings.shards[name]
+        self._reader = LogReader(settings.properties, self.topic)
+        self._bodies = BodyReader(LogReader(settings.properties, self.topic))
+        self._snapshots = Snapshots(settings.checkpoint, name)
+        self._snapshot_at = 0
+        self._snapshot_s = time.monotonic()
+        self._appended = 0
+        self._taken: asyncio.Future[Acknowledged] | None = None
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._bodies.close()
+        self._reader.close()
+
+    @property
+    def leads(self) -> bool:
+        """Whether clients may open the vhost here."""
+        return self.vhost is not None and self.vhost.leads
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that clients did is applied, and they know."""
+        return self.vhost is None or not self.vhost.leads or self.vhost.is_idle
+
+    # -- following and leading
+
+    async def live(self) -> None:
+        """Follow the log until nobody leads it, then lead.
+
+        Raises:
+            DlxError: it cannot.
+        """
+        await self._open()
+        await self._until_nobody_leads()
+        vhost = self._opened
+        is_new = vhost.fold.epoch == NO_EPOCH
+        begin_s = time.monotonic()
+        self._taken = asyncio.get_running_loop().create_future()
+        vhost.take_over(self._front.settings.name)
+        epoch = await self._taken
+        await self._follow_to(epoch.offset)
+        vhost.lead(epoch)
+        self.beat()
+        given = self._front.imports.get(self.name)
+        if given is not None and (is_new or not given.only_first):
+            await self._import(vhost, given.command)
+        self._front.server.add_vhost(vhost)
+        self._front.leads.set()
+        logger.info(
+            "vhost %s: leads since offset %s of %s, after %.1f s",
+            *(self.name, epoch.offset, self.topic, time.monotonic() - begin_s),
+        )
+
+    async def _import(self, vhost: LogVhost, command: ImportDefinitions) -> None:
+        answered: asyncio.Future[AnswerOut] = asyncio.get_running_loop().create_future()
+        vhost.listen(_OPERATOR.channel, AnswerListener(answered.set_result))
+        vhost.submit(Ask(_OPERATOR, command))
+        answer = await answered
+        vhost.forget(_OPERATOR.channel)
+        if answer.refusal is not None:
+            raise CannotLeadError(f"vhost {self.name}: definitions: {answer.refusal.text}")
+
+    @property
+    def _opened(self) -> LogVhost:
+        assert self.vhost is not None, "the vhost was opened"
+        return self.vhost
+
+    async def _open(self) -> None:
+        """Begin with the newest snapshot and what the log has behind it."""
+        begin_s = time.monotonic()
+        first, end = await asyncio.to_thread(self._reader.ends)
+        snapshot = await asyncio.to_thread(self._snapshots.newest, first, end)
+        if snapshot is None and first:
+            raise CannotLeadError(
+                f"vhost {self.name}: the log {self.topic} begins at offset {first}, and there is "
+                f"no usable snapshot of what was before"
+            )
+        bodies = Bodies(self._front.settings.body_bytes, self._bodies.fetch, self._fetched)
+        entries = None if snapshot is None else snapshot.entries
+        self.vhost = vhost = LogVhost(self._shard, bodies, self, WallClock().now_ms, entries)
+        self._snapshot_at = vhost.fold.next_offset
+        self._reader.seek(vhost.fold.next_offset)
+        await self._follow_to(end - 1)
+        logger.info(
+            "vhost %s: %s records of %s after %s, %.1f s",
+            *(self.name, vhost.fold.next_offset - self._snapshot_at, self.topic),
+            "the first" if snapshot is None else f"the snapshot at {snapshot.next_offset}",
+            time.monotonic() - begin_s,
+        )
+
+    async def _follow_to(self, last: int) -> None:
+        vhost = self._opened
+        while vhost.position <= last:
+            records = await asyncio.to_thread(self._reader.read, _READ_S)
+            vhost.follow([record for record in records if record.offset <= last])
+
+    async def _until_nobody_leads(self) -> None:
+        """Follow the log until no leader is heard, although Kafka answers.
+
+        Raises:
+            CannotLeadError: another front leads, and this one is no standby.
+        """
+        settings = self._front.settings
+        takeover_s = settings.takeover_ms / 1000
+        begin_s = deaf_s = time.monotonic() - takeover_s
+        while True:
+            if self._may_lead(takeover_s) and time.monotonic() - deaf_s >= takeover_s:
+                if await self._is_kafka_there():
+                    return
+                deaf_s = time.monotonic()
+            leader = self._front.leaders.of(self.name)
+            if not settings.standby and time.monotonic() - begin_s > 3 * takeover_s:
+                name = "another front" if leader is None else leader.beat.name
+                raise CannotLeadError(
+                    f"vhost {self.name}: {name} leads it. Stop that first, or start this one with "
+                    "--standby"
+                )
+            records = await asyncio.to_thread(self._reader.read, FOLLOW_S)
+            self._opened.follow(records)
+
+    async def _is_kafka_there(self) -> bool:
+        """Whether Kafka answers at once: otherwise nobody's heartbeats can be heard."""
+        begin_s = time.monotonic()
+        try:
+            await asyncio.to_thread(self._reader.ends)
+        except LogUnreadableError:
+            return False
+        return time.monotonic() - begin_s < _PROMPT_S
+
+    def _may_lead(self, takeover_s: float) -> bool:
+        leaders = self._front.leaders
+        if not leaders.is_current:
+            return False
+        leader = leaders.of(self.name)
+        return leader is None or leader.beat.ends or leader.silent_s() > takeover_s
+
+    def check_leader(self) -> None:
+        """Stop if another front says that it leads since a later record."""
+        leader = self._front.leaders.of(self.name)
+        vhost = self._opened
+        if leader is not None and leader.beat.epoch > vhost.epoch and not leader.beat.ends:
+            vhost.fail(f"{leader.beat.name} leads it since offset {leader.beat.epoch} of its log")
+
+    def beat(self, *, ends: bool = False) -> None:
+        """Say that this front leads."""
+        beat = Beat(self._front.settings.name, self._opened.epoch, ends)
+        with_time = WallClock().now_ms()
+        self._front.writer.append(
+            self._front.settings.leaders_topic,
+            msgspec.msgpack.encode(beat),
+            [],
+            with_time,
+            is_last=False,
+            key=self.name,
+        )
+
+    # -- snapshots
+
+    def wants_snapshot(self) -> bool:
+        """Whether it is time for one."""
+        settings = self._front.settings
+        return (
+            self._opened.fold.next_offset - self._snapshot_at >= settings.snapshot_records
+            and time.monotonic() - self._snapshot_s >= settings.snapshot_ms / 1000
+        )
+
+    async def snapshot(self) -> None:
+        """Write a snapshot; the vhost goes on meanwhile."""
+        taken = self._opened.snapshot()
+        if taken is None or taken[0] == self._snapshot_at:
+            return
+        self._snapshot_at, entries = taken
+        self._snapshot_s = time.monotonic()
+        try:
+            await asyncio.to_thread(self._snapshots.write, self._snapshot_at, entries)
+        except OSError as error:
+            logger.warning("vhost %s: no snapshot was written: %s", self.name, error)
+
+    # -- what the vhost needs (`Host`)
+
+    def append(self, _vhost: LogVhost, record: Record, *, is_last: bool) -> bool:
+        """See `Host`."""
+        try:
+            self._appended = self._front.writer.append(
+                self.topic, record.value, record.headers, record.at_ms, is_last=is_last
+            )
+        except BufferError:
+            return False
+        return True
+
+    def soon(self, step: Callable[[], None]) -> None:
+        """See `Host`."""
+        self._front.soon(step)
+
+    def told(self) -> None:
+        """See `Host`."""
+        self._front.server.turn_ended()
+
+    def read(self, vhost: LogVhost, first: int, last: int) -> None:
+        """See `Host`."""
+        self._front.run(self._read(vhost, first, last))
+
+    async def _read(self, vhost: LogVhost, first: int, last: int) -> None:
+        self._reader.seek(first)
+        found: list[RawRecord] = []
+        while not found or found[-1].offset < last:
+            found += await asyncio.to_thread(self._reader.read, _READ_S)
+        try:
+            vhost.found([record for record in found if record.offset <= last])
+        except DlxError as error:
+            vhost.fail(str(error))
+            raise
+
+    def taken(self, _vhost: LogVhost, epoch: Acknowledged) -> None:
+        """See `Host`."""
+        is_ours = epoch.number == self._appended  # not a record from before, when it led
+        if is_ours and self._taken is not None and not self._taken.done():
+            self._taken.set_result(epoch)
+
+    def over(self, vhost: LogVhost, reason: str) -> None:
+        """See `Host`."""
+        logger.warning("vhost %s: this front leads it no more: %s", self.name, reason)
+        server = self._front.server
+        if server.vhosts.get(self.name) is vhost:
+            server.remove_vhost(self.name, SHUTDOWN)
+        if self._front.settings.standby and self._front.reason is None:
+            self.vhost = None
+            self._front.run(self.live())
+        else:
+            self._front.end(f"vhost {self.name}: {reason}")
+
+    def _fetched(self) -> None:
+        self._front.call(partial(_go_on, self))
+
+
+def _go_on(log: _Log) -> None:
+    if log.vhost is not None:
+        log.vhost.fetched()

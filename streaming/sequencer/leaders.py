@@ -1,0 +1,122 @@
+"""Heartbeats of the fronts that lead: who leads a vhost, and whether it is still there.
+
+They go to a topic of their own, so that an idle log stays idle. Heartbeats only decide when a
+standby tries: who leads is decided by the last epoch record in the log.
+"""
+
+import time
+from collections.abc import Mapping
+from threading import Lock, Thread
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from confluent_kafka import Consumer, TopicPartition
+
+BEAT_S: Final = 0.5
+"""How often a leader says that it is there."""
+
+_LOOK_BACK: Final = 2_000
+"""Heartbeats that a start reads: the newest of each vhost is among them."""
+
+_POLL_S: Final = 0.2
+_ANSWER_S: Final = 30.0
+
+
+class Beat(msgspec.Struct, array_like=True, frozen=True):
+    """A heartbeat.
+
+    Attributes:
+        name: of the front.
+        epoch: offset of its epoch record.
+        ends: whether it stops leading now.
+    """
+
+    name: str
+    epoch: int
+    ends: bool = False
+
+
+class Leader(NamedTuple):
+    """Who leads a vhost.
+
+    Attributes:
+        heard_s: when it was last heard, by the monotonic clock.
+    """
+
+    beat: Beat
+    heard_s: float
+
+    def silent_s(self) -> float:
+        """How long nothing was heard of it."""
+        return time.monotonic() - self.heard_s
+
+
+_decoder: Final = msgspec.msgpack.Decoder(Beat)
+
+
+class Leaders:
+    """Listens to the heartbeats of all vhosts, on a thread.
+
+    Args:
+        properties: of librdkafka.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], topic: str) -> None:
+        settings: dict[str, Any] = {
+            **properties,
+            "group.id": "dlx-sequencer",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 100,
+            "log_level": 0,
+            "error_cb": lambda _error: None,
+        }
+        self._consumer = Consumer(settings)
+        partition = TopicPartition(topic, 0)
+        first, self._end = self._consumer.get_watermark_offsets(partition, timeout=_ANSWER_S)
+        partition.offset = max(first, self._end - _LOOK_BACK)
+        self._consumer.assign([partition])
+        self._lock = Lock()
+        self._by_vhost: dict[str, Leader] = {}
+        self._is_stopping = False
+        self._is_current = partition.offset >= self._end
+        self._thread = Thread(target=self._listen, name="heartbeats of fronts", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all heartbeats before the start were read."""
+        return self._is_current
+
+    def of(self, vhost: str) -> Leader | None:
+        """Who leads a vhost, or has; None if nobody was heard."""
+        with self._lock:
+            return self._by_vhost.get(vhost)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._is_stopping = True
+        self._thread.join()
+        self._consumer.close()
+
+    def _listen(self) -> None:
+        while not self._is_stopping:
+            message = self._consumer.poll(_POLL_S)
+            if message is None or message.error() is not None:
+                continue
+            value, offset = message.value(), message.offset()
+            key: Any = message.key()  # its stubs do not say bytes
+            heard_s = time.monotonic()
+            assert offset is not None, "a record that was read has an offset"
+            if offset < self._end:  # it may be old
+                heard_s -= max(0.0, time.time() - message.timestamp()[1] / 1000)
+            try:
+                beat = _decoder.decode(value or b"")
+            except msgspec.DecodeError:
+                continue
+            vhost = (key or b"").decode("utf-8", "replace")
+            with self._lock:
+                known = self._by_vhost.get(vhost)
+                if known is None or beat.epoch >= known.beat.epoch:
+                    self._by_vhost[vhost] = Leader(beat, heard_s)
+            self._is_current = self._is_current or offset + 1 >= self._end

@@ -1,0 +1,126 @@
+"""Reads the log of a sequenced vhost from an offset on."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from streaming.protocol.log_records import CONTENT, LOG
+from topology.errors import DlxError
+
+MAX_RECORDS: Final = 2_000
+"""The most records of one read."""
+
+_GROUP: Final = "dlx-sequencer"  # no offset is ever committed
+_ANSWER_S: Final = 30.0
+
+
+class LogUnreadableError(DlxError):
+    """A log cannot be read from the place where its fold is."""
+
+    help_code = "kafka-unreachable"
+
+
+class RawRecord(NamedTuple):
+    """A record of a log as Kafka has it.
+
+    Attributes:
+        header, content: the headers `dlx-log` and `dlx-content`; None if it has none.
+    """
+
+    offset: int
+    at_ms: int
+    header: bytes | None
+    content: bytes | None
+    value: bytes | None
+
+
+class LogReader:
+    """Reads one log. Use it on one thread at a time.
+
+    Args:
+        properties: of librdkafka.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], topic: str) -> None:
+        settings: dict[str, Any] = {
+            "fetch.wait.max.ms": 100,
+            "fetch.message.max.bytes": 4_194_304,
+            "queued.max.messages.kbytes": 32_768,
+            **properties,
+            "group.id": _GROUP,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+            "error_cb": lambda _error: None,
+        }
+        self.topic = topic
+        self._consumer = Consumer(settings)
+
+    def ends(self) -> tuple[int, int]:
+        """The offset of the oldest record, and that of the next one.
+
+        Raises:
+            LogUnreadableError: Kafka does not answer.
+        """
+        try:
+            first, end = self._consumer.get_watermark_offsets(
+                TopicPartition(self.topic, 0), timeout=_ANSWER_S
+            )
+        except KafkaException as error:
+            raise self._unreadable(error.args[0]) from error
+        return first, end
+
+    def seek(self, offset: int) -> None:
+        """Read from an offset on."""
+        self._consumer.assign([TopicPartition(self.topic, 0, offset)])
+
+    def read(self, timeout_s: float, most: int = MAX_RECORDS) -> list[RawRecord]:
+        """The next records; none if none comes in time.
+
+        Raises:
+            LogUnreadableError: the records of this offset are gone, or the log is.
+        """
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return []
+        found = []
+        for message in (first, *self._consumer.consume(most - 1, 0)):
+            error = message.error()
+            if error is None:
+                found.append(_raw(message))
+            elif not error.retriable() and error.code() in _LASTING:
+                raise self._unreadable(error)
+        return found
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+    def _unreadable(self, error: KafkaError) -> LogUnreadableError:
+        return LogUnreadableError(f"the log {self.topic} cannot be read: {error.str()}")
+
+
+_LASTING: Final = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - how the library names librdkafka's codes
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+
+
+def _raw(message: Message) -> RawRecord:
+    header: bytes | None = None
+    content: bytes | None = None
+    pairs: Any = message.headers() or ()  # its stubs allow a dict, which it never returns
+    for name, value in pairs:
+        if name == LOG:
+            header = value
+        elif name == CONTENT:
+            content = value
+    offset = message.offset()
+    assert offset is not None, "a record that was read has an offset"
+    return RawRecord(offset, message.timestamp()[1], header, content, message.value())

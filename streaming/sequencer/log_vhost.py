@@ -1,0 +1,472 @@
+"""A vhost whose life is a log: what clients do is appended, and applied once Kafka has it.
+
+    channels --submit--> turn --append--> Kafka --acknowledged--> apply --> LogFold --> channels
+
+    FOLLOWING   folds what another front writes; clients cannot open it
+    TAKING      has appended its epoch record, and folds what is before it
+    LEADING     appends, and applies in the order of the offsets
+    OVER        replaced by another epoch, or failed: appends and applies nothing any more
+
+Rule 1: a record is applied when Kafka has acknowledged it and all before it, and never before.
+Rule 2: an acknowledged offset is the one that was expected. Otherwise somebody else has written:
+        the records between are read from Kafka before anything else is applied. Behind an epoch
+        record of somebody else nothing of ours counts, so nothing of it is confirmed.
+Rule 3: only the offset, time and content of a record decide what it does.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from streaming.amqp.entries import Ask, Entry, Publish, Settle, Then
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker.config import ShardConfig
+from streaming.broker.events import Actor
+from streaming.broker.outbound import ConfirmOut, DeliveryOut, Outbound, ReturnOut
+from streaming.broker.sequence.fold import LogFold
+from streaming.broker.shard import Shard
+from streaming.broker.state.store import MemoryStore
+from streaming.broker.state.vhost_codec import VhostCache
+from streaming.config.shards import terms_of
+from streaming.protocol.log_records import Digest, Epoch, LogHeader, LogKind, UnknownRecordError
+from streaming.sequencer.bodies import Bodies, MessageGoneError
+from streaming.sequencer.log_reader import RawRecord
+from streaming.sequencer.log_writer import Acknowledged
+from streaming.sequencer.records import Record, RecordWriter, epoch_record
+from streaming.sequencer.replay import Replay
+
+PORTION: Final = 500
+"""Records that are applied before other vhosts and connections have their turn."""
+
+logger = logging.getLogger(__name__)
+
+
+class Role(Enum):
+    """What a vhost does here; see the top of this file."""
+
+    FOLLOWING = auto()
+    TAKING = auto()
+    LEADING = auto()
+    OVER = auto()
+
+
+class Host(Protocol):
+    """The process that a vhost is in."""
+
+    def append(self, vhost: "LogVhost", record: Record, *, is_last: bool) -> bool:
+        """Append a record to the log; False if the producer takes none now."""
+
+    def soon(self, step: Callable[[], None]) -> None:
+        """Do something when the bytes that have arrived were read."""
+
+    def told(self) -> None:
+        """Write what connections have to say."""
+
+    def read(self, vhost: "LogVhost", first: int, last: int) -> None:
+        """Read these offsets from the log, and hand them to `found`."""
+
+    def taken(self, vhost: "LogVhost", epoch: Acknowledged) -> None:
+        """Note that Kafka has the epoch record: fold what is up to it, then `lead`."""
+
+    def over(self, vhost: "LogVhost", reason: str) -> None:
+        """Note that the vhost is OVER."""
+
+
+class LogVhost(OpenVhost):
+    """One sequenced vhost.
+
+    Args:
+        bodies: of its messages.
+        entries: of the state store, as a snapshot has them.
+
+    Attributes:
+        fold: of the log.
+        role: see the top of this file.
+        epoch: offset of its epoch record, once it leads.
+        position: offset of the next record of the log.
+    """
+
+    stored: Bodies
+
+    def __init__(
+        self,
+        config: ShardConfig,
+        bodies: Bodies,
+        host: Host,
+        now_ms: Callable[[], int],
+        entries: dict[str, bytes] | None = None,
+    ) -> None:
+        self._store = MemoryStore()
+        self._store.values.update(entries or {})
+        self._cache = VhostCache()
+        self._terms = terms_of(config)
+        self._host = host
+        shard = self._shard_of(config, bodies)
+        super().__init__(config, now_ms, stored=bodies, shard=shard)
+        self._fold = self.fold = LogFold(shard, self._store, self._terms)
+        self.position = self.fold.next_offset
+        self._replay = Replay(bodies)
+        self._records = RecordWriter(-1)
+        self.role = Role.FOLLOWING
+        self.epoch = -1
+        self._ticket = 0
+        self._turn: list[tuple[int, Entry]] = []
+        self._is_turn = False
+        self._waiting: deque[Record | tuple[int, Then]] = deque()
+        self._unsent: deque[Record] = deque()
+        self._last_ms = 0
+        self._is_ticking = False
+        self._digested = -1  # the boundary of the newest digest that was written
+        self._known = Acknowledged(0, -1)
+        self._unexpected: Acknowledged | None = None
+        self._later: Acknowledged | None = None
+        self._found: deque[RawRecord] = deque()
+        self._reads = False
+        self._applies = False
+        self._untold: deque[Outbound] = deque()
+        self._asker: Actor | None = None
+
+    def _shard_of(self, config: ShardConfig, bodies: Bodies) -> Shard:
+        return Shard(config, self._store, cache=self._cache, published=bodies.published)
+
+    # -- following
+
+    def follow(self, records: list[RawRecord]) -> None:
+        """Fold what another front has written.
+
+        Raises:
+            NewerLogError, OtherTermsError, FoldsDifferError: it must not be folded here.
+        """
+        for record in records:
+            self._take(record)
+        self.fold.take_outbound()  # the clients of that front were told
+        self.stored.count(self.fold.take_events(), self._replay.take_published())
+
+    def _take(self, record: RawRecord) -> LogHeader | None:
+        """Fold a record of the log; return its header, None if it is no record of a front."""
+        self.position = record.offset + 1
+        try:
+            return self._replay.take(self.fold, record)
+        except UnknownRecordError as error:
+            logger.warning(
+                "vhost %s: the record at offset %s changes nothing: %s",
+                *(self.name, record.offset, error),
+            )
+            return None
+
+    # -- leading
+
+    def take_over(self, name: str) -> None:
+        """Append an epoch record; `Host.taken` hears where it is."""
+        self.role = Role.TAKING
+        self._last_ms = max(self.shard.now_ms, self._now_ms())
+        epoch = Epoch(name, self._terms.core_version, self._terms.rules)
+        self._unsent.append(epoch_record(self._last_ms, epoch))
+        self._send()
+
+    def lead(self, epoch: Acknowledged) -> None:
+        """Begin to lead: everything up to the own epoch record is folded."""
+        assert self.fold.epoch == epoch.offset, "the epoch record was folded"
+        assert self.position == epoch.offset + 1, "and nothing behind it"
+        self.epoch = epoch.offset
+        self.role = Role.LEADING
+        self._records = RecordWriter(epoch.offset)
+        self._known = epoch
+        self._last_ms = max(self._last_ms, self.shard.now_ms)
+
+    def fail(self, reason: str) -> None:
+        """Stop for good: nothing more is confirmed."""
+        if self.role is not Role.OVER:
+            self.role = Role.OVER
+            for waiting in (self._turn, self._waiting, self._unsent, self._found, self._untold):
+                waiting.clear()
+            self._host.over(self, reason)
+
+    # -- what clients do
+
+    def submit(self, entry: Entry) -> int:
+        """See `OpenVhost`: it is applied when Kafka has it."""
+        self._ticket += 1
+        if self.role is Role.OVER:
+            return self._ticket
+        if isinstance(entry, Then) and self.is_idle:
+            self.applied = self._ticket
+            entry.done()
+            return self._ticket
+        self._turn.append((self._ticket, entry))
+        if not self._is_turn:
+            self._is_turn = True
+            self._host.soon(self._write_turn)
+        return self._ticket
+
+    @property
+    def leads(self) -> bool:
+        """Whether clients may open it here."""
+        return self.role is Role.LEADING
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was submitted is applied and told."""
+        return not (self._turn or self._waiting or self._untold)
+
+    @property
+    def is_told(self) -> bool:
+        """See `OpenVhost`."""
+        return not self._untold
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the oldest record was submitted that is not applied; None if there is none."""
+        for each in self._waiting:
+            if isinstance(each, Record):
+                return each.at_ms
+        return None
+
+    def _write_turn(self) -> None:
+        """Append what clients have done since the last time."""
+        self._is_turn = False
+        turn, self._turn = self._turn, []
+        at_ms = self._instant_ms()
+        settles: list[tuple[int, Settle]] = []
+        for ticket, entry in turn:
+            if isinstance(entry, Settle):
+                settles.append((ticket, entry))
+                continue
+            if settles:
+                self._queue(self._records.settlements(at_ms, settles))
+                settles = []
+            if isinstance(entry, Publish):
+                self._queue(self._records.publish(at_ms, ticket, entry))
+            elif isinstance(entry, Ask):
+                self._queue(self._records.command(at_ms, ticket, entry))
+            else:
+                self._waiting.append((ticket, entry))
+        if settles:
+            self._queue(self._records.settlements(at_ms, settles))
+        self._send()
+        self._apply()  # a `Then` may have nothing to wait for
+
+    def _instant_ms(self) -> int:
+        """The instant of the next records; it never goes back."""
+        self._last_ms = max(self._last_ms, self._now_ms())
+        return self._last_ms
+
+    def _queue(self, record: Record) -> None:
+        self._waiting.append(record)
+        self._unsent.append(record)
+
+    def _send(self) -> None:
+        unsent = self._unsent
+        while unsent and self._host.append(self, unsent[0], is_last=len(unsent) == 1):
+            unsent.popleft()
+
+    def advance(self) -> None:
+        """See `OpenVhost`: what time causes happens when the log says how late it is."""
+        due_ms = self.next_deadline_ms()
+        if due_ms is not None and due_ms <= self._now_ms():
+            self._is_ticking = True
+            self._queue(self._records.tick(self._instant_ms()))
+            self._send()
+
+    def next_deadline_ms(self) -> int | None:
+        """See `OpenVhost`."""
+        if self._is_ticking or not self.leads:
+            return None
+        return super().next_deadline_ms()
+
+    # -- what Kafka has
+
+    def acknowledged(self, news: Acknowledged) -> None:
+        """Apply what Kafka has."""
+        if self.role is Role.TAKING:
+            self._host.taken(self, news)
+        elif self.role is Role.LEADING:
+            if self._unexpected is None:
+                self._compare(news)
+            else:
+                self._later = news
+            self._send()
+            self._apply()
+
+    def _compare(self, news: Acknowledged) -> None:
+        expected = self._known.offset + news.number - self._known.number
+        if news.offset == expected:
+            self._known = news
+        else:
+            logger.warning(
+                "vhost %s: a record is at offset %s of the log, and was expected at %s",
+                self.name,
+                news.offset,
+                expected,
+            )
+            self._unexpected = news
+
+    def found(self, records: list[RawRecord]) -> None:
+        """Apply what is in the log where something unexpected is."""
+        self._reads = False
+        self._found.extend(records)
+        self._apply()
+
+    def _apply(self) -> None:
+        """Apply a portion of what Kafka has, and tell what came of it."""
+        self._applies = False
+        if not self.leads:
+            return
+        try:
+            more = self._apply_portion()
+            self.flush()
+        except MessageGoneError as error:
+            self.fail(str(error))
+            return
+        self._host.told()
+        if self.leads:
+            self._write_digest()
+        if more and not self._untold and not self._applies:
+            self._applies = True
+            self._host.soon(self._apply)
+
+    def _apply_portion(self) -> bool:
+        """Apply some of what may be applied; return whether there is more."""
+        waiting = self._waiting
+        for _ in range(PORTION):
+            if self._untold or not self.leads:
+                return False  # `fetched` is called
+            first = waiting[0] if waiting else None
+            if isinstance(first, tuple):
+                waiting.popleft()
+                self.applied, then = first
+                self.apply(then, 0, 0)
+            elif self._found:
+                self._apply_found(self._found.popleft())
+            elif first is not None and self.position <= self._known.offset:
+                waiting.popleft()
+                self._apply_own(first, self.position)
+            elif self._unexpected is None:
+                return False
+            elif self.position <= self._unexpected.offset:
+                if not self._reads:
+                    self._reads = True
+                    self._host.read(self, self.position, self._unexpected.offset)
+                return False
+            else:
+                self._known, self._unexpected = self._unexpected, None
+                later, self._later = self._later, None
+                if later is not None:
+                    self._compare(later)
+        return True
+
+    def _apply_own(self, record: Record, offset: int) -> None:
+        self.position = offset + 1
+        counts = self.fold.begin(offset, self.epoch)
+        assert counts, "the epoch is that of this writer"
+        if record.kind == LogKind.TICK:
+            self._is_ticking = False
+            self.fold.tick(record.at_ms)
+        for ticket, entry in record.entries:
+            self.applied = ticket
+            self.apply(entry, record.at_ms, offset)
+
+    def _apply_found(self, raw: RawRecord) -> None:
+        """Apply a record that was read because somebody else has written, too."""
+        waiting = self._waiting
+        first = waiting[0] if waiting else None
+        if isinstance(first, Record) and first.is_(raw.header, raw.value):
+            waiting.popleft()
+            self._apply_own(first, raw.offset)
+            return
+        self.flush()  # what came of ours is known, whatever follows
+        header = self._take(raw)
+        self._published += self._replay.take_published()
+        if header is None:
+            return
+        if header.kind == LogKind.EPOCH:
+            self.fail(f"another front leads it since offset {raw.offset} of its log")
+        elif header.epoch == self.epoch:
+            self.fail(f"the log has an unknown record of this front at offset {raw.offset}")
+
+    def _write_digest(self) -> None:
+        last = self.fold.last_digest
+        if last is not None and last[0] > max(self._digested, self.epoch):
+            self._digested = last[0]
+            self._queue(self._records.digest(self._instant_ms(), Digest(*last)))
+            self._send()
+
+    # -- what the broker says
+
+    def flush(self) -> None:
+        """See `OpenVhost`; a message that is not in memory is waited for, and all behind it."""
+        if self._is_telling or self.role is Role.OVER:
+            return
+        self._is_telling = True
+        untold = self._untold
+        try:
+            if self.shard.outbound:
+                untold.extend(self.fold.take_outbound())
+            while untold and self._tell_next(untold[0]):
+                untold.popleft()
+            self._pass_events_on()
+        finally:
+            self._is_telling = False
+        if untold:
+            self._asker = self.asking or self._asker
+            return
+        for name in self.shard.take_timed_out():
+            if (told := self._timed_out.get(name)) is not None:
+                told(self.config.consumer_timeout_ms)
+
+    def _tell_next(self, out: Outbound) -> bool:
+        """Tell a channel something; return False if its message is not in memory yet."""
+        listener = self._listeners.get(out.actor.channel)
+        if listener is None:
+            return True
+        if isinstance(out, DeliveryOut):
+            stored = self.stored.get(out.copy.message)
+            if stored is not None:
+                listener.delivered(out, stored)
+            return stored is not None
+        if isinstance(out, ReturnOut):
+            stored = self.stored.get(out.message)
+            if stored is not None:
+                listener.hear(out, stored)
+            return stored is not None
+        if isinstance(out, ConfirmOut):
+            listener.confirmed(out)
+        else:
+            listener.hear(out, None)
+        return True
+
+    def fetched(self) -> None:
+        """Go on, since messages are in memory that were asked for."""
+        if self._untold:
+            self.asking = self._asker
+            try:
+                self.flush()
+            except MessageGoneError as error:
+                self.fail(str(error))
+            self.asking = None
+            if not self._untold:
+                self._asker = None
+        self._apply()
+
+    # -- snapshots
+
+    @property
+    def resident_bytes(self) -> int:
+        """See `OpenVhost`: bodies of the messages in queues, in memory or not."""
+        return self.shard.state.resident()[1]
+
+    def snapshot(self) -> tuple[int, dict[str, bytes]] | None:
+        """The state at the next offset; None if clients have to be told something first."""
+        if self._untold or self._is_telling:
+            return None
+        self.flush()
+        if self._untold:
+            return None
+        batch = self.fold.finish()
+        self._untold.extend(batch.outbound)
+        self.stored.count(batch.events, [])
+        self.shard = self._shard_of(self.config, self.stored)
+        self._fold = self.fold = LogFold(self.shard, self._store, self._terms)
+        return self.fold.next_offset, dict(self._store.values)

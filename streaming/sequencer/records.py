@@ -1,0 +1,126 @@
+"""What happens in a sequenced vhost as records of its log: the writing half; see `replay.py`."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from streaming.amqp.entries import Ask, Publish, Settle
+from streaming.broker.events import Actor
+from streaming.broker.message import Publication
+from streaming.protocol.command_codec import encode_command
+from streaming.protocol.log_records import (
+    CONTENT,
+    LOG,
+    LOG_VERSION,
+    Digest,
+    Epoch,
+    LogHeader,
+    LogKind,
+    Settlement,
+    encode,
+)
+
+Headers = list[tuple[str, bytes]]
+
+_MAX_KNOWN: Final = 20_000
+_NO_EPOCH: Final = -1
+
+
+class Record(msgspec.Struct, gc=False):
+    """A record to append.
+
+    Attributes:
+        kind: see `LogKind`.
+        entries: what is applied when Kafka has it, with its tickets; nothing of ticks and digests.
+    """
+
+    kind: int
+    at_ms: int
+    headers: Headers
+    value: bytes | None
+    entries: Sequence[tuple[int, Ask | Publish | Settle]] = ()
+
+    def is_(self, header: bytes | None, value: bytes | None) -> bool:
+        """Whether a record of the log has this header `dlx-log` and this value."""
+        return self.headers[0][1] == header and (self.value or b"") == (value or b"")
+
+
+class RecordWriter:
+    """Makes the records of one writer.
+
+    Args:
+        epoch: offset of the epoch record of the writer.
+    """
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._publishes: dict[tuple[Actor, Publication, int], tuple[str, bytes]] = {}
+        self._others = {kind: self._plain(kind) for kind in LogKind}
+
+    def publish(self, at_ms: int, ticket: int, entry: Publish) -> Record:
+        """The record of a publish."""
+        key = (entry.actor, entry.publication, entry.flags)
+        header = self._publishes.get(key)
+        if header is None:
+            if len(self._publishes) >= _MAX_KNOWN:
+                self._publishes.clear()
+            header = self._publishes[key] = (LOG, encode(self._publish_header(*key)))
+        stored = entry.stored
+        headers: Headers = [header, (CONTENT, stored.properties)]
+        return Record(LogKind.PUBLISH, at_ms, headers, stored.body, ((ticket, entry),))
+
+    def command(self, at_ms: int, ticket: int, entry: Ask) -> Record:
+        """The record of a command."""
+        actor = entry.actor
+        header = LogHeader(LOG_VERSION, self._epoch, LogKind.COMMAND, actor.user, actor.channel)
+        value = encode_command(entry.command)
+        return Record(LogKind.COMMAND, at_ms, [(LOG, encode(header))], value, ((ticket, entry),))
+
+    def settlements(self, at_ms: int, entries: list[tuple[int, Settle]]) -> Record:
+        """The record of settlements in a row."""
+        value = encode(
+            [
+                Settlement(
+                    entry.actor.user,
+                    entry.actor.channel,
+                    entry.tag,
+                    entry.last,
+                    entry.multiple,
+                    entry.outcome,
+                )
+                for _ticket, entry in entries
+            ]
+        )
+        headers = self._others[LogKind.SETTLE]
+        return Record(LogKind.SETTLE, at_ms, headers, value, entries)
+
+    def tick(self, at_ms: int) -> Record:
+        """The record that says how late it is."""
+        return Record(LogKind.TICK, at_ms, self._others[LogKind.TICK], None)
+
+    def digest(self, at_ms: int, digest: Digest) -> Record:
+        """The record of a digest."""
+        return Record(LogKind.DIGEST, at_ms, self._others[LogKind.DIGEST], encode(digest))
+
+    def _plain(self, kind: LogKind) -> Headers:
+        return [(LOG, encode(LogHeader(LOG_VERSION, self._epoch, kind)))]
+
+    def _publish_header(self, actor: Actor, publication: Publication, flags: int) -> LogHeader:
+        return LogHeader(
+            LOG_VERSION,
+            self._epoch,
+            LogKind.PUBLISH,
+            actor.user,
+            actor.channel,
+            publication.exchange,
+            publication.routing_key,
+            flags,
+            publication.user_id,
+        )
+
+
+def epoch_record(at_ms: int, epoch: Epoch) -> Record:
+    """The record with which a writer begins."""
+    header = LogHeader(LOG_VERSION, _NO_EPOCH, LogKind.EPOCH)
+    return Record(LogKind.EPOCH, at_ms, [(LOG, encode(header))], encode(epoch))

@@ -1,0 +1,115 @@
+"""How a front runs, from `dlx.toml`; and the topics that it needs."""
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined] # not in its stubs
+
+from streaming.broker.config import ShardConfig
+from streaming.config import JobConfig
+from streaming.config.shards import shard_config
+from streaming.kafka_offsets import quiet_admin
+from streaming.log_topics import log_topic_settings, new_topic
+from streaming.storage.location import AnyPath
+from topology.errors import DlxError
+
+_CREATE_S: Final = 30
+_LEADERS_MS: Final = 3_600_000
+
+
+class LogTopicError(DlxError):
+    """Kafka does not answer, or does not create a topic."""
+
+    help_code = "kafka-unreachable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontSettings:
+    """How a front runs.
+
+    Attributes:
+        properties: of librdkafka; may hold secrets.
+        logs: vhost -> its topic.
+        shards: vhost -> how its broker is configured.
+        leaders_topic: where fronts say that they lead.
+        name: of this front, unique.
+        checkpoint: where snapshots are.
+        standby: wait for the leaders to be silent, and follow again when replaced.
+        takeover_ms: how long a leader is silent before a standby replaces it.
+        body_bytes: messages of each vhost that are kept in memory.
+        snapshot_records, snapshot_ms: a snapshot is written after so many records, and not more
+            often than that.
+    """
+
+    properties: dict[str, Any]
+    logs: dict[str, str]
+    shards: dict[str, ShardConfig]
+    leaders_topic: str
+    name: str
+    checkpoint: AnyPath
+    standby: bool = False
+    takeover_ms: int = 3_000
+    body_bytes: int = 256 << 20
+    snapshot_records: int = 200_000
+    snapshot_ms: int = 60_000
+
+
+def front_settings(
+    config: JobConfig,
+    vhosts: list[str],
+    properties: Mapping[str, str],
+    checkpoint: AnyPath,
+    *,
+    standby: bool,
+) -> FrontSettings:
+    """How a front of these vhosts runs."""
+    logs = config.log_topics()
+    return FrontSettings(
+        properties=dict(properties),
+        logs={name: logs[name] for name in vhosts},
+        shards={name: shard_config(config, name) for name in vhosts},
+        leaders_topic=config.amqp.leaders_topic,
+        name=f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
+        checkpoint=checkpoint,
+        standby=standby,
+        takeover_ms=config.amqp.takeover_ms,
+        body_bytes=config.amqp.body_cache_bytes,
+        snapshot_records=config.amqp.snapshot_records,
+    )
+
+
+def create_topics(config: JobConfig, settings: FrontSettings) -> None:
+    """Create the topics that are missing.
+
+    Raises:
+        LogTopicError: Kafka does not answer, or refuses.
+    """
+    admin = quiet_admin(settings.properties)
+    try:
+        known = admin.list_topics(timeout=config.kafka.connect_timeout_ms / 1000).topics
+    except KafkaException as error:
+        servers = ",".join(config.kafka.bootstrap_servers)
+        raise LogTopicError(
+            f"kafka.bootstrap_servers: no answer from {servers}: {error.args[0].str()}"
+        ) from error
+    missing: list[NewTopic] = [
+        log_topic_settings(config, topic) for topic in settings.logs.values() if topic not in known
+    ]
+    if settings.leaders_topic not in known:
+        properties = {"retention.ms": str(_LEADERS_MS)}
+        missing.append(new_topic(config, settings.leaders_topic, 1, properties))
+    if not missing:
+        return
+    for name, future in admin.create_topics(missing, request_timeout=_CREATE_S).items():
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                raise LogTopicError(
+                    f"the topic {name} cannot be created: {error.args[0].str()}"
+                ) from error

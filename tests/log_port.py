@@ -1,0 +1,119 @@
+"""A log without Kafka, and a vhost on it: tests decide when something is acknowledged, and where.
+
+Real Kafka, which other tests use, does not write for somebody else between two records on demand.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from streaming.amqp.clocks import START_MS
+from streaming.amqp.stored import Stored
+from streaming.broker.config import ShardConfig
+from streaming.config.shards import terms_of
+from streaming.protocol.log_records import CONTENT
+from streaming.sequencer.bodies import Bodies, Fetched, stored_from
+from streaming.sequencer.log_reader import RawRecord
+from streaming.sequencer.log_vhost import LogVhost
+from streaming.sequencer.log_writer import Acknowledged
+from streaming.sequencer.records import Record
+
+CONFIG = ShardConfig(enforce_permissions=True, administrators=("guest",))
+TERMS = terms_of(CONFIG)
+
+
+class LogPort:
+    """A log, and the process of a vhost; see `Host`.
+
+    Attributes:
+        records: what the log has.
+        sent: what was appended and is not in the log yet.
+        is_full: whether nothing more is taken.
+        reasons: why the vhost was over.
+    """
+
+    def __init__(self, body_bytes: int = 1 << 20) -> None:
+        self.records: list[RawRecord] = []
+        self.sent: deque[tuple[LogVhost, Record]] = deque()
+        self.is_full = False
+        self.reasons: list[str] = []
+        self.now_ms = START_MS
+        self.numbers: Counter[LogVhost] = Counter()
+        self.fetches: deque[tuple[int, Future[Fetched]]] = deque()
+        self._steps: deque[Callable[[], None]] = deque()
+        self._body_bytes = body_bytes
+
+    def open(self, entries: dict[str, bytes] | None = None, *, leads: bool = True) -> LogVhost:
+        """Open a vhost on the log; it leads unless told not to."""
+        vhost: LogVhost
+        bodies = Bodies(self._body_bytes, self._fetch, lambda: self.soon(vhost.fetched))
+        vhost = LogVhost(CONFIG, bodies, self, lambda: self.now_ms, entries)
+        vhost.follow(self.records[vhost.position :])
+        if leads:
+            vhost.take_over("test")
+        return vhost
+
+    def write(self) -> Acknowledged:
+        """Let the log take what was appended; return what is to be acknowledged."""
+        last = self.sent[-1][0]
+        for vhost, record in self.sent:
+            self.numbers[vhost] += 1
+            self.add(record)
+        self.sent.clear()
+        return Acknowledged(self.numbers[last], len(self.records) - 1)
+
+    def add(self, record: Record) -> None:
+        """Let the log take a record of anybody."""
+        content = dict(record.headers).get(CONTENT)
+        raw = RawRecord(
+            len(self.records), record.at_ms, record.headers[0][1], content, record.value or b""
+        )
+        self.records.append(raw)
+
+    def _fetch(self, offset: int) -> "Future[Fetched]":
+        fetch: Future[Fetched] = Future()
+        self.fetches.append((offset, fetch))
+        return fetch
+
+    def answer_fetch(self, most: int = 10) -> None:
+        """Answer the oldest fetch."""
+        first, fetch = self.fetches.popleft()
+        found: list[tuple[int, Stored]] = []
+        for raw in self.records[first:]:
+            if raw.content is not None and len(found) < most:
+                found.append((raw.offset, stored_from(raw.content, raw.value or b"")))
+        fetch.set_result(found)
+
+    def run(self) -> None:
+        """Do what was put off to the end of the turn."""
+        while self._steps:
+            self._steps.popleft()()
+
+    # -- Host
+
+    def append(self, vhost: LogVhost, record: Record, *, is_last: bool) -> bool:
+        """See `Host`."""
+        if self.is_full:
+            return False
+        self.sent.append((vhost, record))
+        return True
+
+    def soon(self, step: Callable[[], None]) -> None:
+        """See `Host`."""
+        self._steps.append(step)
+
+    def told(self) -> None:
+        """See `Host`."""
+
+    def read(self, vhost: LogVhost, first: int, last: int) -> None:
+        """See `Host`."""
+        vhost.found(self.records[first : last + 1])
+
+    def taken(self, vhost: LogVhost, epoch: Acknowledged) -> None:
+        """See `Host`."""
+        vhost.follow(self.records[vhost.position : epoch.offset + 1])
+        vhost.lead(epoch)
+
+    def over(self, _vhost: LogVhost, reason: str) -> None:
+        """See `Host`."""
+        self.reasons.append(reason)

@@ -1,0 +1,310 @@
+"""Does a vhost on a log apply what Kafka has, all of it, in order, and nothing else?"""
+
+from streaming.amqp.entries import Ask, Publish, Settle, Then
+from streaming.amqp.outgoing import Confirms
+from streaming.amqp.stored import Stored
+from streaming.broker import commands
+from streaming.broker.commands import SettleOutcome
+from streaming.broker.events import Actor
+from streaming.broker.message import CONFIRM, Publication
+from streaming.broker.outbound import AnswerOut
+from streaming.broker.sequence.digest import SEGMENT
+from streaming.protocol.log_records import Epoch, LogKind, read_header
+from streaming.sequencer.log_vhost import Role
+from streaming.sequencer.records import RecordWriter, epoch_record
+from tests.log_port import TERMS, LogPort
+from topology.declarations import Queue
+from topology.values import Table
+
+CHANNEL = Actor("guest", "c1")
+TO_Q = Publication("", "q")
+
+
+class Ear:
+    """Hears what a channel is told."""
+
+    def __init__(self):
+        self.confirms = Confirms()
+        self.heard = []
+
+    def delivered(self, out, stored):
+        self.heard.append(("delivery", stored.body, out.tag, out.delivery_count > 0))
+
+    def confirmed(self, out):
+        self.heard.append(("confirm", out.message.offset, out.ack))
+
+    def hear(self, out, _stored):
+        if isinstance(out, AnswerOut):
+            self.heard.append((out.op, None if out.refusal is None else out.refusal.code))
+
+
+def a_channel(vhost, port):
+    """Open a channel with a queue q; everything is acknowledged."""
+    ear = Ear()
+    vhost.listen("c1", ear)
+    vhost.submit(Ask(CHANNEL, commands.OpenChannel(channel="c1", connection="n1")))
+    vhost.submit(Ask(CHANNEL, commands.DeclareQueue(queue=Queue("q"), channel="c1")))
+    acknowledge(vhost, port)
+    ear.heard.clear()
+    return ear
+
+
+def acknowledge(vhost, port):
+    port.run()
+    while port.sent:
+        vhost.acknowledged(port.write())
+        port.run()
+
+
+def publish(vhost, ear, body, number=1):
+    vhost.submit(Publish(CHANNEL, TO_Q, Stored(b"\0\0", body), CONFIRM, number, ear.confirms))
+
+
+def a_leader(port):
+    vhost = port.open()
+    vhost.acknowledged(port.write())
+    assert vhost.role is Role.LEADING
+    return vhost
+
+
+def kinds(port):
+    return [LogKind(read_header(raw.header).kind).name for raw in port.records]
+
+
+def test_nothing_is_told_before_kafka_has_it():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+
+    publish(vhost, ear, b"one")
+    port.run()
+
+    assert ear.heard == []
+    assert len(port.sent) == 1
+    vhost.acknowledged(port.write())
+    assert ear.heard == [("confirm", 3, True)]
+
+
+def test_settlements_in_a_row_are_one_record():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    for number in (1, 2, 3):
+        publish(vhost, ear, b"m%d" % number, number)
+    vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
+    acknowledge(vhost, port)
+    refused = []
+
+    outcomes: tuple[tuple[int, SettleOutcome], ...] = (
+        *((1, "ack"), (2, "reject"), (3, "requeue"), (9, "ack")),
+    )
+    for tag, outcome in outcomes:
+        entry = Settle(CHANNEL, tag, 0, False, outcome, (60, 80), lambda *why: refused.append(why))
+        vhost.submit(entry)
+    acknowledge(vhost, port)
+
+    assert kinds(port)[-1] == "SETTLE"
+    assert ear.heard[-1] == ("delivery", b"m3", 4, True)
+    assert [(refusal.code, method) for refusal, method in refused] == [(406, (60, 80))]
+
+
+def test_what_needs_no_record_waits_for_what_was_before_it():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    publish(vhost, ear, b"one")
+
+    vhost.submit(Then(lambda: ear.heard.append("then")))
+    port.run()
+    assert ear.heard == []
+    acknowledge(vhost, port)
+    vhost.submit(Then(lambda: ear.heard.append("at once")))
+
+    assert ear.heard == [("confirm", 3, True), "then", "at once"]
+
+
+def test_records_that_the_producer_does_not_take_follow_later_in_order():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    publish(vhost, ear, b"one", 1)
+    port.run()
+    port.is_full = True
+    publish(vhost, ear, b"two", 2)
+    port.run()
+    assert len(port.sent) == 1
+
+    port.is_full = False
+    vhost.acknowledged(port.write())
+    acknowledge(vhost, port)
+
+    assert [raw.value for raw in port.records[-2:]] == [b"one", b"two"]
+    assert ear.heard == [("confirm", 3, True), ("confirm", 4, True)]
+
+
+def test_a_record_of_an_earlier_epoch_between_our_own_is_void():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    publish(vhost, ear, b"one", 1)
+    port.run()
+    stale = Publish(CHANNEL, TO_Q, Stored(b"\0\0", b"stale"), 0, 0, ear.confirms)
+    port.add(RecordWriter(-5).publish(port.now_ms, 1, stale))
+
+    vhost.acknowledged(port.write())
+    publish(vhost, ear, b"two", 2)
+    acknowledge(vhost, port)
+
+    assert ear.heard == [("confirm", 4, True), ("confirm", 5, True)]
+    assert vhost.ready_in("q") == 2
+    assert port.reasons == []
+
+
+def test_a_leader_that_was_replaced_confirms_nothing_behind_the_other_epoch():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    publish(vhost, ear, b"before", 1)
+    port.run()
+    port.write()
+    port.add(epoch_record(port.now_ms, Epoch("other", TERMS.core_version, TERMS.rules)))
+    publish(vhost, ear, b"behind", 2)
+    port.run()
+
+    vhost.acknowledged(port.write())
+    publish(vhost, ear, b"later", 3)
+    port.run()
+
+    assert ear.heard == [("confirm", 3, True)]
+    assert port.reasons == ["another front leads it since offset 4 of its log"]
+    assert vhost.role is Role.OVER
+    assert not port.sent
+
+
+def test_both_folds_of_such_a_log_are_equal():
+    port = LogPort()
+    first = a_leader(port)
+    ear = a_channel(first, port)
+    publish(first, ear, b"before", 1)
+    acknowledge(first, port)
+    second = port.open()
+    second.acknowledged(port.write())
+    publish(first, ear, b"void", 2)
+    port.run()
+    port.write()
+    other = a_channel(second, port)
+    publish(second, other, b"counts", 1)
+    acknowledge(second, port)
+
+    follower = port.open(leads=False)
+
+    assert follower.ready_in("q") == second.ready_in("q") == 2
+    assert follower.fold.shard.events.next_seq == second.fold.shard.events.next_seq
+    assert other.heard[-1] == ("confirm", len(port.records) - 1, True)
+
+
+def test_an_own_record_that_the_log_lacks_ends_the_front():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    publish(vhost, ear, b"lost", 1)
+    publish(vhost, ear, b"kept", 2)
+    port.run()
+    port.sent.popleft()
+    port.numbers[vhost] += 1
+
+    vhost.acknowledged(port.write())
+
+    assert ear.heard == []
+    assert port.reasons == ["the log has an unknown record of this front at offset 3"]
+
+
+def test_a_restart_from_a_snapshot_and_one_from_the_log_are_equal():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    publish(vhost, ear, b"one", 1)
+    vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
+    acknowledge(vhost, port)
+
+    next_offset, entries = vhost.snapshot()
+    publish(vhost, ear, b"two", 2)
+    acknowledge(vhost, port)
+    whole, rest = port.open(leads=False), port.open(entries, leads=False)
+
+    assert next_offset == 5
+    assert rest.fold.next_offset == whole.fold.next_offset == 6
+    again = a_leader_of(port, rest)
+    assert again.ready_in("q") == 2  # unacked messages return with the epoch
+    assert ear.heard[-2:] == [("delivery", b"two", 2, False), ("confirm", 5, True)]
+
+
+def a_leader_of(port, vhost):
+    vhost.take_over("again")
+    vhost.acknowledged(port.write())
+    return vhost
+
+
+def test_a_message_that_is_not_in_memory_is_fetched_and_what_follows_waits():
+    port = LogPort(body_bytes=40)
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    for number in range(1, 9):
+        publish(vhost, ear, b"message %d" % number, number)
+    acknowledge(vhost, port)
+    ear.heard.clear()
+
+    vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
+    publish(vhost, ear, b"message 9", 9)
+    acknowledge(vhost, port)
+    assert ear.heard == []
+    assert not vhost.is_idle
+    while port.fetches:
+        port.answer_fetch()
+        port.run()
+
+    deliveries = [("delivery", b"message %d" % number, number, False) for number in range(1, 10)]
+    assert [one for one in ear.heard if one[0] == "delivery"] == deliveries
+    assert ("consume", None) in ear.heard
+    assert ear.heard.index(("confirm", 12, True)) > ear.heard.index(deliveries[7])
+    assert vhost.is_idle
+
+
+def test_time_passes_by_a_record_and_once():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    arguments: Table = {"x-message-ttl": 1000}
+    declare = commands.DeclareQueue(queue=Queue("ttl", arguments=arguments), channel="c1")
+    vhost.submit(Ask(CHANNEL, declare))
+    to_ttl = Publication("", "ttl")
+    vhost.submit(Publish(CHANNEL, to_ttl, Stored(b"\0\0", b"m"), 0, 0, ear.confirms))
+    acknowledge(vhost, port)
+    vhost.advance()
+    assert not port.sent
+    port.now_ms += 1000
+
+    assert vhost.next_deadline_ms() == port.now_ms
+    vhost.advance()
+    vhost.advance()
+    assert vhost.next_deadline_ms() is None
+    assert vhost.ready_in("ttl") == 1
+    acknowledge(vhost, port)
+
+    assert kinds(port)[-1] == "TICK"
+    assert kinds(port).count("TICK") == 1
+    assert vhost.ready_in("ttl") == 0
+
+
+def test_digests_are_written_and_compared():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    for number in range(1, SEGMENT + 2):
+        publish(vhost, ear, b"m", number)
+    acknowledge(vhost, port)
+
+    follower = port.open(leads=False)
+
+    assert kinds(port).count("DIGEST") == 1
+    assert follower.fold.last_digest == vhost.fold.last_digest
