@@ -51,7 +51,8 @@ def test_clients_connect_until_the_command_is_stopped(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((), "--memory"),
+        (("--memory", "--standby"), "--standby"),
+        (("--config", "no.toml"), "no.toml"),
         (("--memory", "--tls-ca", "ca.pem"), "--tls"),
         (("--memory", "--definitions", sys.executable), "is not JSON"),
         (("--memory", "--tls", "no.pem", "no.key"), "no.pem"),

@@ -10,7 +10,10 @@ from streaming.config import InvalidConfigError, JobConfig, JobSettings, TopicMa
 from streaming.config.types import Section, Setting, settings_of
 
 UNITS = ("_ms", "_bytes", "_rows", "_commits", "_partitions", "_fraction", "_memory")
-COUNTS = {"max_series", "partitions", "lanes", "default_delivery_limit", "replication_factor"}
+COUNTS = {
+    *("max_series", "partitions", "lanes", "default_delivery_limit", "replication_factor"),
+    "snapshot_records",
+}
 
 
 def all_fields() -> Iterator[tuple[type[Section], Any]]:
