@@ -48,6 +48,7 @@ RUN_BY: Final = {
     "./dlx reset": "tests/unit/cli/test_reset.py",
     "dlx run --with-kafka": FIRST_JOB,
     "dlx amqp --memory": "tests/unit/cli/test_amqp.py",
+    "dlx amqp": "tests/e2e/amqp/test_on_kafka.py",
     "curl -u guest:guest": "tests/e2e/amqp/test_management.py",
     "dlx kafka": "tests/e2e/test_kafka_command.py",
     "dlx checkpoint rebuild": "tests/e2e/test_rebuild.py",
