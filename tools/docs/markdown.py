@@ -41,8 +41,8 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """The README and every page of docs/."""
-    return [README, *sorted(DOCS.glob("*.md"))]
+    """The README and every page of docs/ and its folders."""
+    return [README, *sorted(DOCS.rglob("*.md"))]
 
 
 def name_of(page: Path) -> str:

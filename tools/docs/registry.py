@@ -9,7 +9,8 @@ A block that nothing here accounts for fails tests/unit/docs/test_blocks.py.
     sql       run by tests/spark/test_sql_cookbook.py
     json      a scenario is played; definitions, a command or a record of the wire format is read
     toml      is a valid part of a dlx.toml
-    go, java  the requests in them are answered (AMQP)
+    go, java  the requests in them are answered (AMQP); those of docs/clients/ are programs
+    ruby, php programs of docs/clients/, which `python -m tests.clients` runs
     mermaid   what the `./dlx diagram` in the comment above it prints
 """
 
@@ -20,6 +21,12 @@ JOB: Final = "tests/e2e/test_documentation.py"
 FIRST_JOB: Final = "tests/e2e/test_first_job.py"
 AMQP: Final = "tests/unit/testing/test_documentation.py"
 """It runs the test on the page of the AMQP broker, and the requests of other languages."""
+
+CLIENTS: Final = "tests/unit/testing/test_client_pages.py"
+"""It runs the page of the client library that is installed for tests."""
+
+OTHER_CLIENTS: Final = "tests/clients/running.py"
+"""What runs the pages of the other libraries, by hand."""
 
 STORY: Final = "tests/e2e/console/test_visitors_story.py"
 """The test that takes the pictures of the console."""
@@ -36,6 +43,10 @@ PLACE: Final = {
     "docs/python-client.md": JOB,
     "docs/tracing.md": JOB,
     "docs/amqp.md": AMQP,
+    "docs/clients/pika.md": CLIENTS,
+    "docs/clients/aio-pika.md": OTHER_CLIENTS,
+    "docs/clients/celery.md": OTHER_CLIENTS,
+    "docs/clients/dramatiq.md": OTHER_CLIENTS,
     "docs/dead-letters.md": SHOP,
     "docs/sql.md": COOKBOOK,
 }

@@ -24,7 +24,10 @@ from tools.docs.sessions import CHECKOUT, is_pure, steps
 from topology.definitions.load import load_definitions
 
 BLOCKS = all_blocks()
-LANGUAGES = {"console", "go", "java", "json", "mermaid", "python", "sh", "sql", "text", "toml"}
+LANGUAGES = {
+    *("console", "go", "java", "json", "mermaid", "php", "python", "ruby", "sh", "sql", "text"),
+    "toml",
+}
 JSON_OF_RECORDS = ("dlx-exchange", "type")
 """The first member of JSON that is neither a scenario nor a command: headers, notices."""
 

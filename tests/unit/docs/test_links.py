@@ -19,9 +19,9 @@ def test_a_page_has_no_broken_link(page):
 
 def test_the_site_has_every_page_and_no_broken_link():
     front = site.build()
-    built = sorted(front.parent.glob("*.html"))
+    built = sorted(front.parent.rglob("*.html"))
 
-    assert {page.stem for page in DOCS.glob("*.md")} <= {file.stem for file in built}
+    assert {page.stem for page in DOCS.rglob("*.md")} <= {file.stem for file in built}
     broken = [
         f"{file.name}: {target}"
         for file in built
@@ -35,4 +35,8 @@ def test_the_site_has_every_page_and_no_broken_link():
 def test_the_navigation_has_every_page():
     settings = site.CONFIG.read_text("utf-8")
 
-    assert [page.name for page in DOCS.glob("*.md") if f'"{page.name}"' not in settings] == []
+    assert [
+        name
+        for page in DOCS.rglob("*.md")
+        if f'"{(name := page.relative_to(DOCS).as_posix())}"' not in settings
+    ] == []
