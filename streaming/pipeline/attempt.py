@@ -45,7 +45,7 @@ from streaming.pipeline.traffic import TrafficTotals
 from streaming.protocol.addressing import JobMark
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.spark.executor_check import ExecutorChanges, facts_of_driver
-from streaming.spark.executor_start import ExecutorStart
+from streaming.spark.executor_start import ExecutorStart, start_python
 from streaming.spark.session import available_cores, spark_url
 from streaming.storage.location import Location
 from topology.declarations import Definitions
@@ -148,7 +148,9 @@ class Attempt:
         driver = facts_of_driver(spark)
         settings = msgspec.structs.replace(self._settings, driver=driver)
         executors = None
-        if driver is not None:
+        if driver is None:
+            start_python(spark)
+        else:
             file = spark_url(str(checkpoint.path / MANIFEST_FILE))
             executors = ExecutorStart(spark, driver, file if is_cold else None)
         batch = self._start_parts(spark, settings)

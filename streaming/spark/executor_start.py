@@ -1,15 +1,19 @@
-"""What happens on a cluster's executors while the driver prepares the query.
+"""What happens where tasks run while the driver prepares the query.
 
-    executors join -> each says what it has -> each does once what the first batch would wait for
+    a cluster: executors join -> each says what it has -> each does once what the first batch would
+               wait for
+    one machine: Python starts
 
-The last is a small query with the operators of the job: Spark loads classes, compiles, connects to
-the storage and starts Python workers, which import everything. On one executor this takes more
-than ten seconds of processor time, whether or not the batch has records.
+What a batch would wait for is a small query with the operators of the job: Spark loads classes,
+compiles, connects to the storage and starts Python workers, which import everything. On one
+executor this takes more than ten seconds of processor time, whether or not the batch has records.
+On one machine the driver loads and compiles the same meanwhile; only Python is left.
 """
 
 import logging
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # has no types
@@ -62,10 +66,29 @@ class ExecutorStart:
         finally:
             self._is_checked.set()
         if self._read is not None:
-            try:
+            with _may_fail("the executors were not warmed up"):
                 warm_up(self._spark, self._read)
-            except (Py4JError, PySparkException) as failure:
-                logger.debug("the executors were not warmed up: %s", failure)
+
+
+def start_python(spark: SparkSession) -> threading.Thread:
+    """Start the Python that workers are forked from, which imports everything, in a thread."""
+
+    def run() -> None:
+        with _may_fail("Python was not started before the first batch"):
+            spark.range(1, numPartitions=1).mapInArrow(_pass_on, "id long").collect()
+
+    thread = threading.Thread(target=run, name="python", daemon=True)
+    thread.start()
+    return thread
+
+
+@contextmanager
+def _may_fail(said: str) -> Iterator[None]:
+    """Log a failure of Spark: what comes later would only have been faster."""
+    try:
+        yield
+    except (Py4JError, PySparkException) as failure:
+        logger.debug("%s: %s", said, failure)
 
 
 def warm_up(spark: SparkSession, file: str) -> None:

@@ -50,6 +50,9 @@ def streaming_settings(
         # A Kafka record may repeat a header name; a map of headers must not fail.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         **arrow_settings(),
+        # Spark has a daemon for each environment of workers, and this is part of it, which the
+        # stateful stage has off: all tasks share one daemon, which imports everything once.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         # Timestamps mean the same wherever the job runs.
         "spark.sql.session.timeZone": "UTC",
     }
@@ -136,9 +139,6 @@ def cluster_settings() -> dict[str, str]:
         # As above: executors have our packages before the first worker starts.
         "spark.python.daemon.module": WORKER_DAEMON,
         "spark.task.maxFailures": str(TASK_ATTEMPTS),
-        # Spark has a daemon for each environment of workers. As other tasks have this off, the
-        # check of executors and the batches share one, which imports everything once.
-        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         # The paths of the machines' folders may be too long for sockets.
         "spark.python.unix.domain.socket.enabled": "false",
         # As for the driver. Spark adds what its Java needs.

@@ -1,5 +1,6 @@
 """Settings and jars fit together: a query like the job's runs, and restarts."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,24 @@ class Counter(StatefulProcessor):
         count = before + sum(1 for _ in rows)
         self.count.update((str(count).encode(),))
         yield Row(shard=key[0], count=count)
+
+    def close(self) -> None:
+        pass
+
+
+class Parent(StatefulProcessor):
+    """Says from which process its worker was forked."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        pass
+
+    def handleInputRows(  # noqa: N802 (Spark's name)
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: N803 (Spark's name)
+    ) -> Iterator[Row]:
+        yield Row(first=key[0], second=os.getppid())
 
     def close(self) -> None:
         pass
@@ -162,3 +181,25 @@ def test_workers_start_with_the_needed_modules_imported(spark):
     rows = spark.range(1).mapInArrow(found, "loaded boolean").collect()
 
     assert [row.loaded for row in rows] == [True]
+
+
+def test_the_workers_of_all_stages_are_forked_from_one_process(spark):
+    def parents(batches):
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"parent": [os.getppid()]})
+
+    found = (
+        spark.range(1)
+        .mapInArrow(parents, "parent long")
+        .groupBy("parent")
+        .transformWithState(
+            statefulProcessor=Parent(),
+            outputStructType="first long, second long",
+            outputMode="Append",
+            timeMode="None",
+        )
+        .collect()
+    )
+
+    assert [row.first for row in found] == [row.second for row in found]
+    assert len(found) == 1

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from streaming.spark.executor_check import ExecutorsError, explain
 from streaming.spark.executor_facts import facts_here
-from streaming.spark.executor_start import ExecutorStart
+from streaming.spark.executor_start import ExecutorStart, start_python
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,16 @@ def test_a_check_that_fails_in_its_thread_fails_the_start():
 
     with pytest.raises(ExecutorsError, match="none joined"):
         start.executors()
+
+
+class StoppedSpark:
+    """A session that was stopped meanwhile."""
+
+    def range(self, *_: int, **__: int) -> Any:
+        raise PySparkException("stopped")
+
+
+def test_a_session_that_stops_while_python_starts_is_no_failure():
+    stopped: Any = StoppedSpark()
+
+    start_python(stopped).join()
