@@ -50,6 +50,7 @@ def chaos(
             "the store be away; needs root, and Go to build MinIO once.",
         ),
     ] = False,
+    seed: Annotated[int, typer.Option(help="Other seeds kill at other instants.")] = 1,
 ) -> int:
     """Kill a job again and again, and compare its tables with an undisturbed job.
 
@@ -70,12 +71,17 @@ def chaos(
     with _sigterm_ends(), tempfile.TemporaryDirectory(prefix="dlx-chaos-") as folder:
         root = Path(folder)
         if cluster:
-            result = run_cluster_chaos(root, messages, kills, shape=shape)
+            result = run_cluster_chaos(root, messages, kills, seed=seed, shape=shape)
         else:
             with EmbeddedKafka(root / "kafka") as kafka:
-                servers = kafka.bootstrap_servers
                 result = run_chaos(
-                    root / "jobs", servers, messages, kills, rebuild=rebuild, shape=shape
+                    root / "jobs",
+                    kafka.bootstrap_servers,
+                    messages,
+                    kills,
+                    seed=seed,
+                    rebuild=rebuild,
+                    shape=shape,
                 )
     rows = ", ".join(f"{count} {table}" for table, count in result.rows.items())
     print(f"{result.messages} messages, {result.kills} kills; rows: {rows}")
