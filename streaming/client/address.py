@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streaming.client.errors import ClientError
-from streaming.protocol.addressing import DEFAULT_OUTBOUND, JobAddress, alive_topic, outbound_topic
+from streaming.protocol.addressing import (
+    DEFAULT_OUTBOUND,
+    JobAddress,
+    alive_topic,
+    outbound_topic,
+    served_by_front,
+)
 from topology.suggestions import did_you_mean_or_known
 
 if TYPE_CHECKING:
@@ -123,6 +129,8 @@ def address_of(
         if name not in known:
             hint = did_you_mean_or_known(name, sorted(known))
             raise ClientError(f"{table}: the job's configuration has no {name!r}{hint}")
+    if config.vhosts[vhost].sequenced:
+        raise ClientError(f"vhosts: {served_by_front(vhost)}")
     job = job_address(config, vhost, user)
     properties = librdkafka_properties(config.kafka, os.environ if environ is None else environ)
     return address_from(job, properties.pop("bootstrap.servers"), properties)

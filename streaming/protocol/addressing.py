@@ -67,6 +67,14 @@ class JobMark(msgspec.Struct, frozen=True):
         return f"tables {self.tables}, checkpoint {self.checkpoint}, on {self.host}"
 
 
+def served_by_front(vhost: str) -> str:
+    """Why a client of the wire format cannot use a sequenced vhost."""
+    return (
+        f"the vhost {vhost!r} is served by the AMQP front (sequenced = true): connect to it with "
+        "a client of AMQP 0-9-1, `dlx amqp`. What is written to Kafka for it has no effect"
+    )
+
+
 def escaped(name: str) -> str:
     """A vhost's or user's name as part of a topic name: other bytes become `_` and two hex digits.
 

@@ -140,6 +140,7 @@ class Checkpoint:
         )
         if found is not None:
             self._refuse_other_job(found, ours)
+            found.refuse_changed_front(outcome_settings)
             ours.topics, ours.topic_names = found.topics, found.topic_names
             ours.shards, ours.rebuilt = found.shards, found.rebuilt
             ours.outbound_from = found.outbound_from

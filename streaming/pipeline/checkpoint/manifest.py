@@ -3,11 +3,13 @@
 It is written before a batch runs, and also holds the versions and settings of the job.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from streaming.config import JobConfig
+from streaming.config.types import join_key
 from streaming.ledger.batch_detail import BatchDetail, BatchRow, KnownManifest
 from streaming.pipeline.checkpoint.errors import (
     FixedSettingError,
@@ -110,6 +112,25 @@ class Manifest(msgspec.Struct):
                 key += 1
             self.shards[name] = key
         return self.shards[name]
+
+    def refuse_changed_front(self, settings: Mapping[str, Any]) -> None:
+        """Refuse to let a log decide what inputs have decided so far, or the other way round.
+
+        Args:
+            settings: those that can change a result, as of this start.
+
+        Raises:
+            FixedSettingError: a vhost of this manifest was sequenced, and is not, or is now.
+        """
+        for name in self.shards:
+            _lane, _space, vhost = name.partition(" ")
+            path = f"{join_key('vhosts', vhost)}.sequenced"
+            before = bool(self.outcome_settings.get(path))
+            if settings.get(path, before) != before:
+                raise FixedSettingError(
+                    f"{path}: the checkpoint has {str(before).lower()}, and the messages of this "
+                    "vhost came that way. Set it back; a new vhost can be the other kind"
+                )
 
     def refuse_missing_shards(self, config: JobConfig, stats: ShardStats) -> None:
         """Refuse a configuration that would make messages unreachable.

@@ -1,13 +1,14 @@
 """Parsing of command records in the first stage: the shards a command is for, or its fault."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from streaming.broker.commands import Command
+from streaming.broker.commands import Command, Tick
 from streaming.broker.lanes import ALONE, Answering, on_each_lane
 from streaming.pipeline.rows.quarantine import Faults
+from streaming.protocol.addressing import served_by_front
 from streaming.protocol.command_codec import encode_command
 from streaming.protocol.record_headers import MalformedRecordError, command_record
 
@@ -27,11 +28,15 @@ class CommandRow(NamedTuple):
 
 
 def read_commands(
-    rows: pa.RecordBatch, vhosts: Mapping[str, tuple[int, ...]]
+    rows: pa.RecordBatch, vhosts: Mapping[str, tuple[int, ...]], sequenced: Collection[int] = ()
 ) -> tuple[list[CommandRow], Faults]:
     """Parse records with `dlx-op`: the valid commands, and the faulty rows with their faults.
 
-    In a vhost of several lanes a command is one row for each lane that it concerns.
+    In a vhost of several lanes a command is one row for each lane that it concerns. In a sequenced
+    vhost none has an effect; a tick, with which the job wakes itself, is no fault there.
+
+    Args:
+        sequenced: the grouping keys of sequenced vhosts.
     """
     commands: list[CommandRow] = []
     faults: Faults = []
@@ -44,9 +49,13 @@ def read_commands(
             keys = vhosts.get(record.vhost)
             if keys is None:
                 raise unlisted_vhost(record.vhost)
+            if keys[0] in sequenced and not isinstance(record.command, Tick):
+                raise sequenced_vhost(record.vhost)
         except MalformedRecordError as error:
             faults.append((index, error))
         else:
+            if keys[0] in sequenced:
+                continue
             command, channel = record.command, record.channel
             row = CommandRow(partition, offset, at_ms, encode_command(command), channel, keys[0])
             commands.extend([row] if len(keys) == 1 else _on_lanes(row, command, keys))
@@ -56,6 +65,11 @@ def read_commands(
 def unlisted_vhost(vhost: str) -> MalformedRecordError:
     """Return the fault of a record for a vhost that the job does not have."""
     return MalformedRecordError("unlisted_vhost", f"this job has no vhost {vhost!r}")
+
+
+def sequenced_vhost(vhost: str) -> MalformedRecordError:
+    """Return the fault of a record for a vhost whose log only the AMQP front writes."""
+    return MalformedRecordError("sequenced_vhost", served_by_front(vhost))
 
 
 def _on_lanes(row: CommandRow, command: Command, keys: tuple[int, ...]) -> list[CommandRow]:

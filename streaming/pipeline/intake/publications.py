@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from streaming.broker.message import Publication
 from streaming.pipeline.intake.attributes import Attributes, attributes_of
-from streaming.pipeline.intake.command_records import unlisted_vhost
+from streaming.pipeline.intake.command_records import sequenced_vhost, unlisted_vhost
 from streaming.pipeline.intake.header_columns import FOREIGN, HEADER_COLUMNS
 from streaming.pipeline.intake.mapping import (
     ForeignHeaders,
@@ -114,7 +114,10 @@ class DistinctPublishes:
     """
 
     def __init__(self, settings: TaskSettings) -> None:
-        self._listed: Collection[str] = settings.vhosts
+        self._vhosts: Collection[str] = settings.vhosts
+        self._listed: Collection[str] = [
+            name for name, keys in settings.vhosts.items() if keys[0] not in settings.terms
+        ]
         self._max_header_bytes = settings.max_header_bytes
         self._trusts_x_death = any(one.compat == "3.10" for one in settings.shards.values())
         self._mappers: dict[int, TopicMapper] = {}
@@ -157,7 +160,10 @@ class DistinctPublishes:
             publish = publish_headers([row[name][0].as_py() for name in HEADER_COLUMNS])
         except MalformedRecordError as error:
             return error
-        return unlisted_vhost(publish.vhost)
+        return self._not_here(publish.vhost)
+
+    def _not_here(self, vhost: str) -> MalformedRecordError:
+        return sequenced_vhost(vhost) if vhost in self._vhosts else unlisted_vhost(vhost)
 
     def _codes(self, columns: list[pa.Array], rows: int) -> Any:
         """Return the code of each row's combination of values, or MALFORMED."""
@@ -193,7 +199,7 @@ class DistinctPublishes:
             try:
                 publish = _published.get(values) or self._publish(*values)
                 if publish.vhost not in self._listed:
-                    raise unlisted_vhost(publish.vhost)
+                    raise self._not_here(publish.vhost)
             except MalformedRecordError:
                 code = MALFORMED
             else:

@@ -292,7 +292,7 @@ class Intake:
     # -- commands
 
     def _add_commands(self, rows: pa.RecordBatch, topic: TopicTask) -> Faults:
-        commands, faults = read_commands(rows, self._settings.vhosts)
+        commands, faults = read_commands(rows, self._settings.vhosts, self._settings.terms)
         self.commands += rows.num_rows - len(faults)
         self.command_bytes += sum(len(one.value) for one in commands)
         by_shard: dict[int, list[CommandRow]] = {}

@@ -93,7 +93,7 @@ def plan_rebuild(
 
     Raises:
         CheckpointError: a newer version wrote the tables, or a vhost with messages is not listed.
-        LostStateError: the tables do not know enough.
+        LostStateError: the tables do not know enough, as of a sequenced vhost.
         QueryError: there is no batch, a table is missing, or two jobs wrote to the tables.
     """
     batch_id = last_batch(tables)
@@ -108,6 +108,7 @@ def plan_rebuild(
             f"{place.url} was written by a newer version of dlx (core "
             f"{row.detail.core_version}; this version has {CORE_VERSION}). Run the newer version"
         )
+    _refuse_sequenced(config, manifest)
     found = known_shards(tables, config.job.compat, row.detail)
     _check_residents(row, manifest, found)
     notes = list(_notes(config, row, found))
@@ -187,6 +188,21 @@ class _Numbers:
     def __call__(self, _vhost: str, _lane: int) -> int:
         self._next += 1
         return self._next
+
+
+def _refuse_sequenced(config: JobConfig, manifest: KnownManifest) -> None:
+    """Refuse a job with sequenced vhosts.
+
+    The tables do not have all that decides what their logs come to from here on, so another state
+    would part from the front's.
+    """
+    known = {shard_named(name)[0] for name in manifest.shards}
+    for vhost in sorted(known & config.log_topics().keys()):
+        raise LostStateError(
+            f"vhosts.{vhost}.sequenced: the tables do not have the whole state of a sequenced "
+            "vhost, and a rebuilt one would part from that of the AMQP front. Restore the "
+            "checkpoint from a backup; its log in Kafka has everything since"
+        )
 
 
 def _add_lanes(

@@ -22,7 +22,12 @@ from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.errors import CheckpointError
 from streaming.pipeline.topics.admin import KafkaTopics
-from streaming.pipeline.topics.offset_gaps import Gap, LostRecordsError, find_gaps
+from streaming.pipeline.topics.offset_gaps import (
+    Gap,
+    LostLogError,
+    LostRecordsError,
+    find_gaps,
+)
 from streaming.storage.json_file import read_json_file, remove_file, write_json_file
 
 FILE = "lost.json"
@@ -162,12 +167,16 @@ def check_gaps(
 
     Raises:
         LostRecordsError: there are gaps, and their loss is not accepted.
+        LostLogError: there are gaps in the log of a sequenced vhost.
     """
     loss = AcceptedLoss(checkpoint)
     loss.move(topics.partitions)
     gaps = find_gaps(checkpoint.logs.next_positions(), topics, checkpoint.manifest)
     if gaps and not accept_loss:
         raise LostRecordsError(gaps)
+    in_logs = [gap for gap in gaps if gap.topic in topics.logs]
+    if in_logs:
+        raise LostLogError(in_logs)
     if gaps:
         loss.accept(gaps, ledger, topics)
     return loss

@@ -46,6 +46,7 @@ class KafkaTopics:
     Attributes:
         identities: topic -> `CLUSTER_ID/TOPIC_ID`.
         record_bytes: the largest record that every outbound topic accepts.
+        logs: the topics with the logs of sequenced vhosts.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class KafkaTopics:
         self.identities: dict[str, str] = {}
         self.partitions: dict[str, int] = {}
         self.record_bytes = 0
+        self.logs = frozenset(config.log_topics().values())
         self._cluster: str | None = None
         self._brokers: list[int] = []
 

@@ -30,7 +30,7 @@ class ImportFailedError(DlxError):
 def write_imports(
     config: JobConfig, definitions: Mapping[str, Definitions], producer: Mapping[str, str]
 ) -> None:
-    """Write an import command for each vhost into the log.
+    """Write an import command for each vhost into the log; into a sequenced one the front does.
 
     Raises:
         ImportFailedError: Kafka did not accept one of them.
@@ -41,6 +41,8 @@ def write_imports(
     at_ms = 1 if config.job.clock == "event" else 0
     sender = RecordSender(producer)
     for vhost, one in definitions.items():
+        if vhost in config.log_topics():
+            continue
         try:
             packed = write_definitions(dump_definitions({vhost: one})).member
         except ValueError as error:

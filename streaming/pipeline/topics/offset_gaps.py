@@ -82,6 +82,19 @@ class LostRecordsError(DlxError):
         )
 
 
+class LostLogError(LostRecordsError):
+    """Kafka has lost records of a sequenced vhost: no fold of its log can go on behind them."""
+
+    def __str__(self) -> str:
+        """List every range, and why the loss cannot be accepted."""
+        ranges = "\n".join(f"  {gap}" for gap in self.gaps)
+        return (
+            f"vhosts: Kafka deleted records of the logs of sequenced vhosts:\n{ranges}\n"
+            "Restore them. Behind such a gap the tables would say something else than the AMQP "
+            "front has told its clients, so --accept-loss does not hold here"
+        )
+
+
 class LogTooShortError(DlxError):
     """A log ends before the position up to which the job has read it."""
 

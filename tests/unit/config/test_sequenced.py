@@ -49,5 +49,14 @@ def test_a_log_has_its_own_topic():
     assert "dlx_publishes, the log of vhost 'publishes', is already the topic of" in found
 
 
+def test_a_mapped_topic_cannot_feed_a_sequenced_vhost():
+    found = problems_of(
+        '[vhosts.shop]\nsequenced = true\n[[inputs]]\ntopic = "dlx.commands"\n'
+        'source = "commands"\n[[inputs]]\ntopic = "orders"\n[inputs.mapping]\nexchange = "x"\n'
+        'vhost = "shop"\n'
+    )
+    assert "the vhost 'shop' is sequenced: only its own log may feed it" in found
+
+
 def test_the_name_of_a_log_contains_the_vhost():
     assert "must contain {vhost} once" in problems_of('[amqp]\nlog_topic = "log"\n')

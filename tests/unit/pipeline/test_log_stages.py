@@ -18,7 +18,9 @@ from streaming.ledger.schema.schemas import LEDGER
 from streaming.pipeline import fold
 from streaming.pipeline.intake import stage
 from streaming.pipeline.reports import Reports, read_reports
+from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
+from streaming.protocol import record_headers as wire
 from streaming.protocol.log_records import (
     CONTENT,
     LOG,
@@ -45,7 +47,10 @@ class Job:
         self.root = root
         self.settings = TaskSettings(
             tables=Location(str(root)),
-            topics={TOPIC: TopicTask(NUMBER, "", log_of="shop")},
+            topics={
+                TOPIC: TopicTask(NUMBER, "", log_of="shop"),
+                "dlx.commands": TopicTask(NUMBER + 1, "guest"),
+            },
             vhosts={"shop": (KEY,)},
             shards={KEY: front.config},
             outbound=OutboundTask({}),
@@ -61,12 +66,12 @@ class Job:
                 module, "batch_context", lambda: BatchContext("q", self.batch_id, 1)
             )
 
-    def intake(self, records: list[LogRecord]) -> list[Any]:
+    def intake(self, records: list[LogRecord], topic: str = TOPIC) -> list[Any]:
         """Run the first stage; its rows."""
         count = len(records)
         batch = pa.record_batch(
             {
-                "topic": [TOPIC] * count,
+                "topic": [topic] * count,
                 "partition": pa.array([0] * count, pa.int32()),
                 "offset": pa.array([one.offset for one in records], pa.int64()),
                 "at_ms": pa.array([one.at_ms for one in records], pa.int64()),
@@ -261,6 +266,24 @@ def test_a_batch_of_strangers_alone_reaches_no_shard(job, front):
 
     assert reports.shards == []
     assert len(job.rows("quarantine")) == 1
+
+
+def test_clients_of_the_wire_format_are_refused_in_a_sequenced_vhost(job):
+    vhost = (wire.VHOST, b"shop")
+    records = [
+        LogRecord(0, 1, [vhost, (wire.ROUTING_KEY, b"q")], b"body"),
+        LogRecord(1, 1, [vhost, (wire.OP, b"purge")], b'{"queue": "q"}'),
+        LogRecord(2, 1, [vhost, (wire.OP, b"tick")], b'{"op": "tick", "lane": 0}'),
+        LogRecord(3, 1, [(wire.VHOST, b"none")], b"body"),
+    ]
+
+    assert {row.shard for row in job.intake(records, "dlx.commands")} == {FILES_KEY}
+
+    found = [(row["offset"], row["cause"]) for row in job.rows("quarantine")]
+    assert found == [(0, "sequenced_vhost"), (1, "sequenced_vhost"), (3, "unlisted_vhost")]
+    assert job.rows("quarantine")[0]["detail"].startswith(
+        "the vhost 'shop' is served by the AMQP front (sequenced = true)"
+    )
 
 
 def test_a_record_of_a_newer_version_stops_the_job(job, front):
