@@ -120,8 +120,6 @@ class RunningDigest:
 
     def add_outbound(self, outbound: list[Outbound]) -> None:
         """Add what clients are told."""
-        if not outbound:
-            return
         found: list[int] = []
         for out in outbound:
             kind = type(out)

@@ -118,6 +118,17 @@ def test_time_passes_with_what_has_no_effect(front):
     assert front.fold.shard.now_ms == front.at_ms
 
 
+def test_time_passes_with_a_publish_that_is_void():
+    fold = a_fold()
+    fold.begin_epoch(START_MS, 0, TERMS)
+
+    assert not fold.begin(1, NO_EPOCH)
+    fold.void(START_MS + 1_000, Message(0, 0, 1, 0, 0, 2), ANN)
+
+    assert fold.shard.now_ms == START_MS + 1_000
+    assert fold.shard.events.kinds[-1] == Kind.VOID
+
+
 def test_a_refused_settlement_says_why_and_closes_the_channel(front):
     fold = front.fold
     fold.begin(100, front.epoch)
