@@ -153,7 +153,7 @@ def to_json(value: AmqpValue) -> object:
         case list():
             return [to_json(item) for item in value]
         case dict():
-            if len(value) == 1 and next(iter(value)) in _SPECIAL:
+            if len(value) == 1 and next(iter(value)) in SPECIAL:
                 (name,) = value
                 raise ValueError(f"a table whose only member is {name!r} has no JSON form")
             return table_to_json(value)
@@ -182,8 +182,8 @@ def from_json(document: object, *, depth: int = 0) -> AmqpValue:
         case list():
             return [from_json(item, depth=depth + 1) for item in document]
         case dict():
-            if len(document) == 1 and (special := next(iter(document))) in _SPECIAL:
-                return _SPECIAL[special](document[special])
+            if len(document) == 1 and (special := next(iter(document))) in SPECIAL:
+                return SPECIAL[special](document[special])
             return table_from_json(document, depth=depth)
         case _:
             raise ValueError(f"{type(document).__name__} is not a JSON type")
@@ -245,7 +245,7 @@ def _decimal(content: object) -> Decimal:
     raise ValueError("$decimal must hold the text of a decimal number")
 
 
-_SPECIAL: dict[str, Callable[[object], AmqpValue]] = {
+SPECIAL: dict[str, Callable[[object], AmqpValue]] = {
     "$bytes": _bytes,
     "$timestamp": _timestamp,
     "$decimal": _decimal,

@@ -5,19 +5,24 @@
 
 Types: `t` boolean, `b` `B` 8 bits, `s` `u` 16, `I` `i` 32, `l` `L` 64, `f` `d` floats, `D` decimal,
 `S` text, `x` bytes, `T` timestamp, `A` array, `F` table, `V` void. The Python types are those of
-`topology.values`. Text that is not UTF-8 survives a round trip (`surrogateescape`).
+`topology.values`.
+
+Every value that is read has a form in JSON, because tables and logs keep it so. What has none is
+read as its nearest: text that is not UTF-8 as bytes, NaN and infinities as text, and so on. An
+entry that stays as it is keeps its bytes (`rewrite_table`).
 """
 
+import math
 import struct
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
 from streaming.amqp.errors import syntax_error
-from topology.values import MAX_DEPTH, AmqpValue, Table, Timestamp
+from topology.values import INTEGERS, MAX_DEPTH, SPECIAL, AmqpValue, Table, Timestamp
 
 Entries = dict[str, tuple[int, int]]
-"""The entries of a table in its bytes: name -> start and end of type and value."""
+"""The entries of a table in its bytes: name -> start and end, the name included."""
 
 _UINT32: Final = struct.Struct(">I")
 _DECIMAL: Final = struct.Struct(">BI")
@@ -33,6 +38,17 @@ def _fixed(form: str) -> Callable[[bytes, int, int], tuple[AmqpValue, int]]:
     return read
 
 
+def _float(form: str) -> Callable[[bytes, int, int], tuple[AmqpValue, int]]:
+    layout = struct.Struct(form)
+    size = layout.size
+
+    def read(data: bytes, start: int, _depth: int) -> tuple[AmqpValue, int]:
+        (value,) = layout.unpack_from(data, start)
+        return value if math.isfinite(value) else str(value), start + size
+
+    return read
+
+
 def _decimal(data: bytes, start: int, _depth: int) -> tuple[AmqpValue, int]:
     scale, digits = _DECIMAL.unpack_from(data, start)
     return Decimal(digits).scaleb(-scale), start + 5
@@ -40,7 +56,7 @@ def _decimal(data: bytes, start: int, _depth: int) -> tuple[AmqpValue, int]:
 
 def _timestamp(data: bytes, start: int, _depth: int) -> tuple[AmqpValue, int]:
     (seconds,) = struct.unpack_from(">Q", data, start)
-    return Timestamp(seconds), start + 8
+    return Timestamp(seconds) if seconds in INTEGERS else str(seconds), start + 8
 
 
 def _sized(data: bytes, start: int) -> tuple[int, int]:
@@ -54,7 +70,15 @@ def _sized(data: bytes, start: int) -> tuple[int, int]:
 
 def _text(data: bytes, start: int, _depth: int) -> tuple[AmqpValue, int]:
     start, end = _sized(data, start)
-    return data[start:end].decode("utf-8", "surrogateescape"), end
+    try:
+        return data[start:end].decode(), end
+    except UnicodeDecodeError:
+        return data[start:end], end
+
+
+def _name(data: bytes) -> str:
+    """The name of an entry; bytes that are not UTF-8 are shown in hex."""
+    return data.decode("utf-8", "backslashreplace")
 
 
 def _bytes(data: bytes, start: int, _depth: int) -> tuple[AmqpValue, int]:
@@ -74,7 +98,12 @@ def _array(data: bytes, start: int, depth: int) -> tuple[AmqpValue, int]:
 
 
 def _table(data: bytes, start: int, depth: int) -> tuple[AmqpValue, int]:
-    return read_table(data, start, depth + 1)
+    table, end = read_table(data, start, depth + 1)
+    if len(table) == 1:
+        ((name, value),) = table.items()
+        if name in SPECIAL:  # in JSON, a table with this name alone is another value
+            return {f"${name}": value}, end
+    return table, end
 
 
 _READERS: Final[dict[int, Callable[[bytes, int, int], tuple[AmqpValue, int]]]] = {
@@ -87,8 +116,8 @@ _READERS: Final[dict[int, Callable[[bytes, int, int], tuple[AmqpValue, int]]]] =
     ord("i"): _fixed(">I"),
     ord("l"): _fixed(">q"),
     ord("L"): _fixed(">q"),  # unsigned in AMQP's text; RabbitMQ reads it so, and py-amqp writes it
-    ord("f"): _fixed(">f"),
-    ord("d"): _fixed(">d"),
+    ord("f"): _float(">f"),
+    ord("d"): _float(">d"),
     ord("D"): _decimal,
     ord("S"): _text,
     ord("x"): _bytes,
@@ -100,7 +129,7 @@ _READERS: Final[dict[int, Callable[[bytes, int, int], tuple[AmqpValue, int]]]] =
 
 
 def _value(data: bytes, start: int, depth: int) -> tuple[AmqpValue, int]:
-    if depth > MAX_DEPTH:
+    if depth >= MAX_DEPTH:  # the table itself is a level too
         raise syntax_error(f"a table is nested more than {MAX_DEPTH} levels deep")
     reader = _READERS.get(data[start])
     if reader is None:
@@ -122,7 +151,7 @@ def read_table(data: bytes, start: int = 0, depth: int = 0) -> tuple[Table, int]
         start, end = _sized(data, start)
         while start < end:
             after = start + 1 + data[start]
-            name = data[start + 1 : after].decode("utf-8", "surrogateescape")
+            name = _name(data[start + 1 : after])
             table[name], start = _value(data, after, depth)
     except (struct.error, IndexError):
         raise syntax_error("a table ends inside a value") from None
@@ -136,10 +165,9 @@ def read_entries(data: bytes, start: int) -> tuple[Entries, int]:
     entries: Entries = {}
     start, end = _sized(data, start)
     while start < end:
-        after = start + 1 + data[start]
-        name = data[start + 1 : after].decode("utf-8", "surrogateescape")
+        first, after = start, start + 1 + data[start]
         _, start = _value(data, after, 0)
-        entries[name] = after, start
+        entries[_name(data[first + 1 : after])] = first, start
     return entries, end
 
 
@@ -209,10 +237,9 @@ def rewrite_table(table: Table, data: bytes, entries: Entries, original: Table) 
     parts = []
     for name, value in table.items():
         where = entries.get(name)
-        parts.append(write_short_text(name))
         if where is not None and original[name] is value:
             parts.append(data[where[0] : where[1]])
         else:
-            parts.append(write_value(value))
+            parts.append(write_short_text(name) + write_value(value))
     content = b"".join(parts)
     return _UINT32.pack(len(content)) + content

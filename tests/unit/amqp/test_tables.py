@@ -1,3 +1,6 @@
+import json
+import math
+import struct
 from decimal import Decimal
 
 import pytest
@@ -13,14 +16,14 @@ from streaming.amqp.tables import (
     write_table,
     write_value,
 )
-from topology.values import Timestamp
+from topology.values import MAX_DEPTH, Timestamp, table_from_json, table_to_json
 
 NAMES = st.text(max_size=20)
 VALUES = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=30)
     | st.binary(max_size=30)
     | st.builds(Timestamp, st.integers(0, 2**40)),
@@ -105,8 +108,35 @@ def test_entries_that_stay_keep_their_integer_width():
     assert rewritten[4:] == entries_of_client + b"\1c" + write_value(7)
 
 
-def test_text_that_is_not_utf_8_comes_out_as_it_came():
-    entry = b"\1aS\0\0\0\2\xff\xfe"
-    data = len(entry).to_bytes(4) + entry
+def test_the_deepest_table_that_is_read_has_a_form_in_json():
+    value = b"V"
+    for _ in range(MAX_DEPTH - 1):
+        inner = b"\1a" + value
+        value = b"F" + len(inner).to_bytes(4) + inner
+    entry = b"\1a" + value
 
-    assert write_table(read_table(data)[0]) == data
+    table, _end = read_table(len(entry).to_bytes(4) + entry)
+
+    assert table_from_json(table_to_json(table)) == table
+
+
+@pytest.mark.parametrize(
+    ("entry", "read"),
+    [
+        (b"\1aS\0\0\0\2\xff\xfe", {"a": b"\xff\xfe"}),
+        (b"\2\xff\xfeV", {"\\xff\\xfe": None}),
+        (b"\1ad" + struct.pack(">d", math.nan), {"a": "nan"}),
+        (b"\1af" + struct.pack(">f", -math.inf), {"a": "-inf"}),
+        (b"\1aT" + b"\xff" * 8, {"a": str(2**64 - 1)}),
+        (b"\1aF\0\0\0\x08\6$bytesV", {"a": {"$$bytes": None}}),
+    ],
+    ids=["text", "name", "nan", "infinity", "time", "special"],
+)
+def test_what_has_no_form_in_json_is_read_as_its_nearest_and_comes_out_as_it_came(entry, read):
+    data = len(entry).to_bytes(4) + entry
+    table, _end = read_table(data)
+    entries, _end = read_entries(data, 0)
+
+    assert table == read
+    assert table_from_json(json.loads(json.dumps(table_to_json(table)))) == read
+    assert rewrite_table(table, data, entries, table) == data
