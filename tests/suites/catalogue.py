@@ -138,7 +138,7 @@ SUITES: Final[dict[str, Suite]] = {
     "py-amqp": PythonSuite("amqp==5.4.2", ("t/integration/test_rmq.py",), _PYTEST, _host_and_port),
     "celery": PythonSuite(
         "celery==5.7.0",
-        ("t/integration/test_canvas.py", "t/integration/test_tasks.py", "--log-level=INFO"),
+        ("t/integration/test_canvas.py", "t/integration/test_tasks.py"),
         (
             *_PYTEST,
             "redis",
