@@ -66,6 +66,7 @@ _EVENTS: Final = {
     "unroutable": "no queue takes it: dropped",
     "returned": "no queue takes it: returned to its publisher ({code})",
     "publish_error": "refused: {error}",
+    "void": "has no effect: its channel, or the epoch of its front, had ended",
 }
 _TONES: Final = {
     **dict.fromkeys(("died", "deleted", "purged", "refused", "unroutable", "publish_error"), "bad"),

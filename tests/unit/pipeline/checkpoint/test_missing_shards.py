@@ -37,3 +37,21 @@ def test_new_vhosts_are_accepted_and_empty_ones_may_be_removed():
     seen = ShardStats(BatchDetail(resident={1: (9, 9), 2: (0, 0)}))
 
     MANIFEST.refuse_missing_shards(config(other=4), seen)
+
+
+@pytest.mark.parametrize(("before", "now"), [(True, False), (False, True)])
+def test_a_vhost_stays_sequenced_or_not(before, now):
+    known = Manifest(shards={"0 shop": 1}, outcome_settings={"vhosts.shop.sequenced": before})
+
+    with pytest.raises(
+        CheckpointError, match=rf"vhosts\.shop\.sequenced: the checkpoint has {str(before).lower()}"
+    ):
+        known.refuse_changed_front({"vhosts.shop.sequenced": now})
+
+
+def test_a_checkpoint_older_than_the_setting_and_a_removed_vhost_are_accepted():
+    known = Manifest(
+        shards={"0 /": 1, "0 gone": 2}, outcome_settings={"vhosts.gone.sequenced": True}
+    )
+
+    known.refuse_changed_front({"vhosts./.sequenced": False, "vhosts.new.sequenced": True})

@@ -12,8 +12,8 @@ from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.manifest import read_manifest
 from streaming.pipeline.checkpoint.table_match import TableBatches
-from streaming.pipeline.topics.accepted_loss import AcceptedLoss
-from streaming.pipeline.topics.offset_gaps import Gap
+from streaming.pipeline.topics.accepted_loss import AcceptedLoss, check_gaps
+from streaming.pipeline.topics.offset_gaps import Gap, LostLogError
 from streaming.storage.location import Location
 
 TOPICS: Any = SimpleNamespace(partitions={"t": 1}, identities={"t": "cluster/t"})
@@ -83,3 +83,11 @@ def test_a_loss_between_two_batches_leaves_the_numbers(checkpoint, ledger):
 
     assert checkpoint.manifest.outbound_from == {}
     assert checkpoint.logs.next_positions() == {"t": {"0": 9}}
+
+
+def test_the_loss_of_records_of_a_log_cannot_be_accepted(checkpoint, ledger):
+    bounds = {("t", 0): (9, 12)}
+    topics: Any = SimpleNamespace(**vars(TOPICS), logs={"t"}, bounds=lambda _names: bounds)
+
+    with pytest.raises(LostLogError, match=r"(?s)offsets 5 to 8 .*--accept-loss does not hold"):
+        check_gaps(checkpoint, topics, ledger, accept_loss=True)
