@@ -35,7 +35,7 @@ from streaming.amqp.errors import (
     AmqpError,
     error,
 )
-from streaming.amqp.frames import Frame
+from streaming.amqp.frames import HEADER_FIELDS, Frame
 from streaming.amqp.outgoing import Outgoing, Peer
 from streaming.amqp.properties import (
     PLAIN,
@@ -62,9 +62,6 @@ from streaming.broker.outbound import (
     PublishErrorOut,
     ReturnOut,
 )
-
-MAX_MESSAGE_SIZE: Final = 16 * 1024 * 1024
-"""The largest body that is accepted, in bytes: RabbitMQ 4.0's default."""
 
 PUBLISH_METHOD: Final = (60, 40)
 _SETTLEMENTS: Final = (m.BasicAck, m.BasicReject, m.BasicNack)
@@ -204,7 +201,21 @@ class Channel:
         """Take a publish with its content."""
         if self._content.method is not None:
             raise self._content.expectation
+        self._refuse_large(len(body), len(properties))
         self._publish(method, properties, body)
+
+    def _refuse_large(self, body_bytes: int, property_bytes: int) -> None:
+        vhost = self._vhost
+        most = vhost.max_body_bytes
+        if body_bytes > most:
+            text = f"message size {body_bytes} is larger than configured max size {most}"
+            raise error(PRECONDITION_FAILED, text)
+        if property_bytes > vhost.max_property_bytes:
+            text = (
+                f"properties of {property_bytes} bytes are larger than configured max size "
+                f"{vhost.max_property_bytes}"
+            )
+            raise error(PRECONDITION_FAILED, text)
 
     def publish_method(self, method: PublishMethod) -> None:
         """Take a publish; its content follows."""
@@ -214,9 +225,7 @@ class Channel:
     def content_header(self, payload: bytes) -> None:
         """Take a content header."""
         size, content = self._content.header(payload)
-        if size > MAX_MESSAGE_SIZE:
-            text = f"message size {size} is larger than configured max size {MAX_MESSAGE_SIZE}"
-            raise error(PRECONDITION_FAILED, text)
+        self._refuse_large(size, len(payload) - HEADER_FIELDS)
         if content is not None:
             self._publish(*content)
 

@@ -23,6 +23,9 @@ from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from topology.refusals import Refusal
 
+MAX_MESSAGE_SIZE: Final = 16 * 1024 * 1024
+"""The largest body that is accepted, in bytes: RabbitMQ 4.0's default."""
+
 _MAX_PUBLICATIONS: Final = 20_000
 
 
@@ -80,9 +83,12 @@ class OpenVhost:
         asking: whose command is being carried out and answered; None for nobody's.
         published, confirmed: how many messages were published, and of them with a confirm.
         got, gets: how many gets there were, by kind, and by kind and queue.
+        max_body_bytes, max_property_bytes: what a message may have.
     """
 
     applied = 0
+    max_body_bytes = MAX_MESSAGE_SIZE
+    max_property_bytes = MAX_MESSAGE_SIZE  # in memory, a frame is the limit
 
     def __init__(
         self,

@@ -12,8 +12,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -48,6 +50,8 @@ _READ_S: Final = 0.2
 _PROMPT_S: Final = 1.0
 
 _OPERATOR: Final = Actor(None, "definitions")
+
+_T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +188,7 @@ class Front:
                         log.beat()
             for log in self._logs.values():
                 if log.leads and log.wants_snapshot():
-                    await log.snapshot()
+                    self.run(log.snapshot())  # heartbeats go on while it is written
             self.server.check_flow()
             self.server.turn_ended()
 
@@ -240,13 +244,19 @@ class _Log:
         self._snapshots = Snapshots(settings.checkpoint, name)
         self._snapshot_at = 0
         self._snapshot_s = time.monotonic()
+        self._one_snapshot = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log")  # all that reads the log
         self._appended = 0
         self._taken: asyncio.Future[Acknowledged] | None = None
 
     def close(self) -> None:
         """Disconnect."""
         self._bodies.close()
-        self._reader.close()
+        self._thread.submit(self._reader.close)
+        self._thread.shutdown()
+
+    def _in_thread(self, read: "Callable[..., _T]", *args: float) -> "asyncio.Future[_T]":
+        return asyncio.get_running_loop().run_in_executor(self._thread, read, *args)
 
     @property
     def leads(self) -> bool:
@@ -304,7 +314,7 @@ class _Log:
     async def _open(self) -> None:
         """Begin with the newest snapshot and what the log has behind it."""
         begin_s = time.monotonic()
-        first, end = await asyncio.to_thread(self._reader.ends)
+        first, end = await self._in_thread(self._reader.ends)
         snapshot = await asyncio.to_thread(self._snapshots.newest, first, end)
         if snapshot is None and first:
             raise CannotLeadError(
@@ -314,6 +324,8 @@ class _Log:
         bodies = Bodies(self._front.settings.body_bytes, self._bodies.fetch, self._fetched)
         entries = None if snapshot is None else snapshot.entries
         self.vhost = vhost = LogVhost(self._shard, bodies, self, WallClock().now_ms, entries)
+        vhost.max_body_bytes = self._front.settings.max_body_bytes
+        vhost.max_property_bytes = self._front.settings.max_property_bytes
         self._snapshot_at = vhost.fold.next_offset
         self._reader.seek(vhost.fold.next_offset)
         await self._follow_to(end - 1)
@@ -327,7 +339,7 @@ class _Log:
     async def _follow_to(self, last: int) -> None:
         vhost = self._opened
         while vhost.position <= last:
-            records = await asyncio.to_thread(self._reader.read, _READ_S)
+            records = await self._in_thread(self._reader.read, _READ_S)
             vhost.follow([record for record in records if record.offset <= last])
 
     async def _until_nobody_leads(self) -> None:
@@ -351,14 +363,14 @@ class _Log:
                     f"vhost {self.name}: {name} leads it. Stop that first, or start this one with "
                     "--standby"
                 )
-            records = await asyncio.to_thread(self._reader.read, FOLLOW_S)
+            records = await self._in_thread(self._reader.read, FOLLOW_S)
             self._opened.follow(records)
 
     async def _is_kafka_there(self) -> bool:
         """Whether Kafka answers at once: otherwise nobody's heartbeats can be heard."""
         begin_s = time.monotonic()
         try:
-            await asyncio.to_thread(self._reader.ends)
+            await self._in_thread(self._reader.ends)
         except LogUnreadableError:
             return False
         return time.monotonic() - begin_s < _PROMPT_S
@@ -380,37 +392,38 @@ class _Log:
     def beat(self, *, ends: bool = False) -> None:
         """Say that this front leads."""
         beat = Beat(self._front.settings.name, self._opened.epoch, ends)
-        with_time = WallClock().now_ms()
-        self._front.writer.append(
-            self._front.settings.leaders_topic,
-            msgspec.msgpack.encode(beat),
-            [],
-            with_time,
-            is_last=False,
-            key=self.name,
-        )
+        with suppress(BufferError):  # Kafka takes nothing now, and there is another one soon
+            self._front.writer.append(
+                self._front.settings.leaders_topic,
+                msgspec.msgpack.encode(beat),
+                [],
+                WallClock().now_ms(),
+                is_last=False,
+                key=self.name,
+            )
 
     # -- snapshots
 
     def wants_snapshot(self) -> bool:
         """Whether it is time for one."""
         settings = self._front.settings
-        return (
+        return not self._one_snapshot.locked() and (
             self._opened.fold.next_offset - self._snapshot_at >= settings.snapshot_records
             and time.monotonic() - self._snapshot_s >= settings.snapshot_ms / 1000
         )
 
     async def snapshot(self) -> None:
         """Write a snapshot; the vhost goes on meanwhile."""
-        taken = self._opened.snapshot()
-        if taken is None or taken[0] == self._snapshot_at:
-            return
-        self._snapshot_at, entries = taken
-        self._snapshot_s = time.monotonic()
-        try:
-            await asyncio.to_thread(self._snapshots.write, self._snapshot_at, entries)
-        except OSError as error:
-            logger.warning("vhost %s: no snapshot was written: %s", self.name, error)
+        async with self._one_snapshot:
+            taken = self._opened.snapshot()
+            if taken is None or taken[0] == self._snapshot_at:
+                return
+            self._snapshot_at, entries = taken
+            self._snapshot_s = time.monotonic()
+            try:
+                await asyncio.to_thread(self._snapshots.write, self._snapshot_at, entries)
+            except OSError as error:
+                logger.warning("vhost %s: no snapshot was written: %s", self.name, error)
 
     # -- what the vhost needs (`Host`)
 
@@ -440,7 +453,7 @@ class _Log:
         self._reader.seek(first)
         found: list[RawRecord] = []
         while not found or found[-1].offset < last:
-            found += await asyncio.to_thread(self._reader.read, _READ_S)
+            found += await self._in_thread(self._reader.read, _READ_S)
         try:
             vhost.found([record for record in found if record.offset <= last])
         except DlxError as error:

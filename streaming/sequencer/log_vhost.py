@@ -36,9 +36,13 @@ from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.records import Record, RecordWriter, epoch_record
 from streaming.sequencer.replay import Replay
+from topology.errors import DlxError
 
 PORTION: Final = 500
 """Records that are applied before other vhosts and connections have their turn."""
+
+MAX_SETTLEMENTS: Final = 1_000
+"""Settlements of one record, which must not become larger than Kafka takes."""
 
 logger = logging.getLogger(__name__)
 
@@ -231,13 +235,15 @@ class LogVhost(OpenVhost):
         at_ms = self._instant_ms()
         settles: list[tuple[int, Settle]] = []
         for ticket, entry in turn:
-            if isinstance(entry, Settle):
+            if isinstance(entry, Settle) and len(settles) < MAX_SETTLEMENTS:
                 settles.append((ticket, entry))
                 continue
             if settles:
                 self._queue(self._records.settlements(at_ms, settles))
                 settles = []
-            if isinstance(entry, Publish):
+            if isinstance(entry, Settle):
+                settles.append((ticket, entry))
+            elif isinstance(entry, Publish):
                 self._queue(self._records.publish(at_ms, ticket, entry))
             elif isinstance(entry, Ask):
                 self._queue(self._records.command(at_ms, ticket, entry))
@@ -317,9 +323,12 @@ class LogVhost(OpenVhost):
         try:
             more = self._apply_portion()
             self.flush()
-        except MessageGoneError as error:
+        except (MessageGoneError, DlxError) as error:
             self.fail(str(error))
             return
+        except Exception:
+            self.fail("an error in this front: a record was applied in part")
+            raise
         self._host.told()
         if self.leads:
             self._write_digest()
@@ -443,7 +452,7 @@ class LogVhost(OpenVhost):
             self.asking = self._asker
             try:
                 self.flush()
-            except MessageGoneError as error:
+            except (MessageGoneError, DlxError) as error:
                 self.fail(str(error))
             self.asking = None
             if not self._untold:

@@ -42,6 +42,7 @@ class FrontSettings:
         standby: wait for the leaders to be silent, and follow again when replaced.
         takeover_ms: how long a leader is silent before a standby replaces it.
         body_bytes: messages of each vhost that are kept in memory.
+        max_body_bytes, max_property_bytes: what a message may have.
         snapshot_records, snapshot_ms: a snapshot is written after so many records, and not more
             often than that.
     """
@@ -55,6 +56,8 @@ class FrontSettings:
     standby: bool = False
     takeover_ms: int = 3_000
     body_bytes: int = 256 << 20
+    max_body_bytes: int = 1 << 20
+    max_property_bytes: int = 1 << 14
     snapshot_records: int = 200_000
     snapshot_ms: int = 60_000
 
@@ -79,6 +82,8 @@ def front_settings(
         standby=standby,
         takeover_ms=config.amqp.takeover_ms,
         body_bytes=config.amqp.body_cache_bytes,
+        max_body_bytes=config.flow.max_body_bytes,
+        max_property_bytes=config.flow.max_header_bytes,
         snapshot_records=config.amqp.snapshot_records,
     )
 

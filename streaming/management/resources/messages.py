@@ -3,11 +3,11 @@
 import base64
 from typing import Any, Final
 
-from streaming.amqp.channel import MAX_MESSAGE_SIZE
 from streaming.amqp.connection import IMPERSONATOR
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.properties import FIELDS, read_properties, see, with_changes, write_properties
 from streaming.amqp.stored import Stored
+from streaming.amqp.vhosts import MAX_MESSAGE_SIZE
 from streaming.broker import commands
 from streaming.broker.commands import SettleOutcome
 from streaming.broker.dead_letters.x_death import delivered_headers

@@ -332,6 +332,33 @@ def test_a_message_that_is_too_large_closes_the_channel_before_it_is_read(client
     assert "is larger than configured max size 16777216" in closed.method.reply_text
 
 
+@pytest.mark.parametrize(
+    ("body", "properties", "text"),
+    [
+        (b"12345", {}, "message size 5 is larger than configured max size 4"),
+        (
+            b"1234",
+            {"type": "x" * 20},
+            "properties of 23 bytes are larger than configured max size 20",
+        ),
+    ],
+)
+def test_a_vhost_may_limit_messages_so_that_its_log_can_take_them(client, body, properties, text):
+    vhost = client.broker.server.vhosts["/"]
+    vhost.max_body_bytes, vhost.max_property_bytes = 4, 20
+    client.ask(m.QueueDeclare(queue="q"))
+
+    client.publish("", "q", b"1234", type="x" * 17)
+    client.publish("", "q", body, **properties)
+
+    [closed] = client.received()
+    assert isinstance(closed.method, m.ChannelClose)
+    assert (closed.method.reply_code, closed.method.reply_text) == (
+        *(406, f"PRECONDITION_FAILED - {text}"),
+    )
+    assert vhost.ready_in("q") == 1
+
+
 def test_a_committed_transaction_publishes_and_settles(client):
     client.ask(m.QueueDeclare(queue="q"))
     client.publish("", "q", b"1")

@@ -1,5 +1,7 @@
 """Does a vhost on a log apply what Kafka has, all of it, in order, and nothing else?"""
 
+import pytest
+
 from streaming.amqp.entries import Ask, Publish, Settle, Then
 from streaming.amqp.outgoing import Confirms
 from streaming.amqp.stored import Stored
@@ -9,8 +11,8 @@ from streaming.broker.events import Actor
 from streaming.broker.message import CONFIRM, Publication
 from streaming.broker.outbound import AnswerOut
 from streaming.broker.sequence.digest import SEGMENT
-from streaming.protocol.log_records import Epoch, LogKind, read_header
-from streaming.sequencer.log_vhost import Role
+from streaming.protocol.log_records import Epoch, LogKind, read_header, read_settlements
+from streaming.sequencer.log_vhost import MAX_SETTLEMENTS, Role
 from streaming.sequencer.records import RecordWriter, epoch_record
 from tests.log_port import TERMS, LogPort
 from topology.declarations import Queue
@@ -68,7 +70,11 @@ def a_leader(port):
 
 
 def kinds(port):
-    return [LogKind(read_header(raw.header).kind).name for raw in port.records]
+    return [kind_of(raw) for raw in port.records]
+
+
+def kind_of(raw):
+    return LogKind(read_header(raw.header).kind).name
 
 
 def test_nothing_is_told_before_kafka_has_it():
@@ -106,6 +112,48 @@ def test_settlements_in_a_row_are_one_record():
     assert kinds(port)[-1] == "SETTLE"
     assert ear.heard[-1] == ("delivery", b"m3", 4, True)
     assert [(refusal.code, method) for refusal, method in refused] == [(406, (60, 80))]
+
+
+def test_many_settlements_are_several_records():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    for number in range(1, MAX_SETTLEMENTS + 3):
+        publish(vhost, ear, b"m", number)
+    vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
+    acknowledge(vhost, port)
+
+    for tag in range(1, MAX_SETTLEMENTS + 3):
+        vhost.submit(Settle(CHANNEL, tag, 0, False, "ack", (60, 80), ear.heard.append))
+    acknowledge(vhost, port)
+
+    settled = [
+        read_settlements(raw.value or b"") for raw in port.records if kind_of(raw) == "SETTLE"
+    ]
+    assert [len(each) for each in settled] == [MAX_SETTLEMENTS, 2]
+    assert [each.tag for record in settled for each in record] == list(
+        range(1, MAX_SETTLEMENTS + 3)
+    )
+    assert vhost.resident_bytes == 0
+
+
+def test_a_record_that_is_applied_in_part_ends_the_front():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    ear.confirmed = raising
+    publish(vhost, ear, b"one", 1)
+    port.run()
+
+    with pytest.raises(ZeroDivisionError):
+        vhost.acknowledged(port.write())
+
+    assert port.reasons == ["an error in this front: a record was applied in part"]
+    assert not vhost.leads
+
+
+def raising(_out):
+    raise ZeroDivisionError
 
 
 def test_what_needs_no_record_waits_for_what_was_before_it():
