@@ -20,6 +20,7 @@ from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
+from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.job_locations import tables_place
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
@@ -52,7 +53,11 @@ class Fronts:
                 InputSettings(topic=f"{name}.commands", source="commands"),
             ),
             outbound=OutboundSettings(topic=f"{name}.out.{{vhost}}.{{user}}"),
-            amqp=AmqpSettings(log_topic=f"{name}.log.{{vhost}}", leaders_topic=f"{name}.leaders"),
+            amqp=AmqpSettings(
+                log_topic=f"{name}.log.{{vhost}}",
+                leaders_topic=f"{name}.leaders",
+                body_cache_bytes=1 << 20,
+            ),
         )
         self.file = root / "dlx.toml"
         self.file.write_text(show_config(self.config))
@@ -182,6 +187,90 @@ def test_a_standby_replaces_a_leader_that_sleeps_and_that_confirms_nothing_more(
     assert ready(channel, "work") == 15
     bodies = [channel.basic_get("work", auto_ack=True)[2] for _ in range(15)]
     assert b"lost0" not in bodies
+
+
+def test_a_backlog_larger_than_the_memory_for_bodies_is_delivered_in_order(fronts):
+    connection = fronts.connect(fronts.start())
+    channel = connection.channel()
+    declare(channel)
+    bodies = [f"{number:04}".encode() * 2_500 for number in range(600)]  # 6 MB
+    for body in bodies:
+        channel.basic_publish("", "work", body)
+    channel.basic_qos(prefetch_count=200)
+
+    found: list[bytes] = []
+    for method, _properties, body in channel.consume("work", inactivity_timeout=60):
+        assert method is not None, f"{len(found)} of {len(bodies)} messages came"
+        found.append(body)
+        if len(found) == len(bodies):
+            break
+        if len(found) > 100:
+            channel.basic_ack(method.delivery_tag)
+        elif len(found) == 100:
+            channel.basic_nack(method.delivery_tag, multiple=True, requeue=False)
+
+    assert found == bodies
+    assert ready(channel, "dead") == 100
+    first = channel.basic_get("dead", auto_ack=True)
+    assert first[2] == bodies[0]
+
+
+def test_a_message_that_the_log_cannot_take_closes_its_channel_only(fronts):
+    connection = fronts.connect(fronts.start())
+    channel = connection.channel()
+    declare(channel)
+
+    for body, headers in ((b"x" * 3_000_000, {}), (b"x", {"h": "x" * 20_000})):
+        large = connection.channel()
+        large.confirm_delivery()
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+            large.basic_publish("", "work", body, pika.BasicProperties(headers=headers))
+        assert refused.value.reply_code == 406
+    fill(channel, 1)
+
+    assert ready(channel, "work") == 1
+
+
+def test_publishers_wait_while_kafka_sleeps_and_nobody_takes_over(tmp_path):
+    with EmbeddedKafka(tmp_path / "kafka") as kafka:
+        fronts = Fronts(tmp_path, kafka.bootstrap_servers)
+        try:
+            assert kafka.pid is not None
+            _sleep_of_kafka(fronts, kafka.pid)
+        finally:
+            fronts.end()
+
+
+def _sleep_of_kafka(fronts: Fronts, kafka_pid: int) -> None:
+    connection = fronts.connect(fronts.start())
+    channel = connection.channel()
+    declare(channel)
+    fill(channel, 10)
+    unconfirmed = connection.channel()
+    standby = fronts.start("--standby")
+    wait_until(lambda: standby.log.exists() and "following" in standby.log.read_text())
+    heard: list[str] = []
+    connection.add_on_connection_blocked_callback(lambda *_: heard.append("blocked"))
+    connection.add_on_connection_unblocked_callback(lambda *_: heard.append("unblocked"))
+
+    def hears(word: str) -> bool:
+        connection.process_data_events(0.1)
+        return word in heard
+
+    os.kill(kafka_pid, signal.SIGSTOP)
+    try:
+        for number in range(20):
+            unconfirmed.basic_publish("", "work", f"n{number}".encode())
+        wait_until(lambda: hears("blocked"))
+        connection.process_data_events(2 * fronts.config.amqp.takeover_ms / 1000)
+        assert heard == ["blocked"]
+    finally:
+        os.kill(kafka_pid, signal.SIGCONT)
+
+    wait_until(lambda: hears("unblocked"))
+    connection.process_data_events(2 * fronts.config.amqp.takeover_ms / 1000)
+    assert ready(channel, "work") == 30
+    assert "listening" not in standby.log.read_text()
 
 
 @pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy
