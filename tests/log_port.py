@@ -11,7 +11,8 @@ from streaming.amqp.clocks import START_MS
 from streaming.amqp.stored import Stored
 from streaming.broker.config import ShardConfig
 from streaming.config.shards import terms_of
-from streaming.protocol.log_records import CONTENT
+from streaming.protocol.copied_records import COPIED
+from streaming.protocol.log_records import CONTENT, LOG
 from streaming.sequencer.bodies import Bodies, Fetched, stored_from
 from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_vhost import LogVhost
@@ -64,9 +65,14 @@ class LogPort:
 
     def add(self, record: Record) -> None:
         """Let the log take a record of anybody."""
-        content = dict(record.headers).get(CONTENT)
+        headers = dict(record.headers)
         raw = RawRecord(
-            len(self.records), record.at_ms, record.headers[0][1], content, record.value or b""
+            len(self.records),
+            record.at_ms,
+            headers[LOG],
+            headers.get(CONTENT),
+            record.value or b"",
+            headers.get(COPIED),
         )
         self.records.append(raw)
 

@@ -17,6 +17,7 @@ from streaming.amqp.stored import Stored
 from streaming.broker.commands import Command, SettleOutcome
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
+from streaming.protocol.copied_records import Source
 from topology.refusals import Refusal
 
 
@@ -27,6 +28,7 @@ class Publish(msgspec.Struct, gc=False):
         flags: `MANDATORY | CONFIRM` of `streaming.broker.message`.
         number: of the publish on its channel, if that confirms; else 0.
         confirms: of the channel; it is told the offset of the message.
+        source: the record that it was copied from; None: a client of AMQP sent it.
     """
 
     actor: Actor
@@ -35,6 +37,7 @@ class Publish(msgspec.Struct, gc=False):
     flags: int
     number: int
     confirms: Confirms
+    source: Source | None = None
 
 
 class Settle(msgspec.Struct, gc=False):
@@ -55,10 +58,15 @@ class Settle(msgspec.Struct, gc=False):
 
 
 class Ask(msgspec.Struct, gc=False):
-    """A command; its answer goes to who listens by the name of the actor's channel."""
+    """A command; its answer goes to who listens by the name of the actor's channel.
+
+    Attributes:
+        source: as of a `Publish`.
+    """
 
     actor: Actor
     command: Command
+    source: Source | None = None
 
 
 class Then(msgspec.Struct, gc=False):

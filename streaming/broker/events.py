@@ -78,11 +78,21 @@ class Event(NamedTuple):
     detail: dict[str, Any] | None
 
 
+COPIED_CHANNEL: Final = "kafka:"
+"""In a sequenced vhost, names of channels begin with it whose records were copied from inputs into
+the log. Those of AMQP's clients begin with an address."""
+
+
 class Actor(NamedTuple):
     """Who caused an event: the user of the input (None: the operator) and the channel."""
 
     user: str | None
     channel: str
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether it is a channel of copied records, which need not be open."""
+        return self.channel.startswith(COPIED_CHANNEL)
 
 
 CLOCK = Actor(None, "")

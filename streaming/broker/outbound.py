@@ -172,3 +172,10 @@ def lane_part(out: "Outbound", lane: int, seq: int, event_seq: int) -> LanePart 
 
 
 Outbound = DeliveryOut | ConfirmOut | ReturnOut | PublishErrorOut | AnswerOut | CancelOut
+
+
+def with_actor(out: Outbound, actor: Actor) -> Outbound:
+    """The same for another channel."""
+    if isinstance(out, DeliveryOut | ConfirmOut):
+        return msgspec.structs.replace(out, actor=actor)
+    return out._replace(actor=actor)

@@ -14,7 +14,6 @@ from streaming.protocol.addressing import (
     JobAddress,
     alive_topic,
     outbound_topic,
-    served_by_front,
 )
 from topology.suggestions import did_you_mean_or_known
 
@@ -42,6 +41,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         max_body_bytes: the largest body that the job accepts.
         max_header_bytes: the largest headers of a record that the job accepts, in total.
         max_message_bytes: the largest record that the topics accept.
+        sequenced: whether clients of AMQP use the vhost, and those of Kafka only administer it.
         kafka: further librdkafka properties, such as security. They may hold secrets and are never
             shown.
     """
@@ -56,6 +56,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     max_body_bytes: int = 1_048_576
     max_header_bytes: int = 16_384
     max_message_bytes: int = 2_097_152
+    sequenced: bool = False
     kafka: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
@@ -102,6 +103,7 @@ def address_from(job: JobAddress, bootstrap: str, kafka: Mapping[str, str]) -> A
         max_body_bytes=job.max_body_bytes,
         max_header_bytes=job.max_header_bytes,
         max_message_bytes=job.max_message_bytes,
+        sequenced=job.sequenced,
         kafka=kafka,
     )
 
@@ -129,8 +131,6 @@ def address_of(
         if name not in known:
             hint = did_you_mean_or_known(name, sorted(known))
             raise ClientError(f"{table}: the job's configuration has no {name!r}{hint}")
-    if config.vhosts[vhost].sequenced:
-        raise ClientError(f"vhosts: {served_by_front(vhost)}")
     job = job_address(config, vhost, user)
     properties = librdkafka_properties(config.kafka, os.environ if environ is None else environ)
     return address_from(job, properties.pop("bootstrap.servers"), properties)

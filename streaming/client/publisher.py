@@ -24,6 +24,7 @@ from streaming.client._wire import (
 )
 from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
 from streaming.client.messages import Body, Properties, Returned
+from streaming.protocol.addressing import served_by_front
 from streaming.protocol.record_headers import OFFSET, PARTITION
 
 OnFlow = Literal["block", "raise"]
@@ -67,6 +68,8 @@ class Publisher:
         one_partition: bool = False,
         partition: int = BY_KEY,
     ) -> None:
+        if link.address.sequenced:
+            raise ClientError(served_by_front(link.address.vhost))
         self._link = link
         self.name = name
         self.returned: deque[Returned] = deque(maxlen=MAX_RETURNED)

@@ -15,6 +15,7 @@ from streaming.config.selectors import (
     FORMS,
     Selector,
     any_scalar,
+    literal_text,
     name_text,
     selector,
     selectors,
@@ -185,6 +186,19 @@ class InputSettings(types.Section):
         "For a topic without the job's wire format: how its records become publishes.",
         types.table(TopicMapping),
     )
+
+    @property
+    def may_be_copied(self) -> bool:
+        """Whether the fronts of sequenced vhosts read it: publishes of Kafka's clients are not."""
+        return self.mapping is not None or self.source != "publishes"
+
+    def may_feed(self, vhost: str) -> bool:
+        """Whether its mapping can name a vhost."""
+        if self.mapping is None:
+            return False
+        named = self.mapping.vhost
+        fed = literal_text(named) if isinstance(named, str) else None
+        return fed in {None, vhost}
 
     def contradictions(self) -> Iterator[Problem]:
         """The job never creates a foreign topic, and reads only publishes from it."""

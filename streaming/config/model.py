@@ -142,4 +142,5 @@ def job_address(config: JobConfig, vhost: str, user: str) -> JobAddress:
         max_header_bytes=config.flow.max_header_bytes,
         max_message_bytes=config.kafka.max_message_bytes,
         wire_version=WIRE_VERSION,
+        sequenced=config.vhosts[vhost].sequenced,
     )

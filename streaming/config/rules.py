@@ -199,14 +199,6 @@ def _sequenced(parts: Parts) -> Iterator[Conflict]:
                 (f"{path}.lanes", f"{path}.sequenced"),
                 "must be 1 where sequenced = true: split the vhost into several instead",
             )
-    for path, each in parts.readable_inputs():
-        target = None if each.mapping is None else each.mapping.vhost
-        fed = literal_text(target) if isinstance(target, str) else None
-        if fed is not None and fed in parts.vhosts and parts.vhosts[fed].sequenced:
-            yield Conflict(
-                (f"{path}.mapping.vhost", f"{join_key('vhosts', fed)}.sequenced"),
-                f"the vhost {fed!r} is sequenced: only its own log may feed it",
-            )
 
 
 def _topics(parts: Parts) -> Iterator[Conflict]:

@@ -10,7 +10,7 @@ A selector is a text, in which `{...}` stands for a part of the record, or an in
     { record = "offset" }                         topic, partition, offset or timestamp
     { template = "order.{key}", otherwise = "x" } a text with a fallback
 
-This module reads and checks them; `streaming.pipeline.intake.mapping` applies them to records.
+This module reads and checks them; `streaming.topic_mapping` applies them to records.
 """
 
 import json

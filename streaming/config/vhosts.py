@@ -40,7 +40,8 @@ class VhostSettings(Section):
         False,  # noqa: FBT003 - the default, as in any other setting
         "Whether clients of AMQP 0-9-1 use the vhost, through `dlx amqp`. What they do is in one "
         "log, a topic of one partition that only the front writes (`amqp.log_topic`); the job "
-        "keeps the tables from it. Records on the inputs for such a vhost are quarantined.",
+        "keeps the tables from it. The front copies commands and records of mapped topics for such "
+        "a vhost into the log; other records on the inputs are quarantined.",
         flag(),
         outcome=True,
     )

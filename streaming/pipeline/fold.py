@@ -38,7 +38,7 @@ from streaming.ledger.write.data_file import (
     source_of_shard,
     write_data_file,
 )
-from streaming.pipeline.log_fold import fold_log
+from streaming.pipeline.log_fold import copied_out, fold_log
 from streaming.pipeline.outbound import dead_letters
 from streaming.pipeline.outbound.producer import OutboundWriter
 from streaming.pipeline.reports import (
@@ -189,7 +189,7 @@ class BrokerProcessor(StatefulProcessor):
                     stored.look_in(found_in.files)
                 files, net = self._write(shard_key, config, context, batch.events, stored, counter)
                 lap("rows")
-                outbound = writer.write(batch, stored) if terms is None else 0
+                outbound = writer.write(batch if terms is None else copied_out(batch), stored)
             lap("outbound")
             store.flush()
             lap("state")

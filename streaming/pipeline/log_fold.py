@@ -1,14 +1,17 @@
 """The stateful stage's loop for a sequenced vhost: it follows the log alone (`broker.sequence`).
 
 What it makes of the log is what the AMQP front has answered its clients already. So it sends
-nothing, and compares the digests that the front wrote into the log. A difference fails the batch
-before anything of it is committed.
+nothing to them, and compares the digests that the front wrote into the log. A difference fails the
+batch before anything of it is committed. It does answer clients of Kafka, whose commands the front
+has copied into the log.
 """
 
 from typing import Final
 
 from streaming.broker.config import ShardConfig
+from streaming.broker.events import COPIED_CHANNEL, Actor
 from streaming.broker.message import Message, PublishedPort
+from streaming.broker.outbound import with_actor
 from streaming.broker.sequence.fold import LogFold, Terms
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import StateStore
@@ -55,3 +58,17 @@ def fold_log(
         else:
             fold_record(fold, (offset, at_ms), flags, epoch, values[row].as_py(), actor)
     return fold.finish()
+
+
+def copied_out(batch: Batch) -> Batch:
+    """A batch with the outbound records for clients of Kafka alone, on the channels they know.
+
+    The numbers of outbound records still only go up, from batch to batch, too.
+    """
+    return batch._replace(
+        outbound=[
+            with_actor(out, Actor(out.actor.user, out.actor.channel[len(COPIED_CHANNEL) :]))
+            for out in batch.outbound
+            if out.actor.is_copied
+        ]
+    )

@@ -25,13 +25,16 @@ NOW_MS = "dlx.nowMs"
 class TopicTask(msgspec.Struct, frozen=True):
     """One input topic: its number (D3), the user its records act as, and its mapping.
 
-    `log_of` is the vhost whose log it is; empty for an input.
+    Attributes:
+        log_of: the vhost whose log it is; empty for an input.
+        copied: whether fronts copy its records for sequenced vhosts into their logs.
     """
 
     number: int
     user: str
     mapping: TopicMapping | None = None
     log_of: str = ""
+    copied: bool = False
 
 
 class OutboundTask(msgspec.Struct, frozen=True):
@@ -101,7 +104,9 @@ def task_settings(
         "log_level": 0,
     }
     topics = {
-        each.topic: TopicTask(topic_numbers[each.topic], each.user, each.mapping)
+        each.topic: TopicTask(
+            topic_numbers[each.topic], each.user, each.mapping, copied=each.may_be_copied
+        )
         for each in config.inputs
     }
     for name, topic in config.log_topics().items():

@@ -31,6 +31,7 @@ class JobAddress(msgspec.Struct, frozen=True, kw_only=True):
         max_header_bytes: the largest headers of a record that the job accepts, in total.
         max_message_bytes: the largest record that the topics accept.
         wire_version: the version of the wire format that the job reads.
+        sequenced: whether clients of AMQP use the vhost, and those of Kafka only administer it.
     """
 
     vhost: str
@@ -44,6 +45,7 @@ class JobAddress(msgspec.Struct, frozen=True, kw_only=True):
     max_header_bytes: int = 16_384
     max_message_bytes: int = 2_097_152
     wire_version: int
+    sequenced: bool = False
 
 
 class JobMark(msgspec.Struct, frozen=True):
@@ -68,10 +70,10 @@ class JobMark(msgspec.Struct, frozen=True):
 
 
 def served_by_front(vhost: str) -> str:
-    """Why a client of the wire format cannot use a sequenced vhost."""
+    """Why a client of the wire format cannot use a sequenced vhost as it uses others."""
     return (
         f"the vhost {vhost!r} is served by the AMQP front (sequenced = true): connect to it with "
-        "a client of AMQP 0-9-1, `dlx amqp`. What is written to Kafka for it has no effect"
+        "a client of AMQP 0-9-1, `dlx amqp`. A client of Kafka can only administer it"
     )
 
 

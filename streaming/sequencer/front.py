@@ -28,6 +28,9 @@ from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
 from streaming.broker.sequence.fold import NO_EPOCH
 from streaming.sequencer.bodies import Bodies, BodyReader
+from streaming.sequencer.copying import Copying
+from streaming.sequencer.input_reader import InputReader
+from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.leaders import BEAT_S, Beat, Leaders
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
 from streaming.sequencer.log_vhost import LogVhost, Role
@@ -83,6 +86,7 @@ class Front:
         leads: set when the first vhost can be opened here.
         reason: why the front has ended by itself; None while it runs, and after a stop.
         ended: set then.
+        is_ending: whether it is being stopped: it begins nothing more.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class Front:
         self.reason: str | None = None
         self.ended = asyncio.Event()
         self.leads = asyncio.Event()
+        self.is_ending = False
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._writer = LogWriter(settings.properties, self._acknowledged, self._lost)
@@ -110,6 +115,7 @@ class Front:
 
     async def stop(self) -> None:
         """Confirm what Kafka takes, end all connections, and leave a snapshot."""
+        self.is_ending = True
         self.server.stop_listening()
         led = [log for log in self._logs.values() if log.leads]
         await self._drain(led)
@@ -292,10 +298,37 @@ class _Log:
             await self._import(vhost, given.command)
         self._front.server.add_vhost(vhost)
         self._front.leads.set()
+        self._copy(vhost)
         logger.info(
             "vhost %s: leads since offset %s of %s, after %.1f s",
             *(self.name, epoch.offset, self.topic, time.monotonic() - begin_s),
         )
+
+    def _copy(self, vhost: LogVhost) -> None:
+        """Copy what the inputs have for the vhost, while it leads."""
+        settings = self._front.settings
+        commands = [each for each in settings.inputs if each.mapping is None]
+        mapped = [each for each in settings.inputs if each.may_feed(self.name)]
+        for inputs, waits in ((commands, self._is_ending), (mapped, self._must_wait)):
+            if not inputs:
+                continue
+            topics = [each.topic for each in inputs]
+            copying = Copying(
+                vhost,
+                InputReader(settings.properties, self.topic, topics, vhost.copied.next_of),
+                InputRecords(
+                    *(self.name, inputs, settings.vhosts),
+                    *(settings.max_body_bytes, settings.max_property_bytes),
+                ),
+                waits,
+            )
+            self._front.run(copying.run())
+
+    def _is_ending(self) -> bool:
+        return self._front.is_ending
+
+    def _must_wait(self) -> bool:
+        return self._front.is_ending or self._front.server.is_blocked
 
     async def _import(self, vhost: LogVhost, command: ImportDefinitions) -> None:
         answered: asyncio.Future[AnswerOut] = asyncio.get_running_loop().create_future()

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from streaming.protocol.copied_records import COPIED
 from streaming.protocol.log_records import CONTENT, LOG
 from topology.errors import DlxError
 
@@ -25,7 +26,8 @@ class RawRecord(NamedTuple):
     """A record of a log as Kafka has it.
 
     Attributes:
-        header, content: the headers `dlx-log` and `dlx-content`; None if it has none.
+        header, content, copied: the headers `dlx-log`, `dlx-content` and `dlx-copied`; None if it
+            has none.
     """
 
     offset: int
@@ -33,6 +35,7 @@ class RawRecord(NamedTuple):
     header: bytes | None
     content: bytes | None
     value: bytes | None
+    copied: bytes | None = None
 
 
 class LogReader:
@@ -115,12 +118,15 @@ _LASTING: Final = frozenset(
 def _raw(message: Message) -> RawRecord:
     header: bytes | None = None
     content: bytes | None = None
+    copied: bytes | None = None
     pairs: Any = message.headers() or ()  # its stubs allow a dict, which it never returns
     for name, value in pairs:
         if name == LOG:
             header = value
         elif name == CONTENT:
             content = value
+        elif name == COPIED:
+            copied = value
     offset = message.offset()
     assert offset is not None, "a record that was read has an offset"
-    return RawRecord(offset, message.timestamp()[1], header, content, message.value())
+    return RawRecord(offset, message.timestamp()[1], header, content, message.value(), copied)

@@ -30,8 +30,10 @@ from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.broker.state.vhost_codec import VhostCache
 from streaming.config.shards import terms_of
+from streaming.protocol.copied_records import Source
 from streaming.protocol.log_records import Digest, Epoch, LogHeader, LogKind, UnknownRecordError
 from streaming.sequencer.bodies import Bodies, MessageGoneError
+from streaming.sequencer.copied_positions import CopiedPositions
 from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.records import Record, RecordWriter, epoch_record
@@ -90,6 +92,7 @@ class LogVhost(OpenVhost):
         role: see the top of this file.
         epoch: offset of its epoch record, once it leads.
         position: offset of the next record of the log.
+        copied: how far inputs were copied into the log.
     """
 
     stored: Bodies
@@ -111,7 +114,8 @@ class LogVhost(OpenVhost):
         super().__init__(config, now_ms, stored=bodies, shard=shard)
         self._fold = self.fold = LogFold(shard, self._store, self._terms)
         self.position = self.fold.next_offset
-        self._replay = Replay(bodies)
+        self.copied = CopiedPositions(self._store)
+        self._replay = Replay(bodies, self.copied)
         self._records = RecordWriter(-1)
         self.role = Role.FOLLOWING
         self.epoch = -1
@@ -276,6 +280,11 @@ class LogVhost(OpenVhost):
             self._queue(self._records.tick(self._instant_ms()))
             self._send()
 
+    def mark(self, source: Source) -> None:
+        """Write how far an input was read, when much of it was for others."""
+        self._queue(self._records.tick(self._instant_ms(), source))
+        self._send()
+
     def next_deadline_ms(self) -> int | None:
         """See `OpenVhost`."""
         if self._is_ticking or not self.leads:
@@ -371,8 +380,10 @@ class LogVhost(OpenVhost):
         counts = self.fold.begin(offset, self.epoch)
         assert counts, "the epoch is that of this writer"
         if record.kind == LogKind.TICK:
-            self._is_ticking = False
+            self._is_ticking = self._is_ticking and record.source is not None
             self.fold.tick(record.at_ms)
+        if record.source is not None:
+            self.copied.note(record.source)
         for ticket, entry in record.entries:
             self.applied = ticket
             self.apply(entry, record.at_ms, offset)
@@ -473,6 +484,7 @@ class LogVhost(OpenVhost):
         self.flush()
         if self._untold:
             return None
+        self.copied.save()
         batch = self.fold.finish()
         self._untold.extend(batch.outbound)
         self.stored.count(batch.events, [])

@@ -9,6 +9,7 @@ from streaming.amqp.entries import Ask, Publish, Settle
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
 from streaming.protocol.command_codec import encode_command
+from streaming.protocol.copied_records import COPIED, Source
 from streaming.protocol.log_records import (
     CONTENT,
     LOG,
@@ -33,6 +34,7 @@ class Record(msgspec.Struct, gc=False):
     Attributes:
         kind: see `LogKind`.
         entries: what is applied when Kafka has it, with its tickets; nothing of ticks and digests.
+        source: up to where inputs are copied then; None: as far as before.
     """
 
     kind: int
@@ -40,6 +42,7 @@ class Record(msgspec.Struct, gc=False):
     headers: Headers
     value: bytes | None
     entries: Sequence[tuple[int, Ask | Publish | Settle]] = ()
+    source: Source | None = None
 
     def is_(self, header: bytes | None, value: bytes | None) -> bool:
         """Whether a record of the log has this header `dlx-log` and this value."""
@@ -67,15 +70,17 @@ class RecordWriter:
                 self._publishes.clear()
             header = self._publishes[key] = (LOG, encode(self._publish_header(*key)))
         stored = entry.stored
-        headers: Headers = [header, (CONTENT, stored.properties)]
-        return Record(LogKind.PUBLISH, at_ms, headers, stored.body, ((ticket, entry),))
+        headers: Headers = [header, (CONTENT, stored.properties), *_copied(entry.source)]
+        entries = ((ticket, entry),)
+        return Record(LogKind.PUBLISH, at_ms, headers, stored.body, entries, entry.source)
 
     def command(self, at_ms: int, ticket: int, entry: Ask) -> Record:
         """The record of a command."""
         actor = entry.actor
         header = LogHeader(LOG_VERSION, self._epoch, LogKind.COMMAND, actor.user, actor.channel)
         value = encode_command(entry.command)
-        return Record(LogKind.COMMAND, at_ms, [(LOG, encode(header))], value, ((ticket, entry),))
+        headers: Headers = [(LOG, encode(header)), *_copied(entry.source)]
+        return Record(LogKind.COMMAND, at_ms, headers, value, ((ticket, entry),), entry.source)
 
     def settlements(self, at_ms: int, entries: list[tuple[int, Settle]]) -> Record:
         """The record of settlements in a row."""
@@ -95,9 +100,10 @@ class RecordWriter:
         headers = self._others[LogKind.SETTLE]
         return Record(LogKind.SETTLE, at_ms, headers, value, entries)
 
-    def tick(self, at_ms: int) -> Record:
-        """The record that says how late it is."""
-        return Record(LogKind.TICK, at_ms, self._others[LogKind.TICK], None)
+    def tick(self, at_ms: int, source: Source | None = None) -> Record:
+        """The record that says how late it is, and maybe how far inputs were read."""
+        headers = [*self._others[LogKind.TICK], *_copied(source)]
+        return Record(LogKind.TICK, at_ms, headers, None, source=source)
 
     def digest(self, at_ms: int, digest: Digest) -> Record:
         """The record of a digest."""
@@ -118,6 +124,10 @@ class RecordWriter:
             flags,
             publication.user_id,
         )
+
+
+def _copied(source: Source | None) -> Headers:
+    return [] if source is None else [(COPIED, msgspec.msgpack.encode(source))]
 
 
 def epoch_record(at_ms: int, epoch: Epoch) -> Record:

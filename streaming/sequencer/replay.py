@@ -12,6 +12,7 @@ from streaming.amqp.stored import Stored
 from streaming.broker.events import Actor
 from streaming.broker.message import Message, Publication
 from streaming.broker.sequence.fold import LogFold
+from streaming.protocol.copied_records import read_source
 from streaming.protocol.log_folding import fold_record
 from streaming.protocol.log_records import (
     CONTENT,
@@ -22,6 +23,7 @@ from streaming.protocol.log_records import (
     read_header,
 )
 from streaming.sequencer.bodies import Bodies
+from streaming.sequencer.copied_positions import CopiedPositions
 from streaming.sequencer.log_reader import RawRecord
 
 _MAX_KNOWN: Final = 20_000
@@ -32,10 +34,12 @@ class Replay:
 
     Args:
         bodies: takes the messages.
+        positions: takes where records were copied from.
     """
 
-    def __init__(self, bodies: Bodies) -> None:
+    def __init__(self, bodies: Bodies, positions: CopiedPositions) -> None:
         self._bodies = bodies
+        self._positions = positions
         self._actors: dict[tuple[str | None, str], Actor] = {}
         self._publications: dict[tuple[str | int | None, ...], Publication] = {}
         self._published: list[int] = []
@@ -51,6 +55,7 @@ class Replay:
         header = read_header(record.header)
         if header.kind == LogKind.PUBLISH:
             self._publish(fold, record, header)
+            self._note_source(fold, record, header)
             return header
         read = READERS.get(LogKind(header.kind))
         if read is not None:
@@ -64,7 +69,16 @@ class Replay:
             self._actor(header.user, header.channel),
             self._actor,
         )
+        self._note_source(fold, record, header)
         return header
+
+    def _note_source(self, fold: LogFold, record: RawRecord, header: LogHeader) -> None:
+        """Note where a record that counts was copied from."""
+        if record.copied is None or header.epoch != fold.epoch:
+            return
+        source = read_source(record.copied)
+        if source is not None:
+            self._positions.note(source)
 
     def take_published(self) -> list[int]:
         """Remove and return the offsets of the messages since the last call."""

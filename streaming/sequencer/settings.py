@@ -12,6 +12,7 @@ from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined] # not i
 
 from streaming.broker.config import ShardConfig
 from streaming.config import JobConfig
+from streaming.config.inputs import InputSettings
 from streaming.config.shards import shard_config
 from streaming.kafka_offsets import quiet_admin
 from streaming.log_topics import log_topic_settings, new_topic
@@ -39,6 +40,7 @@ class FrontSettings:
         leaders_topic: where fronts say that they lead.
         name: of this front, unique.
         checkpoint: where snapshots are.
+        inputs: those of the job that fronts may copy records from; `vhosts` are all of the job.
         standby: wait for the leaders to be silent, and follow again when replaced.
         takeover_ms: how long a leader is silent before a standby replaces it.
         body_bytes: messages of each vhost that are kept in memory.
@@ -53,6 +55,8 @@ class FrontSettings:
     leaders_topic: str
     name: str
     checkpoint: AnyPath
+    inputs: tuple[InputSettings, ...] = ()
+    vhosts: tuple[str, ...] = ()
     standby: bool = False
     takeover_ms: int = 3_000
     body_bytes: int = 256 << 20
@@ -79,6 +83,8 @@ def front_settings(
         leaders_topic=config.amqp.leaders_topic,
         name=f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
         checkpoint=checkpoint,
+        inputs=tuple(each for each in config.inputs if each.may_be_copied),
+        vhosts=tuple(config.vhosts),
         standby=standby,
         takeover_ms=config.amqp.takeover_ms,
         body_bytes=config.amqp.body_cache_bytes,

@@ -10,7 +10,8 @@ writer that was replaced without knowing it changes nothing (and hears so: it ge
 than it expects). All connections end with the epoch before: the new writer has none of them.
 
 What a client sent behind an error that closed its channel is in the log and does nothing, as in
-RabbitMQ: publishes become an event `void`, commands and settlements nothing at all.
+RabbitMQ: publishes become an event `void`, commands and settlements nothing at all. What the front
+copied from Kafka into the log is on channels of its own (COPIED_CHANNEL), which need not be open.
 """
 
 from typing import Final, NamedTuple
@@ -178,7 +179,7 @@ class LogFold:
     ) -> Refusal | None:
         """Publish a message on a channel; return why it was refused."""
         self.tick(at_ms)  # which may close it
-        if self._channels.get(actor.user, actor.channel) is None:
+        if not self._may_act(actor):
             self.void(at_ms, message, actor)
             return None
         return self.shard.publish(at_ms, message, publication, flags, actor)
@@ -194,7 +195,7 @@ class LogFold:
             actor.channel
             and actor.user is not None
             and not isinstance(command, _ALWAYS)
-            and self._channels.get(actor.user, actor.channel) is None
+            and not self._may_act(actor)
         ):
             return False
         self.shard.command(at_ms, command, actor)
@@ -240,6 +241,10 @@ class LogFold:
         self.epoch = offset
         self._of_epoch, self._is_foreign = terms, False
         self.shard.close_all("epoch")
+
+    def _may_act(self, actor: Actor) -> bool:
+        """Whether a channel is open, or need not be."""
+        return self._channels.get(actor.user, actor.channel) is not None or actor.is_copied
 
     def _reach(self, offset: int) -> None:
         """Go on to a record."""

@@ -126,7 +126,7 @@ def try_mappings(job: "JobConfig", last: int, *, as_json: bool) -> int:
 
 def _trial_row(trial: "Trial") -> dict[str, object]:
     """Return a record and what it would become."""
-    from streaming.pipeline.intake.mapping import MappedPublish
+    from streaming.topic_mapping import MappedPublish
 
     place = {"topic": trial.topic, "partition": trial.partition, "offset": trial.offset}
     outcome = trial.outcome

@@ -17,6 +17,7 @@ from streaming.client._wire import command_record, refusal_of
 from streaming.client.address import Address
 from streaming.client.errors import BrokerError, ClientError, KafkaUnreachableError, NoAnswerError
 from streaming.protocol.command_json import parse_command
+from streaming.protocol.copied_records import not_copied
 from topology.errors import InvalidTopologyError
 
 Answer = dict[str, Any]
@@ -212,9 +213,13 @@ class CommandClient:
         reply_id = uuid.uuid4().hex
         document = {**document, "channel": channel, "reply_id": reply_id}
         try:
-            parse_command(document)
+            command = parse_command(document)
         except InvalidTopologyError as error:
             raise ClientError(f"the command {document['op']} cannot be sent: {error}") from error
+        if self._address.sequenced:
+            why = not_copied(self._address.vhost, command)
+            if why is not None:
+                raise ClientError(why)
         record = command_record(document, self._address.vhost, channel)
         is_question = _is_question(document)
         request = _Request(reply_id, document["op"], is_question, Future(), threading.Event())

@@ -1,7 +1,7 @@
 """Parsing of command records in the first stage: the shards a command is for, or its fault."""
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -10,7 +10,11 @@ from streaming.broker.lanes import ALONE, Answering, on_each_lane
 from streaming.pipeline.rows.quarantine import Faults
 from streaming.protocol.addressing import served_by_front
 from streaming.protocol.command_codec import encode_command
-from streaming.protocol.record_headers import MalformedRecordError, command_record
+from streaming.protocol.copied_records import not_copied
+from streaming.protocol.record_headers import CommandRecord, MalformedRecordError, command_record
+
+SEQUENCED: Final = "sequenced_vhost"
+"""The cause of the quarantine of a record for a sequenced vhost that no front copies."""
 
 _COLUMNS = ("partition", "offset", "at_ms", "dlx_op", "dlx_vhost", "value")
 
@@ -28,15 +32,21 @@ class CommandRow(NamedTuple):
 
 
 def read_commands(
-    rows: pa.RecordBatch, vhosts: Mapping[str, tuple[int, ...]], sequenced: Collection[int] = ()
+    rows: pa.RecordBatch,
+    vhosts: Mapping[str, tuple[int, ...]],
+    sequenced: Collection[int] = (),
+    *,
+    copied: bool = False,
 ) -> tuple[list[CommandRow], Faults]:
     """Parse records with `dlx-op`: the valid commands, and the faulty rows with their faults.
 
     In a vhost of several lanes a command is one row for each lane that it concerns. In a sequenced
-    vhost none has an effect; a tick, with which the job wakes itself, is no fault there.
+    vhost none has an effect here: the log has those that its front copies, others are faulty. A
+    tick, with which the job wakes itself, is no fault there.
 
     Args:
         sequenced: the grouping keys of sequenced vhosts.
+        copied: whether fronts copy records of this topic.
     """
     commands: list[CommandRow] = []
     faults: Faults = []
@@ -50,7 +60,7 @@ def read_commands(
             if keys is None:
                 raise unlisted_vhost(record.vhost)
             if keys[0] in sequenced and not isinstance(record.command, Tick):
-                raise sequenced_vhost(record.vhost)
+                _refuse_unless_copied(record, copied=copied)
         except MalformedRecordError as error:
             faults.append((index, error))
         else:
@@ -69,7 +79,16 @@ def unlisted_vhost(vhost: str) -> MalformedRecordError:
 
 def sequenced_vhost(vhost: str) -> MalformedRecordError:
     """Return the fault of a record for a vhost whose log only the AMQP front writes."""
-    return MalformedRecordError("sequenced_vhost", served_by_front(vhost))
+    return MalformedRecordError(SEQUENCED, served_by_front(vhost))
+
+
+def _refuse_unless_copied(record: CommandRecord, *, copied: bool) -> None:
+    """Raise a fault unless a front copies the command into the log of its vhost."""
+    if not copied:
+        raise sequenced_vhost(record.vhost)
+    why = not_copied(record.vhost, record.command)
+    if why is not None:
+        raise MalformedRecordError(SEQUENCED, why)
 
 
 def _on_lanes(row: CommandRow, command: Command, keys: tuple[int, ...]) -> list[CommandRow]:

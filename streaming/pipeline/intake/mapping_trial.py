@@ -9,13 +9,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streaming.config import InputSettings, InvalidConfigError, JobConfig
 from streaming.config.types import join_index
 from streaming.kafka_errors import KafkaErrors
-from streaming.pipeline.intake.mapping import (
+from streaming.protocol.record_headers import MalformedRecordError
+from streaming.topic_mapping import (
     MappedPublish,
     MappedRecord,
     TopicMapper,
     body_document,
 )
-from streaming.protocol.record_headers import MalformedRecordError
 from topology.errors import DlxError, Problem
 
 READ_TIMEOUT_S: Final = 10.0

@@ -17,13 +17,6 @@ from streaming.broker.message import Publication
 from streaming.pipeline.intake.attributes import Attributes, attributes_of
 from streaming.pipeline.intake.command_records import sequenced_vhost, unlisted_vhost
 from streaming.pipeline.intake.header_columns import FOREIGN, HEADER_COLUMNS
-from streaming.pipeline.intake.mapping import (
-    ForeignHeaders,
-    MappedPublish,
-    MappedRecord,
-    TopicMapper,
-    body_document,
-)
 from streaming.pipeline.rows.amqp_columns import properties_array
 from streaming.pipeline.rows.bounds import HEADER_BYTES
 from streaming.pipeline.rows.messages import HEADERS, PROPERTIES, Publish
@@ -41,10 +34,20 @@ from streaming.protocol.record_headers import (
     publish_headers,
     text,
 )
+from streaming.topic_mapping import (
+    ForeignHeaders,
+    MappedPublish,
+    MappedRecord,
+    TopicMapper,
+    body_document,
+)
 from topology.values import table_from_json
 
 MALFORMED: Final = -1
 """The code of a record that is not a valid publish."""
+
+COPIED: Final = -2
+"""The code of a record of a mapped topic that a front copies into the log of its vhost."""
 
 MAX_KNOWN: Final = 50_000
 """Publishes that a worker remembers."""
@@ -115,8 +118,8 @@ class DistinctPublishes:
 
     def __init__(self, settings: TaskSettings) -> None:
         self._vhosts: Collection[str] = settings.vhosts
-        self._listed: Collection[str] = [
-            name for name, keys in settings.vhosts.items() if keys[0] not in settings.terms
+        self._sequenced: Collection[str] = [
+            name for name, keys in settings.vhosts.items() if keys[0] in settings.terms
         ]
         self._max_header_bytes = settings.max_header_bytes
         self._trusts_x_death = any(one.compat == "3.10" for one in settings.shards.values())
@@ -145,6 +148,8 @@ class DistinctPublishes:
             attributes.seen,
         ]
         codes = self._codes(columns, rows.num_rows)
+        if topic.mapping is None:
+            codes[codes == COPIED] = MALFORMED
         codes[attributes.malformed] = MALFORMED
         names = [*rows.schema.names, PROPERTIES, HEADERS]
         arrays = [*rows.columns, properties, attributes.headers]
@@ -160,10 +165,8 @@ class DistinctPublishes:
             publish = publish_headers([row[name][0].as_py() for name in HEADER_COLUMNS])
         except MalformedRecordError as error:
             return error
-        return self._not_here(publish.vhost)
-
-    def _not_here(self, vhost: str) -> MalformedRecordError:
-        return sequenced_vhost(vhost) if vhost in self._vhosts else unlisted_vhost(vhost)
+        known = publish.vhost in self._vhosts
+        return sequenced_vhost(publish.vhost) if known else unlisted_vhost(publish.vhost)
 
     def _codes(self, columns: list[pa.Array], rows: int) -> Any:
         """Return the code of each row's combination of values, or MALFORMED."""
@@ -198,10 +201,12 @@ class DistinctPublishes:
         if code is None:
             try:
                 publish = _published.get(values) or self._publish(*values)
-                if publish.vhost not in self._listed:
-                    raise self._not_here(publish.vhost)
             except MalformedRecordError:
+                publish = None
+            if publish is None or publish.vhost not in self._vhosts:
                 code = MALFORMED
+            elif publish.vhost in self._sequenced:
+                code = COPIED
             else:
                 code = len(self.distinct)
                 self.distinct.append(publish)
@@ -247,7 +252,7 @@ class DistinctPublishes:
         mapper = self._mappers.get(topic.number)
         if mapper is None:
             mapper = self._mappers[topic.number] = TopicMapper(
-                rows["topic"][0].as_py(), topic.mapping, self._listed, self._max_header_bytes
+                rows["topic"][0].as_py(), topic.mapping, self._vhosts, self._max_header_bytes
             )
         return mapper
 

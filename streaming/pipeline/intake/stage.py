@@ -26,7 +26,12 @@ from streaming.ledger.write.data_file import DataFile
 from streaming.pipeline.intake.command_records import CommandRow, read_commands
 from streaming.pipeline.intake.header_columns import with_header_columns
 from streaming.pipeline.intake.log_records import LogRecords
-from streaming.pipeline.intake.publications import MALFORMED, CodeMap, DistinctPublishes
+from streaming.pipeline.intake.publications import (
+    COPIED,
+    MALFORMED,
+    CodeMap,
+    DistinctPublishes,
+)
 from streaming.pipeline.reports import FaultCount, IntakeReport, encode_report
 from streaming.pipeline.rows.bounds import HEADER_BYTES
 from streaming.pipeline.rows.messages import HEADERS, MessageRows
@@ -174,6 +179,10 @@ class Intake:
             keep[suspects] = False
             rows = rows.filter(pa.array(keep))
             codes, sizes = codes[keep], sizes[keep]
+        if (codes == COPIED).any():
+            keep = codes != COPIED
+            rows = rows.filter(pa.array(keep))
+            codes, sizes = codes[keep], sizes[keep]
         if not rows.num_rows:
             return faults
         partitions = rows["partition"].to_numpy()
@@ -292,7 +301,8 @@ class Intake:
     # -- commands
 
     def _add_commands(self, rows: pa.RecordBatch, topic: TopicTask) -> Faults:
-        commands, faults = read_commands(rows, self._settings.vhosts, self._settings.terms)
+        settings = self._settings
+        commands, faults = read_commands(rows, settings.vhosts, settings.terms, copied=topic.copied)
         self.commands += rows.num_rows - len(faults)
         self.command_bytes += sum(len(one.value) for one in commands)
         by_shard: dict[int, list[CommandRow]] = {}

@@ -2,13 +2,14 @@
 
 The topics that the job creates keep everything (`retention.ms = -1`), so an outage of any length
 loses nothing. From time to time, the job deletes records that Spark has committed and that belong
-to no message in a queue. With `clock = event` it deletes nothing: logs are there to be replayed.
+to no message in a queue; and only what the fronts of sequenced vhosts have read, if they read the
+topic, too. With `clock = event` it deletes nothing: logs are there to be replayed.
 """
 
 import logging
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
     AdminClient,
     ResourceType,
@@ -34,12 +35,15 @@ class Trimming:
         self._admin = AdminClient({**properties, "log_level": 0})
         self._numbers = numbers
         self._own = [each.topic for each in config.inputs if each.mapping is None]
+        self._copied = {each.topic for each in config.inputs if each.may_be_copied}
+        self._logs = list(config.log_topics().values())
         self._keeps_all: dict[str, bool] = {}
         self._done: dict[tuple[str, int], int] = {}
 
     def trim(self, lowest: Lowest, committed: Positions) -> int:
         """Delete committed records below `lowest`; return how many partitions were trimmed."""
         due = []
+        read = [self._read_by_front(log) for log in self._logs]
         for topic in self._topics_without_retention():
             for partition, end in committed.get(topic, {}).items():
                 place = (topic, int(partition))
@@ -47,6 +51,8 @@ class Trimming:
                 if bound is None:
                     continue
                 offset = min(bound, int(end))
+                if topic in self._copied:
+                    offset = min([offset, *(each.get(place, 0) for each in read)])
                 if offset > self._done.get(place, 0):
                     due.append(TopicPartition(*place, offset))
         if not due:
@@ -66,6 +72,21 @@ class Trimming:
             self._done[(low.topic, low.partition)] = low.offset
             trimmed += 1
         return trimmed
+
+    def _read_by_front(self, log: str) -> dict[tuple[str, int], int]:
+        """How far the front of a sequenced vhost has read the inputs; empty if it is not known."""
+        asked = self._admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(log)], request_timeout=_TIMEOUT_S
+        )
+        try:
+            places = asked[log].result().topic_partitions or []
+        except KafkaException as error:
+            logger.warning(
+                "inputs: how far the front of %r has read is unknown, so they are not trimmed: %s",
+                *(log, error.args[0].str()),
+            )
+            return {}
+        return {(each.topic, each.partition): max(each.offset, 0) for each in places}
 
     def _topics_without_retention(self) -> list[str]:
         """Return the job's own inputs that keep all records.

@@ -3,118 +3,22 @@
 import json
 import os
 import signal
-import uuid
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, suppress
-from pathlib import Path
+from contextlib import closing
 
 import pika
 import pika.exceptions
 import pytest
 
-from streaming.config import JobConfig, show_config
-from streaming.config.amqp import AmqpSettings
-from streaming.config.inputs import InputSettings
-from streaming.config.job import JobSettings
-from streaming.config.kafka import KafkaSettings
-from streaming.config.outbound import OutboundSettings
-from streaming.config.vhosts import VhostSettings
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.job_locations import tables_place
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from tests.bench.kafka_log import KafkaLog
-from tests.bench.processes import Process
+from tests.fixtures.fronts import Fronts
 from tests.fixtures.waiting import wait_until
 
 WORK = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
-
-
-class Fronts:
-    """A vhost on a log, and the fronts that tests start for it."""
-
-    def __init__(self, root: Path, servers: str) -> None:
-        name = f"amqp-{uuid.uuid4().hex[:8]}"
-        self.root = root
-        self.servers = servers
-        self.config = JobConfig(
-            job=JobSettings(
-                checkpoint_location=str(root / "checkpoints"),
-                tables_location=str(root / "tables"),
-                log_dir=str(root / "logs"),
-                shuffle_partitions=2,
-                driver_memory="1g",
-            ),
-            kafka=KafkaSettings(bootstrap_servers=(servers,)),
-            vhosts={"/": VhostSettings(sequenced=True)},
-            inputs=(
-                InputSettings(topic=f"{name}.publishes"),
-                InputSettings(topic=f"{name}.commands", source="commands"),
-            ),
-            outbound=OutboundSettings(topic=f"{name}.out.{{vhost}}.{{user}}"),
-            amqp=AmqpSettings(
-                log_topic=f"{name}.log.{{vhost}}",
-                leaders_topic=f"{name}.leaders",
-                body_cache_bytes=1 << 20,
-            ),
-        )
-        self.file = root / "dlx.toml"
-        self.file.write_text(show_config(self.config))
-        self.processes: list[Process] = []
-        self._connections: list[pika.BlockingConnection] = []
-
-    def start(self, *options: str) -> Process:
-        """Start a front on a free port."""
-        name = f"front-{len(self.processes)}"
-        command = ("streaming.cli", "amqp", "--config", str(self.file), "--port", "0", *options)
-        return self._start(Process(self.root, name, *command))
-
-    def start_job(self) -> Process:
-        """Start the job."""
-        return self._start(
-            Process(self.root, "job", "streaming.cli", "run", "--config", str(self.file))
-        )
-
-    def _start(self, process: Process) -> Process:
-        process.start()
-        self.processes.append(process)
-        return process
-
-    def connect(self, front: Process) -> pika.BlockingConnection:
-        """Connect to a front as soon as it listens."""
-        prefix = "listening on "
-
-        def url() -> str | None:
-            front.check()
-            lines = front.log.read_text().splitlines() if front.log.exists() else []
-            return next((one.removeprefix(prefix) for one in lines if one.startswith(prefix)), None)
-
-        wait_until(url, front.log_end)
-        connection = pika.BlockingConnection(pika.URLParameters(f"{url()}/%2F"))
-        self._connections.append(connection)
-        return connection
-
-    def end(self) -> None:
-        """Close all connections, and kill what runs."""
-        for connection in self._connections:
-            with suppress(pika.exceptions.AMQPError):
-                connection.close()
-        for process in self.processes:
-            process.kill()
-
-    def tables(self) -> Tables:
-        """The tables of the job."""
-        place = tables_place(self.config, os.environ)
-        return Tables(place.url, place.options)
-
-
-@pytest.fixture
-def fronts(tmp_path: Path, embedded_kafka) -> Iterator[Fronts]:
-    """A vhost without a front."""
-    fronts = Fronts(tmp_path, embedded_kafka.bootstrap_servers)
-    yield fronts
-    fronts.end()
 
 
 def ready(channel, queue: str) -> int:

@@ -5,13 +5,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streaming.config import JsonValue, RecordField, RecordHeader, RecordKey, Template, TopicMapping
-from streaming.pipeline.intake.mapping import (
+from streaming.protocol.amqp_properties import property_fault
+from streaming.protocol.record_headers import MalformedRecordError
+from streaming.topic_mapping import (
     MappedRecord,
     TopicMapper,
     body_document,
 )
-from streaming.protocol.amqp_properties import property_fault
-from streaming.protocol.record_headers import MalformedRecordError
 from topology.declarations import MAX_NAME_BYTES
 
 names = st.sampled_from(["a", "b", "$bytes", "$timestamp", ""])

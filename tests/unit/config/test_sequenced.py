@@ -49,13 +49,23 @@ def test_a_log_has_its_own_topic():
     assert "dlx_publishes, the log of vhost 'publishes', is already the topic of" in found
 
 
-def test_a_mapped_topic_cannot_feed_a_sequenced_vhost():
-    found = problems_of(
-        '[vhosts.shop]\nsequenced = true\n[[inputs]]\ntopic = "dlx.commands"\n'
-        'source = "commands"\n[[inputs]]\ntopic = "orders"\n[inputs.mapping]\nexchange = "x"\n'
-        'vhost = "shop"\n'
+def test_mapped_topics_and_commands_may_be_copied_into_a_log():
+    config = parse_config(
+        '[vhosts.shop]\nsequenced = true\n[vhosts."/"]\n'
+        '[[inputs]]\ntopic = "dlx.publishes"\n'
+        '[[inputs]]\ntopic = "dlx.commands"\nsource = "commands"\n'
+        '[[inputs]]\ntopic = "shop"\n[inputs.mapping]\nexchange = "x"\nvhost = "shop"\n'
+        '[[inputs]]\ntopic = "other"\n[inputs.mapping]\nexchange = "x"\nvhost = "/"\n'
+        '[[inputs]]\ntopic = "any"\n[inputs.mapping]\nexchange = "x"\nvhost = "{key}"\n'
+        '[[inputs]]\ntopic = "some"\n[inputs.mapping]\nexchange = "x"\n'
+        "vhost = { record_key = true }\n"
     )
-    assert "the vhost 'shop' is sequenced: only its own log may feed it" in found
+
+    copied = [each.topic for each in config.inputs if each.may_be_copied]
+    feeding = [each.topic for each in config.inputs if each.may_feed("shop")]
+
+    assert copied == ["dlx.commands", "shop", "other", "any", "some"]
+    assert feeding == ["shop", "any", "some"]
 
 
 def test_the_name_of_a_log_contains_the_vhost():

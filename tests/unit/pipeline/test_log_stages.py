@@ -14,13 +14,17 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.message import CONFIRM, NEVER
 from streaming.broker.sequence.fold import FoldsDifferError, OtherTermsError, Terms
+from streaming.config.inputs import TopicMapping
+from streaming.config.selectors import JsonValue
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.pipeline import fold
 from streaming.pipeline.intake import stage
+from streaming.pipeline.log_fold import copied_out
 from streaming.pipeline.reports import Reports, read_reports
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
 from streaming.protocol import record_headers as wire
+from streaming.protocol.copied_records import copied_command
 from streaming.protocol.log_records import (
     CONTENT,
     LOG,
@@ -37,6 +41,8 @@ from tests.unit.pipeline.test_micro_batch import MapState
 from topology.values import Timestamp, table_from_json
 
 TOPIC, NUMBER, KEY = "dlx.log.shop", 3, 1
+COMMANDS, ORDERS = 5, 6
+MAPPING = TopicMapping(exchange="", routing_key=JsonValue(name="$.queue"), vhost="shop")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -49,7 +55,9 @@ class Job:
             tables=Location(str(root)),
             topics={
                 TOPIC: TopicTask(NUMBER, "", log_of="shop"),
-                "dlx.commands": TopicTask(NUMBER + 1, "guest"),
+                "dlx.publishes": TopicTask(NUMBER + 1, "guest"),
+                "dlx.commands": TopicTask(COMMANDS, "guest", copied=True),
+                "orders": TopicTask(ORDERS, "guest", MAPPING, copied=True),
             },
             vhosts={"shop": (KEY,)},
             shards={KEY: front.config},
@@ -277,13 +285,62 @@ def test_clients_of_the_wire_format_are_refused_in_a_sequenced_vhost(job):
         LogRecord(3, 1, [(wire.VHOST, b"none")], b"body"),
     ]
 
-    assert {row.shard for row in job.intake(records, "dlx.commands")} == {FILES_KEY}
+    assert {row.shard for row in job.intake(records, "dlx.publishes")} == {FILES_KEY}
 
     found = [(row["offset"], row["cause"]) for row in job.rows("quarantine")]
     assert found == [(0, "sequenced_vhost"), (1, "sequenced_vhost"), (3, "unlisted_vhost")]
     assert job.rows("quarantine")[0]["detail"].startswith(
         "the vhost 'shop' is served by the AMQP front (sequenced = true)"
     )
+
+
+def test_what_a_front_copies_is_not_quarantined_and_reaches_no_shard(job):
+    vhost = (wire.VHOST, b"shop")
+    sent = [
+        LogRecord(0, 1, [vhost, (wire.OP, b"purge")], b'{"queue": "q"}'),
+        LogRecord(1, 1, [vhost, (wire.OP, b"get")], b'{"queue": "q"}'),
+        LogRecord(2, 1, [vhost, (wire.ROUTING_KEY, b"q")], b"body"),
+    ]
+    mapped = [
+        LogRecord(0, 1, [], b'{"queue": "q"}'),
+        LogRecord(1, 1, [], b"{}"),
+        LogRecord(2, 1, [], b'{"queue": "q", "more": "%s"}' % (b"x" * 1_000)),
+    ]
+
+    assert {row.shard for row in job.intake(sent, "dlx.commands")} == {FILES_KEY}
+    assert {row.shard for row in job.intake(mapped, "orders")} == {FILES_KEY}
+
+    found = {(row["topic_number"], row["offset"], row["cause"]) for row in job.rows("quarantine")}
+    assert found == {
+        (COMMANDS, 1, "sequenced_vhost"),
+        (COMMANDS, 2, "sequenced_vhost"),
+        (ORDERS, 1, "unmapped"),
+        (ORDERS, 2, "body_too_large"),
+    }
+    assert job.rows("messages") == []
+
+
+def test_the_job_answers_those_whose_commands_were_copied(job, front):
+    front.begin("one")
+    front.open("c1")
+    front.ask("kafka:c7", copied_command(commands.DeclareQueue(queue=a_queue("q"), channel="c7")))
+    front.ask("kafka:c7", copied_command(commands.Depth(queue="none", channel="c7")))
+    front.ask("c1", commands.Depth(queue="q", channel="c1"))
+    front.publish("kafka:pub", "missing", "", b"body")
+    front.publish("kafka:pub", "", "q", b"body", flags=CONFIRM)
+
+    [first, *_rest] = front.told
+    batch = front.fold.finish()._replace(outbound=front.told, first_outbound=5)
+    found = copied_out(batch)
+
+    assert first.actor.channel == "c1"
+    assert found.first_outbound == 5
+    assert [(out.actor.channel, type(out).__name__) for out in found.outbound] == [
+        ("c7", "AnswerOut"),
+        ("c7", "AnswerOut"),
+        ("pub", "PublishErrorOut"),
+        ("pub", "ConfirmOut"),
+    ]
 
 
 def test_a_record_of_a_newer_version_stops_the_job(job, front):

@@ -97,6 +97,16 @@ def test_what_was_sent_behind_an_error_has_no_effect(front):
     assert "other" not in front.fold.shard.vhost.queues
 
 
+def test_what_was_copied_into_the_log_needs_no_open_channel(front):
+    offset = front.publish("kafka:pub", "", "work")
+    front.ask("kafka:a", commands.Purge(queue="work", channel="kafka:a"))
+    front.publish("kafka:pub", "missing", "")
+    front.publish("kafka:pub", "", "work")
+
+    assert kinds(front) == ["enqueued", "purged", "publish_error", "enqueued"]
+    assert front.rows[0].copy.message.offset == offset
+
+
 def test_the_operator_and_time_need_no_channel(front):
     front.ask("", commands.DeclareQueue(queue=a_queue("short", message_ttl=50)), user=USER)
     front.publish("c1", "", "short")

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streaming.config import JobConfig
+from streaming.config.vhosts import VhostSettings
 from streaming.pipeline.topics import trimming
 
 LOWEST = {(1, 0): 7, (2, 0): 9}
@@ -22,6 +23,7 @@ class FakeAdmin:
         self.failures = failures
         self.asked: list[str] = []
         self.deleted: list[tuple[str, int]] = []
+        self.read: list[tuple[str, int, int]] | None = None
 
     def describe_configs(self, resources: list[Any], **_options: Any) -> dict[Any, Future[Any]]:
         [resource] = resources
@@ -34,6 +36,18 @@ class FakeAdmin:
             retention = SimpleNamespace(value=self.retentions[resource.name])
             future.set_result({"retention.ms": retention})
         return {resource: future}
+
+    def list_consumer_group_offsets(
+        self, asked: list[Any], **_options: Any
+    ) -> dict[str, Future[Any]]:
+        [group] = asked
+        future: Future[Any] = Future()
+        if self.read is None:
+            future.set_exception(KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT)))
+        else:
+            places = [TopicPartition(*each) for each in self.read]
+            future.set_result(SimpleNamespace(topic_partitions=places))
+        return {group.group_id: future}
 
     def delete_records(self, due: list[Any], **_options: Any) -> dict[Any, Future[Any]]:
         done: dict[Any, Future[Any]] = {}
@@ -69,3 +83,25 @@ def test_a_topic_with_its_own_retention_is_not_trimmed(monkeypatch):
 
     assert admin.deleted == [("dlx.commands", 9)]
     assert admin.asked == ["dlx.publishes", "dlx.commands"]
+
+
+@pytest.mark.parametrize(
+    ("read", "deleted"),
+    [
+        ([("dlx.commands", 0, 8)], [("dlx.publishes", 7), ("dlx.commands", 8)]),
+        ([("dlx.commands", 0, 20)], [("dlx.publishes", 7), ("dlx.commands", 9)]),
+        ([("dlx.commands", 0, -1001)], [("dlx.publishes", 7)]),
+        ([], [("dlx.publishes", 7)]),
+        (None, [("dlx.publishes", 7)]),
+    ],
+)
+def test_what_a_front_has_still_to_copy_is_not_trimmed(monkeypatch, read, deleted):
+    admin = FakeAdmin({"dlx.publishes": "-1", "dlx.commands": "-1"}, failures=0)
+    admin.read = read
+    monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
+    config = JobConfig(vhosts={"shop": VhostSettings(sequenced=True)})
+    one = trimming.Trimming(config, {}, {"dlx.publishes": 1, "dlx.commands": 2})
+
+    one.trim(LOWEST, COMMITTED)
+
+    assert admin.deleted == deleted

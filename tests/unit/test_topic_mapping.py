@@ -11,12 +11,12 @@ from streaming.config import (
     Template,
     TopicMapping,
 )
-from streaming.pipeline.intake.mapping import (
+from streaming.protocol.record_headers import MalformedRecordError
+from streaming.topic_mapping import (
     MappedRecord,
     TopicMapper,
     body_document,
 )
-from streaming.protocol.record_headers import MalformedRecordError
 from topology.values import Timestamp, table_from_json
 
 BODY = b"""{"type": "created", "at": 1763820219, "total": 19.5, "n": 3, "paid": true, "none": null,

@@ -1,0 +1,98 @@
+"""Copies records of the job's inputs into the log of a vhost, each once, in order.
+
+    inputs --read--> entries --submit--> the log --applied--> the next ones
+                                           |
+                 where to go on after a restart, or in another front (`copied_positions`)
+
+Commands are always copied. Publishes wait while clients of AMQP would have to.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from streaming.amqp.entries import Ask, Publish, Then
+from streaming.protocol.copied_records import Source
+from streaming.sequencer.input_reader import InputReader, Place
+from streaming.sequencer.input_records import InputRecords
+from streaming.sequencer.log_vhost import LogVhost
+
+READ_S: Final = 0.2
+_CHECK_S: Final = 0.25
+_WAIT_S: Final = 0.1
+_T = TypeVar("_T")
+
+MAX_UNMARKED: Final = 10_000
+"""Records of others behind the last copied one, before the log says how far was read."""
+
+
+class Copying:
+    """Copies one group of inputs while a vhost leads.
+
+    Args:
+        records: reads their records, on the thread of the reader.
+        waits: whether nothing must be copied now.
+    """
+
+    def __init__(
+        self,
+        vhost: LogVhost,
+        reader: InputReader,
+        records: InputRecords,
+        waits: Callable[[], bool],
+    ) -> None:
+        self._vhost = vhost
+        self._reader = reader
+        self._records = records
+        self._waits = waits
+        self._unmarked: Counter[Place] = Counter()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="inputs")
+
+    async def run(self) -> None:
+        """Copy until the vhost does not lead here any more."""
+        try:
+            while self._vhost.leads:
+                if self._waits():
+                    await asyncio.sleep(_WAIT_S)
+                    continue
+                found = await self._in_thread(self._read)
+                if found and self._vhost.leads:
+                    await self._copy(found)
+        finally:
+            await self._in_thread(self._reader.close)
+            self._thread.shutdown(wait=False)
+
+    def _in_thread(self, step: Callable[[], _T]) -> Awaitable[_T]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, step)
+
+    def _read(self) -> list[tuple[Source, Ask | Publish | None]]:
+        return [(each.source, self._records.entry(each)) for each in self._reader.read(READ_S)]
+
+    async def _copy(self, found: list[tuple[Source, Ask | Publish | None]]) -> None:
+        ends: dict[Place, int] = {}
+        for source, entry in found:
+            place = (source.topic, source.partition)
+            ends[place] = source.offset + 1
+            if entry is None:
+                self._unmarked[place] += 1
+            else:
+                self._vhost.submit(entry)
+                del self._unmarked[place]
+        for place, end in ends.items():
+            if self._unmarked[place] >= MAX_UNMARKED:
+                self._vhost.mark(Source(*place, end - 1))
+                del self._unmarked[place]
+        if await self._is_applied():
+            await self._in_thread(lambda: self._reader.copied(ends))
+
+    async def _is_applied(self) -> bool:
+        """Wait until everything that was submitted is applied; False if it never is, here."""
+        done = asyncio.Event()
+        self._vhost.submit(Then(done.set))
+        while self._vhost.leads and not done.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), _CHECK_S)
+        return done.is_set()

@@ -1,0 +1,147 @@
+"""Reads the inputs that one vhost is fed from, from where its log has their records.
+
+It reads what is committed, like the job. How far the log has them is committed to Kafka for the
+group that has the name of the log, so that the job does not trim what is still to be copied; where
+a front begins, the log alone says.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from streaming.protocol.copied_records import Source
+from streaming.sequencer.input_records import InputRecord
+
+MAX_RECORDS: Final = 500
+"""The most records of one read."""
+
+_LOOK_S: Final = 5.0
+"""How often it looks for topics and partitions that it does not know."""
+
+_ANSWER_S: Final = 10.0
+
+Place = tuple[str, int]
+
+logger = logging.getLogger(__name__)
+
+
+class InputReader:
+    """Reads some topics. Use it on one thread at a time.
+
+    Args:
+        properties: of librdkafka.
+        log: the topic of the log.
+        next_of: the next offset to copy of a topic and partition; None: the first that is there.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        log: str,
+        topics: Collection[str],
+        next_of: Callable[[str, int], int | None],
+    ) -> None:
+        settings: dict[str, Any] = {
+            "fetch.wait.max.ms": 100,
+            **properties,
+            "group.id": log,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "log_level": 0,
+            "error_cb": lambda _error: None,
+        }
+        self._consumer = Consumer(settings)
+        self._log = log
+        self._topics = topics
+        self._next_of = next_of
+        self._next: dict[Place, int] = {}
+        self._looked_s = float("-inf")
+
+    def read(self, timeout_s: float) -> list[InputRecord]:
+        """The next records, in the order of each partition; none if none comes in time."""
+        if time.monotonic() - self._looked_s > _LOOK_S:
+            self._look()
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return []
+        found = []
+        for message in (first, *self._consumer.consume(MAX_RECORDS - 1, 0)):
+            if message.error() is None:
+                record = _record(message)
+                source = record.source
+                self._next[source.topic, source.partition] = source.offset + 1
+                found.append(record)
+        return found
+
+    def copied(self, ends: Mapping[Place, int]) -> None:
+        """Tell Kafka, and so the job, that the log has what is before these offsets."""
+        places = [TopicPartition(topic, number, end) for (topic, number), end in ends.items()]
+        with suppress(KafkaException):  # the next ones are committed, too
+            self._consumer.commit(offsets=places, asynchronous=True)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+    def _look(self) -> None:
+        """Begin with partitions that were not known."""
+        try:
+            known = self._consumer.list_topics(timeout=_ANSWER_S).topics
+            new = [
+                (topic, partition)
+                for topic in self._topics
+                if topic in known
+                for partition in known[topic].partitions
+                if (topic, partition) not in self._next
+            ]
+            begins = {place: self._begin(*place) for place in new}
+        except KafkaException:
+            return  # it is tried again with the next read
+        self._looked_s = time.monotonic()
+        if begins:
+            self._next |= begins
+            self._consumer.assign([TopicPartition(*place, at) for place, at in self._next.items()])
+
+    def _begin(self, topic: str, partition: int) -> int:
+        first, end = self._consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=_ANSWER_S
+        )
+        wanted = self._next_of(topic, partition)
+        if wanted is None:
+            return int(first)
+        if first <= wanted <= end:
+            return wanted
+        if wanted < first <= self._committed(topic, partition):
+            return int(first)  # what was trimmed was read, and was for others
+        logger.error(
+            "%s: records of %s, partition %s, were to be copied from offset %s on, and Kafka has "
+            "%s to %s: what is missing is lost",
+            *(self._log, topic, partition, wanted, first, end - 1),
+        )
+        return int(first)
+
+    def _committed(self, topic: str, partition: int) -> int:
+        [place] = self._consumer.committed([TopicPartition(topic, partition)], timeout=_ANSWER_S)
+        return int(place.offset)
+
+
+def _record(message: Message) -> InputRecord:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None, "a record that was read has a place"
+    assert partition is not None, "a record that was read has a place"
+    assert offset is not None, "a record that was read has a place"
+    headers: Any = message.headers() or ()  # its stubs allow a dict, which it never returns
+    key: Any = message.key()
+    return InputRecord(
+        Source(topic, partition, offset),
+        message.timestamp()[1],
+        key,
+        message.value(),
+        tuple(headers),
+    )

@@ -1,0 +1,171 @@
+"""What becomes of the records of inputs in the log of one vhost.
+
+unmapped input --command for this vhost--> Ask
+mapped input ------for this vhost--------> Publish
+everything else ------------------------> None: it is for others, or the job quarantines it
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streaming.amqp.entries import Ask, Publish
+from streaming.amqp.outgoing import Confirms
+from streaming.amqp.properties import Seen, names_keys, publication_seen, see, write_properties
+from streaming.amqp.stored import Stored
+from streaming.broker.events import COPIED_CHANNEL, Actor
+from streaming.broker.message import BROKER_HEADERS, Publication
+from streaming.config.inputs import InputSettings
+from streaming.protocol.copied_records import Source, channel_of, copied_command, not_copied
+from streaming.protocol.record_headers import (
+    DEFAULT_CHANNEL,
+    DEFAULT_VHOST,
+    OP,
+    OURS,
+    VHOST,
+    MalformedRecordError,
+    command_record,
+    kafka_headers_table,
+)
+from streaming.topic_mapping import (
+    ForeignHeaders,
+    MappedPublish,
+    MappedRecord,
+    TopicMapper,
+    body_document,
+)
+from topology.declarations import MAX_NAME_BYTES
+from topology.values import Table, table_from_json
+
+_CHANNEL: Final = COPIED_CHANNEL + DEFAULT_CHANNEL
+_MAX_KNOWN: Final = 20_000
+_NO_CONFIRMS: Final = Confirms()
+
+
+class InputRecord(NamedTuple):
+    """A record of an input, as Kafka has it."""
+
+    source: Source
+    at_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: ForeignHeaders
+
+
+class InputRecords:
+    """Reads the records of inputs for one vhost.
+
+    Args:
+        vhosts: all of the job.
+        max_body_bytes, max_header_bytes: the job quarantines mapped records that have more.
+    """
+
+    def __init__(
+        self,
+        vhost: str,
+        inputs: Iterable[InputSettings],
+        vhosts: Collection[str],
+        max_body_bytes: int,
+        max_header_bytes: int,
+    ) -> None:
+        self._vhost = vhost
+        self._name = vhost.encode()
+        self._max_body_bytes = max_body_bytes
+        self._max_header_bytes = max_header_bytes
+        self._publications: dict[tuple[str | int | None, ...], Publication] = {}
+        self._users = {each.topic: each.user for each in inputs}
+        self._mappers = {
+            each.topic: TopicMapper(each.topic, each.mapping, vhosts, max_header_bytes)
+            for each in inputs
+            if each.mapping is not None
+        }
+
+    def entry(self, record: InputRecord) -> Ask | Publish | None:
+        """What becomes of a record in the log; None: nothing."""
+        topic = record.source.topic
+        mapper = self._mappers.get(topic)
+        user = self._users[topic]
+        try:
+            if mapper is None:
+                return self._command(record, user)
+            return self._publish(record, user, mapper)
+        except MalformedRecordError:
+            return None
+
+    def _command(self, record: InputRecord, user: str) -> Ask | None:
+        named = dict(record.headers)
+        if OP not in named or (named.get(VHOST) or DEFAULT_VHOST.encode()) != self._name:
+            return None
+        command = command_record(named[OP] or b"", named.get(VHOST), record.value).command
+        if not_copied(self._vhost, command) is not None:
+            return None
+        copied = copied_command(command)
+        return Ask(Actor(user, channel_of(copied)), copied, record.source)
+
+    def _publish(self, record: InputRecord, user: str, mapper: TopicMapper) -> Publish | None:
+        header_bytes = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
+        body = record.value
+        if (
+            body is None
+            or len(body) > self._max_body_bytes
+            or header_bytes > self._max_header_bytes
+        ):
+            return None
+        mapped = mapper.publish(
+            MappedRecord(
+                record.key,
+                record.headers,
+                body_document(body) if mapper.needs_body else None,
+                record.source.partition,
+                record.source.offset,
+                record.at_ms,
+            ),
+            header_bytes,
+        )
+        if mapped.vhost != self._vhost:
+            return None
+        content = _content(mapped, record.headers)
+        seen = see(content)
+        return Publish(
+            Actor(user, _CHANNEL),
+            self._publication(mapped, seen, None if seen.user_id == user else seen.user_id),
+            Stored(content, body, seen.headers, seen.expiration),
+            0,
+            0,
+            _NO_CONFIRMS,
+            record.source,
+        )
+
+    def _publication(self, mapped: MappedPublish, seen: Seen, user_id: str | None) -> Publication:
+        """What the broker looks at; equal ones share it, if their headers name no keys."""
+        exchange, routing_key = mapped.exchange, mapped.routing_key
+        if names_keys(seen.headers):
+            return publication_seen(exchange, routing_key, seen, user_id)
+        key = (exchange, routing_key, seen.expiration, seen.priority, user_id)
+        found = self._publications.get(key)
+        if found is None:
+            if len(self._publications) >= _MAX_KNOWN:
+                self._publications.clear()
+            found = publication_seen(exchange, routing_key, seen, user_id)
+            self._publications[key] = found
+        return found
+
+
+def _content(mapped: MappedPublish, kafka_headers: ForeignHeaders) -> bytes:
+    """The properties as AMQP writes them; headers of the record become headers of the message."""
+    table: Table = kafka_headers_table(
+        (name, value) for name, value in kafka_headers if _is_kept(name)
+    )
+    if mapped.headers is not None:
+        table |= table_from_json(msgspec.json.decode(mapped.headers))
+    return write_properties({**dict(mapped.properties), "headers": table or None})
+
+
+def _is_kept(name: str) -> bool:
+    """Whether a header of a record becomes one of a message: none that brokers look at."""
+    return (
+        not name.startswith(OURS)
+        and name not in BROKER_HEADERS
+        and len(name.encode()) <= MAX_NAME_BYTES
+    )

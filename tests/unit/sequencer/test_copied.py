@@ -1,0 +1,174 @@
+"""Are records of inputs in the log once, wherever the front that copies them ends?"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from streaming.amqp.entries import Ask, Publish
+from streaming.amqp.outgoing import Confirms
+from streaming.amqp.stored import Stored
+from streaming.broker import commands
+from streaming.broker.events import Actor
+from streaming.broker.message import Publication
+from streaming.config.inputs import InputSettings
+from streaming.protocol.copied_records import Source
+from streaming.sequencer import copying
+from streaming.sequencer.copying import Copying
+from streaming.sequencer.input_records import InputRecord, InputRecords
+from streaming.sequencer.log_vhost import Role
+from tests.log_port import LogPort
+from topology.declarations import Queue
+
+ACTOR = Actor("guest", "kafka:c")
+
+
+def acknowledge(vhost, port):
+    port.run()
+    while port.sent:
+        vhost.acknowledged(port.write())
+        port.run()
+
+
+def a_leader(port, entries=None):
+    vhost = port.open(entries)
+    vhost.acknowledged(port.write())
+    assert vhost.role is Role.LEADING
+    return vhost
+
+
+def declare(vhost, name, source):
+    command = commands.DeclareQueue(queue=Queue(name), channel="kafka:c")
+    vhost.submit(Ask(ACTOR, command, source))
+
+
+def publish(vhost, source):
+    stored = Stored(b"\0\0", b"body")
+    vhost.submit(Publish(ACTOR, Publication("", "q"), stored, 0, 0, Confirms(), source))
+
+
+def copied(vhost):
+    return [vhost.copied.next_of("in", partition) for partition in (0, 1)]
+
+
+def test_the_log_says_what_was_copied():
+    port = LogPort()
+    vhost = a_leader(port)
+
+    declare(vhost, "q", Source("in", 0, 4))
+    publish(vhost, Source("in", 1, 6))
+    port.run()
+    assert copied(vhost) == [None, None]
+    acknowledge(vhost, port)
+
+    assert copied(vhost) == [5, 7]
+    assert vhost.ready_in("q") == 1
+    assert copied(port.open(leads=False)) == [5, 7]
+    publish(vhost, Source("in", 1, 9))
+    acknowledge(vhost, port)
+    _next_offset, entries = vhost.snapshot()
+    declare(vhost, "other", Source("in", 0, 8))
+    acknowledge(vhost, port)
+    assert copied(port.open(entries, leads=False)) == [9, 10]
+
+
+def test_what_a_front_copies_that_was_replaced_is_copied_again():
+    port = LogPort()
+    first = a_leader(port)
+    declare(first, "q", Source("in", 0, 4))
+    acknowledge(first, port)
+    publish(first, Source("in", 0, 5))
+    port.run()
+    [(_vhost, late)] = port.sent
+    port.sent.clear()
+
+    second = a_leader(port)
+    port.add(late)
+    third = port.open(leads=False)
+
+    assert copied(second) == [5, None]
+    assert copied(third) == [5, None]
+    assert third.ready_in("q") == 0
+
+
+def test_a_mark_says_how_far_an_input_was_read():
+    port = LogPort()
+    vhost = a_leader(port)
+
+    vhost.mark(Source("in", 1, 99))
+    acknowledge(vhost, port)
+
+    assert copied(vhost) == [None, 100]
+    assert copied(port.open(leads=False)) == [None, 100]
+
+
+class Input:
+    """An input with these records, which are read two by two."""
+
+    def __init__(self, records: list[InputRecord]) -> None:
+        self.records = records
+        self.ends: list[dict[tuple[str, int], int]] = []
+        self.is_closed = False
+
+    def read(self, _timeout_s: float) -> list[InputRecord]:
+        found, self.records = self.records[:2], self.records[2:]
+        return found
+
+    def copied(self, ends: dict[tuple[str, int], int]) -> None:
+        self.ends.append(ends)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def a_record(offset: int, vhost: bytes = b"/") -> InputRecord:
+    value = b'{"queue": {"name": "q%d"}}' % offset
+    headers = (("dlx-op", b"declare_queue"), ("dlx-vhost", vhost))
+    return InputRecord(Source("in", 0, offset), 1, None, value, headers)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_records_are_copied_in_order_and_kafka_knows_how_far(monkeypatch, waits):
+    monkeypatch.setattr(copying, "MAX_UNMARKED", 3)
+    port = LogPort()
+    vhost = a_leader(port)
+    others = [a_record(offset, b"other") for offset in (5, 6, 7)]
+    source: Any = Input([a_record(3), a_record(4), *others])
+    records = InputRecords("/", [InputSettings(topic="in", source="commands")], ["/"], 100, 100)
+    waited = iter([waits, waits, False])
+    copy = Copying(vhost, source, records, lambda: next(waited, False))
+
+    async def run() -> None:
+        task = asyncio.get_running_loop().create_task(copy.run())
+        while len(source.ends) < 3:
+            await asyncio.sleep(0.001)
+            acknowledge(vhost, port)
+        vhost.fail("it ends")
+        await task
+
+    asyncio.run(run())
+
+    assert source.ends == [{("in", 0): 5}, {("in", 0): 7}, {("in", 0): 8}]
+    assert sorted(vhost.shard.vhost.queues) == ["q3", "q4"]
+    assert copied(vhost) == [8, None]
+    assert source.is_closed
+
+
+def test_a_front_that_is_replaced_says_nothing_of_what_it_has_not_copied():
+    port = LogPort()
+    vhost = a_leader(port)
+    source: Any = Input([a_record(3)])
+    records = InputRecords("/", [InputSettings(topic="in", source="commands")], ["/"], 100, 100)
+    copy = Copying(vhost, source, records, lambda: False)
+
+    async def run() -> None:
+        task = asyncio.get_running_loop().create_task(copy.run())
+        while not port.sent:
+            await asyncio.sleep(0.001)
+            port.run()
+        vhost.fail("it ends")
+        await task
+
+    asyncio.run(run())
+
+    assert source.ends == []

@@ -1,0 +1,126 @@
+"""What becomes of a record of an input in the log of a vhost: an entry, or nothing."""
+
+import pytest
+
+from streaming.amqp.entries import Ask, Publish
+from streaming.amqp.properties import read_properties
+from streaming.broker import commands
+from streaming.broker.events import Actor
+from streaming.config.inputs import InputSettings, TopicMapping
+from streaming.config.selectors import JsonValue, RecordHeader
+from streaming.protocol.copied_records import Source
+from streaming.sequencer.input_records import InputRecord, InputRecords
+
+COMMANDS = InputSettings(topic="commands", source="commands", user="ann")
+MAPPED = InputSettings(
+    topic="mapped",
+    user="bob",
+    mapping=TopicMapping(
+        exchange="orders",
+        routing_key=JsonValue(name="$.key"),
+        vhost=RecordHeader(name="vhost", otherwise="shop"),
+        message_id="{record.topic}/{record.offset}",
+        expiration=RecordHeader(name="ttl", optional=True),
+        user_id=RecordHeader(name="user", optional=True),
+        headers={"tenant": JsonValue(name="$.tenant", optional=True)},
+    ),
+)
+COMMAND = Source("commands", 1, 7)
+PLACE = Source("mapped", 0, 9)
+
+
+def entry_of(source, value, *headers, vhost="shop"):
+    records = InputRecords(vhost, (COMMANDS, MAPPED), ("shop", "/"), 100, 60)
+    return records.entry(InputRecord(source, 1_000, None, value, headers))
+
+
+def a_command(value, *headers):
+    return entry_of(COMMAND, value, ("dlx-vhost", b"shop"), *headers)
+
+
+def test_a_command_becomes_one_of_the_user_of_the_input_on_a_channel_of_its_own():
+    entry = a_command(b'{"queue": "q", "channel": "c", "reply_id": "7"}', ("dlx-op", b"purge"))
+
+    purge = commands.Purge(queue="q", channel="kafka:c", reply_id="7")
+    assert entry == Ask(Actor("ann", "kafka:c"), purge, COMMAND)
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        (b"a body", [("dlx-vhost", b"shop"), ("dlx-routing-key", b"q")]),
+        (b'{"op": "purge", "queue": "q"}', [("dlx-op", b"")]),
+        (b'{"op": "purge", "queue": "q"}', [("dlx-op", b""), ("dlx-vhost", None)]),
+        (b'{"op": "purge"}', [("dlx-vhost", b"shop"), ("dlx-op", b"")]),
+        (b'{"op": "get", "queue": "q"}', [("dlx-vhost", b"shop"), ("dlx-op", None)]),
+        (b'{"op": "tick"}', [("dlx-vhost", b"shop"), ("dlx-op", b"tick")]),
+        (None, [("dlx-vhost", b"shop"), ("dlx-op", b"purge")]),
+    ],
+)
+def test_what_is_for_others_or_not_copied_becomes_nothing(value, headers):
+    assert entry_of(COMMAND, value, *headers) is None
+
+
+def test_a_command_without_a_vhost_is_for_the_first_one():
+    entry = entry_of(COMMAND, b'{"op": "purge", "queue": "q"}', ("dlx-op", b""), vhost="/")
+
+    assert isinstance(entry, Ask)
+
+
+def test_a_mapped_record_becomes_a_message_with_its_headers():
+    value = b'{"key": "k", "tenant": "a"}'
+    headers = [("source", b"erp"), ("raw", b"\xff"), ("CC", b"x"), ("dlx-x", b"y"), ("ttl", b"50")]
+
+    entry = entry_of(PLACE, value, *headers)
+
+    assert isinstance(entry, Publish)
+    assert (entry.actor, entry.source) == (Actor("bob", "kafka:pub"), PLACE)
+    publication = entry.publication
+    assert (publication.exchange, publication.routing_key, publication.expiration) == (
+        *("orders", "k"),
+        "50",
+    )
+    assert (entry.flags, entry.number, entry.stored.body) == (0, 0, value)
+    assert read_properties(entry.stored.properties) == {
+        "message_id": "mapped/9",
+        "expiration": "50",
+        "headers": {"source": "erp", "raw": b"\xff", "ttl": "50", "tenant": "a"},
+    }
+    assert entry.stored.headers == read_properties(entry.stored.properties)["headers"]
+
+
+@pytest.mark.parametrize(("user", "seen"), [(b"bob", None), (b"eve", "eve")])
+def test_the_broker_checks_the_user_of_a_message_who_is_not_that_of_the_input(user, seen):
+    entry = entry_of(PLACE, b'{"key": "k"}', ("user", user))
+
+    assert isinstance(entry, Publish)
+    assert entry.publication.user_id == seen
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        (b'{"key": "k"}', [("vhost", b"/")]),
+        (b'{"key": "k"}', [("vhost", b"none")]),
+        (b"{}", []),
+        (None, []),
+        (b'{"key": "k", "more": "%s"}' % (b"x" * 100), []),
+        (b'{"key": "k"}', [("h", b"x" * 60)]),
+    ],
+)
+def test_a_mapped_record_that_is_for_others_or_unfit_becomes_nothing(value, headers):
+    assert entry_of(PLACE, value, *headers) is None
+
+
+def test_messages_that_the_broker_sees_alike_share_their_publication():
+    records = InputRecords("shop", (MAPPED,), ("shop",), 100, 60)
+    first, second, other = (
+        records.entry(InputRecord(PLACE, 1, None, b'{"key": "%s"}' % key, ()))
+        for key in (b"k", b"k", b"l")
+    )
+
+    assert isinstance(first, Publish)
+    assert isinstance(second, Publish)
+    assert isinstance(other, Publish)
+    assert first.publication is second.publication
+    assert first.publication is not other.publication
