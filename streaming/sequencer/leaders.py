@@ -6,11 +6,14 @@ standby tries: who leads is decided by the last epoch record in the log.
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from threading import Lock, Thread
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
+
+from streaming.kafka_offsets import ELECTION_S, once_led
 
 BEAT_S: Final = 0.5
 """How often a leader says that it is there."""
@@ -73,7 +76,9 @@ class Leaders:
         }
         self._consumer = Consumer(settings)
         partition = TopicPartition(topic, 0)
-        first, self._end = self._consumer.get_watermark_offsets(partition, timeout=_ANSWER_S)
+        first, self._end = once_led(
+            partial(self._consumer.get_watermark_offsets, partition, timeout=_ANSWER_S), ELECTION_S
+        )
         partition.offset = max(first, self._end - _LOOK_BACK)
         self._consumer.assign([partition])
         self._lock = Lock()

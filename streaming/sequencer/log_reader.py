@@ -1,10 +1,12 @@
 """Reads the log of a sequenced vhost from an offset on."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from streaming.kafka_offsets import ELECTION_S, once_led
 from streaming.protocol.copied_records import COPIED
 from streaming.protocol.log_records import CONTENT, LOG
 from topology.errors import DlxError
@@ -68,8 +70,13 @@ class LogReader:
             LogUnreadableError: Kafka does not answer.
         """
         try:
-            first, end = self._consumer.get_watermark_offsets(
-                TopicPartition(self.topic, 0), timeout=_ANSWER_S
+            first, end = once_led(
+                partial(
+                    self._consumer.get_watermark_offsets,
+                    TopicPartition(self.topic, 0),
+                    timeout=_ANSWER_S,
+                ),
+                ELECTION_S,
             )
         except KafkaException as error:
             raise self._unreadable(error.args[0]) from error
