@@ -1,6 +1,6 @@
 """The user's folders, shared by all jobs and checkouts.
 
-The cache holds what can be downloaded or built again: jars, a Java, a compiled core, the demo's
+The cache holds what can be downloaded or built again: jars, a Java, the demo's
 files. The state folder holds the path of the last demo's configuration, so that commands find the
 demo from any folder; sealed plans of redrives; and what the console and `dlx query` remember.
 """

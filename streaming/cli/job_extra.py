@@ -32,9 +32,6 @@ JOB_MODULES: Final = frozenset(
 CONSOLE_MODULES: Final = frozenset({"jinja2", "markupsafe", "starlette", "uvicorn"})
 """The modules of the extra `console`."""
 
-DEVELOPMENT_MODULES: Final = frozenset({"mypy", "mypyc", "setuptools"})
-"""The modules with which `dlx compile` builds."""
-
 
 def remedy(error: ModuleNotFoundError) -> str | None:
     """Return what to tell the user about a missing package; None if none of ours is missing."""
@@ -48,10 +45,5 @@ def remedy(error: ModuleNotFoundError) -> str | None:
         return (
             f"the console needs the package {module}, which is not installed: "
             "pip install 'dlx-stream[job,console]'"
-        )
-    if module in DEVELOPMENT_MODULES:
-        return (
-            f"this command needs {module}, which only a checkout installs: run ./dlx compile in a "
-            "checkout of dlx-stream"
         )
     return None

@@ -85,14 +85,13 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
     },
     DEVELOP: {
         "bench": "tests.bench.commands:app",
-        "compile": "develop.commands:compile_core",
         "test": "develop.commands:run_suite",
         "docs": "develop.commands:build_docs",
     },
 }
 """Section of the help -> command -> its function or group, as module:name in streaming.cli."""
 
-EPILOG: Final = "Examples: dlx COMMAND --help. In a checkout: dlx test, docs, bench, compile."
+EPILOG: Final = "Examples: dlx COMMAND --help. In a checkout: dlx test, docs, bench."
 
 
 def build_app(names: Iterable[str] | None = None) -> typer.Typer:

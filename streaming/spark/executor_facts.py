@@ -56,7 +56,6 @@ class Facts(NamedTuple):
     Attributes:
         python: version, such as 3.11.9.
         code: digest of our sources.
-        is_compiled: whether the broker's core is a compiled one.
         packages: distribution -> version, or MISSING.
         places: distribution -> the folder or zip file that it is imported from; also
             of DLX, and of Python itself.
@@ -65,19 +64,15 @@ class Facts(NamedTuple):
 
     python: str
     code: str
-    is_compiled: bool
     packages: dict[str, str]
     places: dict[str, str]
     ships_packages: bool = False
 
     def differences(self, here: "Facts") -> list[str]:
         """Return how `here` differs from these facts, those of the driver; one text per item."""
-        kind = {True: "compiled", False: "not compiled"}
         items = [("Python", here.python, self.python)] if self._wants_python(here) else []
         if self.code != here.code:
             items.append((DLX, here.code, self.code))
-        if self.is_compiled != here.is_compiled:
-            items.append((DLX, kind[here.is_compiled], kind[self.is_compiled]))
         items += [
             (name, here.packages.get(name, MISSING), self.packages[name])
             for name in self._other_packages(here)
@@ -95,7 +90,7 @@ class Facts(NamedTuple):
         if self._wants_python(here):
             version = ".".join(_minor(self.python))
             found.append(f"Name a Python {version} of the executors in job.executor_python.")
-        if (self.code, self.is_compiled) != (here.code, here.is_compiled):
+        if self.code != here.code:
             found.append(
                 "The driver sends dlx itself, and another copy precedes it: remove that from the "
                 "executors' PYTHONPATH."
@@ -142,13 +137,12 @@ class Executor(NamedTuple):
 
     def words(self) -> str:
         """Return one line for the log."""
-        kind = "compiled" if self.facts.is_compiled else "plain"
         packages = ", ".join(
             f"{name} {version}"
             for name, version in self.facts.packages.items()
             if name in {"pyspark", "pyarrow", "msgspec", "deltalake", "confluent-kafka"}
         )
-        return f"{self.name}: Python {self.facts.python}, {kind} core, {packages}"
+        return f"{self.name}: Python {self.facts.python}, {packages}"
 
 
 class ExecutorMismatchError(Exception):
@@ -163,7 +157,6 @@ def facts_here() -> Facts:
     return Facts(
         python=".".join(map(str, sys.version_info[:3])),
         code=_digest(ROOT),
-        is_compiled=_is_compiled(),
         packages={name: version for name, (version, _place) in found.items()},
         places={**places, DLX: str(ROOT), "Python": sys.executable},
     )
@@ -227,15 +220,6 @@ def _digest(root: Path) -> str:
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _is_compiled() -> bool:
-    try:
-        from streaming.compiled import in_use  # noqa: PLC0415 - packages may be missing
-
-        return in_use()
-    except ImportError:
-        return False
 
 
 def _found(name: str, module: str) -> tuple[str, str]:

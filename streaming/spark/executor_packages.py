@@ -1,6 +1,6 @@
 """Our packages for the executors of a cluster, as archives that Spark unpacks beside each of them.
 
-    dlx.zip            `streaming` and `topology`; the compiled core too, if the driver uses it
+    dlx.zip            `streaming` and `topology`
     environment.zip    the packages that tasks import, if executors do not have them
 
 An executor's working directory then holds the folders `dlx` and `environment`, which are on
@@ -22,14 +22,13 @@ import struct
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
-from importlib import import_module, metadata
+from importlib import metadata
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import Distribution
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 from typing import Final
 
-from streaming.compiled import in_use
 from streaming.embedded.errors import EmbeddedError
 from streaming.spark.executor_facts import EXTRAS, ROOT, SPARK_BRINGS, TASK_PACKAGES, facts_here
 from streaming.user_folders import user_cache_folder
@@ -99,21 +98,11 @@ def _add_files(archive: zipfile.ZipFile, files: Iterable[tuple[str, Path]]) -> N
 
 
 def _code() -> Iterator[tuple[str, Path]]:
-    """Yield name in the archive -> file: the sources, and compiled modules beside them."""
+    """Yield name in the archive -> file: the sources."""
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 yield file.relative_to(ROOT).as_posix(), file
-    if in_use():
-        build = _build_in_use()
-        for file in sorted(build.rglob("*.so")):
-            yield file.relative_to(build).as_posix(), file
-
-
-def _build_in_use() -> Path:
-    """The folder of the compiled build that this process runs."""
-    file = Path(str(import_module("streaming.broker.shard").__file__))
-    return file.parents[2]
 
 
 def environment_archive(cache_dir: Path | None = None) -> Path:

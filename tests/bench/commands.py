@@ -1,8 +1,6 @@
 """`dlx bench`: benchmarks and endurance runs, part of a checkout."""
 
-import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
@@ -209,9 +207,6 @@ def core(
     ] = 1_000_000,
     queues: Annotated[int, typer.Option(help="Other queues.", min=1)] = 10_000,
     *,
-    compiled: Annotated[
-        bool, typer.Option("--compiled", help="Measure the compiled core too; built if needed.")
-    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Measure the broker's core in one process on one CPU core.
@@ -221,7 +216,6 @@ def core(
     with many messages ready, unacked or just requeued by a closed channel, or with many other
     queues.
     """
-    from streaming.compiled import in_use
     from tests.bench.core import CASES, Size, measure
 
     empty_us = 0.0
@@ -229,7 +223,6 @@ def core(
         result = measure(name, Size(messages=messages, resident=resident, queues=queues))
         empty_us = empty_us or result.us_per_message
         figures = {
-            "core": "compiled" if in_use() else "plain",
             "case": name,
             "messages_per_s": round(result.messages_per_s),
             "reference_ratio": round(result.us_per_message / result.reference_us, 2),
@@ -239,20 +232,7 @@ def core(
             "state_bytes_per_message": result.state_bytes and round(result.state_bytes, 1),
         }
         _print(figures, as_json=as_json)
-    return _core_compiled() if compiled else EXIT_OK
-
-
-def _core_compiled() -> int:
-    """Run the same command in a process that uses the compiled core."""
-    from streaming.compiled import VARIABLE, default_folder
-    from streaming.compiled.build import build
-
-    if not default_folder().is_dir():
-        print("building the compiled core ...", file=sys.stderr)
-        build(default_folder())
-    arguments = [argument for argument in sys.argv[1:] if argument != "--compiled"]
-    command = [sys.executable, "-P", "-m", "streaming.cli", *arguments]
-    return subprocess.run(command, env={**os.environ, VARIABLE: "1"}, check=False).returncode
+    return EXIT_OK
 
 
 @app.command()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from streaming.compiled import default_folder
 from streaming.user_folders import user_cache_folder, user_state_folder
 
 
@@ -14,7 +13,6 @@ def test_an_absolute_xdg_folder_holds_the_cache(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/c")
 
     assert user_cache_folder() == Path("/var/c/dlx-stream")
-    assert default_folder().parent == Path("/var/c/dlx-stream/compiled")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders for caches")

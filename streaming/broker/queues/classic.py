@@ -25,9 +25,6 @@ from topology.policies import QueueSettings
 MAX_RESTING_COPIES: Final = 16
 """A queue with more ready copies is not kept between batches: its record is large."""
 
-_make_copy: Final = Copy
-"""A constant of this module: compiled code looks it up faster than an imported name."""
-
 
 class ClassicQueue(Queue):
     """A classic queue, with priorities if it was declared with `x-max-priority`.
@@ -120,7 +117,7 @@ class ClassicQueue(Queue):
             position = self.next_position
             self.next_position = position + 1
             copy_id = events.first_seq + len(kinds)
-            copy = _make_copy(copy_id, message, envelope, position, NEVER, parent_copy_id)
+            copy = Copy(copy_id, message, envelope, position, NEVER, parent_copy_id)
             kinds.append(ENQUEUED)
             events.queues.append(self.name)
             events.copies.append(copy)

@@ -54,11 +54,6 @@ NO_PLANS: Final[dict[str, dict[Envelope, Any]]] = {
 }
 """The cached plans of a queue without any, by reason of death; it stays empty."""
 
-_make_copy: Final = Copy
-_make_delivery: Final = Delivery
-_make_delivery_out: Final = DeliveryOut
-"""Constants of this module: compiled code looks them up faster than imported names."""
-
 
 Deaths = deque[tuple["Queue | None", Copy, str, int]]
 
@@ -307,7 +302,7 @@ class Queue(ABC):
         position = self.next_position
         self.next_position = position + 1
         copy_id = events.first_seq + len(kinds)
-        copy = _make_copy(copy_id, message, envelope, position, deadline_ms, parent_copy_id)
+        copy = Copy(copy_id, message, envelope, position, deadline_ms, parent_copy_id)
         kinds.append(ENQUEUED)
         events.queues.append(self.name)
         events.copies.append(copy)
@@ -631,7 +626,7 @@ class Queue(ABC):
         if not auto_ack:
             consumer_id = consumer.id
             now_ms = self.clock.now_ms
-            consumer.add(_make_delivery(tag, number, self.number, now_ms, copy))
+            consumer.add(Delivery(tag, number, self.number, now_ms, copy))
             tags = channel.tags
             if tags is not None:
                 tags[tag] = consumer.number << TAG_BITS | number
@@ -644,7 +639,7 @@ class Queue(ABC):
                 due_ms = channel.timeout_timer_ms = now_ms + timeout_ms
                 self.clock.arm(due_ms, TimerKind.CONSUMER_TIMEOUT, channel_number)
         context.outbound.append(
-            _make_delivery_out(
+            DeliveryOut(
                 row,
                 actor,
                 label,

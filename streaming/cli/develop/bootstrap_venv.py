@@ -7,7 +7,7 @@ so it imports the standard library alone.
     python -I bootstrap_venv.py ROOT LOCK...
 
     requirements.lock       what dlx needs to run
-    requirements-dev.lock   what `dlx test`, `bench`, `docs` and `compile` add
+    requirements-dev.lock   what `dlx test`, `bench` and `docs` add
 
 `.venv` keeps a copy of each lock that it was made from. The copies are invalidated before and
 written after an installation, so the next command repeats an interrupted one. Development tools

@@ -1,4 +1,4 @@
-"""`dlx test`, `dlx docs` and `dlx compile`: check, document and compile this project.
+"""`dlx test` and `dlx docs`: check and document this project.
 
 `dlx test` runs the checks that fail soonest first.
 """
@@ -190,24 +190,4 @@ def build_docs(
         command = (sys.executable, "-m", "tools.docs", action)
         if subprocess.run(command, cwd=ROOT, check=False).returncode:
             return EXIT_FINDINGS
-    return EXIT_OK
-
-
-def compile_core(
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="Build here instead of in the user's cache.")
-    ] = None,
-) -> int:
-    """Compile the broker's core with mypyc.
-
-    Takes half a minute and needs a C compiler. The behaviour stays the same. Set DLX_COMPILED to
-    use the build; without it, or with a build of other sources, the plain Python code runs.
-    """
-    from streaming.compiled import VARIABLE, default_folder
-    from streaming.compiled.build import build
-
-    target = default_folder() if folder is None else folder.absolute()
-    build(target)
-    print(f"built {target}")
-    print(f"{VARIABLE}={1 if folder is None else target} dlx run ... uses it")
     return EXIT_OK

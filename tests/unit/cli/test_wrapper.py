@@ -28,7 +28,7 @@ exit "$(cat "{status}")"
 FAKE_MAIN = """
 import sys
 from pathlib import Path
-if sys.argv[1:2] in (["test"], ["docs"], ["compile"], ["bench"]) and "--nope" not in sys.argv:
+if sys.argv[1:2] in (["test"], ["docs"], ["bench"]) and "--nope" not in sys.argv:
     from streaming.cli.develop.tools import ensure_tools
     ensure_tools(Path(__file__).parents[2])
 print('ran', sys.argv[1:], sys.path[-1])
@@ -120,7 +120,7 @@ def test_the_first_use_installs_the_lock_and_the_next_ones_nothing(clone, elsewh
     assert clone.installs() == [RUNTIME]
 
 
-@pytest.mark.parametrize("command", [["test", "--fast"], ["docs"], ["compile"], ["bench", "core"]])
+@pytest.mark.parametrize("command", [["test", "--fast"], ["docs"], ["bench", "core"]])
 def test_a_command_for_developers_adds_their_tools_once(clone, elsewhere, command):
     clone.run("check", cwd=elsewhere)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
-from streaming.cli.job_extra import DEVELOPMENT_MODULES, JOB_MODULES, remedy
+from streaming.cli.job_extra import remedy
 from tests.fixtures.wheel import wheel_environment
 
 __all__ = ["wheel_environment"]
@@ -104,4 +104,3 @@ def test_a_missing_part_of_a_package_has_the_same_remedy():
 
 def test_another_missing_module_is_a_bug():
     assert remedy(ModuleNotFoundError(name="streaming.nosuch")) is None
-    assert not JOB_MODULES & DEVELOPMENT_MODULES

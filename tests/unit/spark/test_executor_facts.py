@@ -24,7 +24,6 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 DRIVER = Facts(
     "3.11.9",
     "c0de",
-    is_compiled=False,
     packages={"msgspec": "1", "pyarrow": "2", "pyspark": "4.2.0"},
     places={},
 )
@@ -51,7 +50,6 @@ print(*sorted({name for top in tops for name in names.get(top, ())}))
     [
         ({"python": "3.12.1"}, ["3.12.1", "3.11.9"]),
         ({"code": "0ther"}, ["0ther", "c0de"]),
-        ({"is_compiled": True}, ["not compiled"]),
         ({"packages": {**DRIVER.packages, "msgspec": "3"}}, ["msgspec", "3", "1"]),
         ({"packages": {**DRIVER.packages, "msgspec": MISSING}}, ["msgspec", MISSING]),
         ({"code": "0ther", "places": {"dlx": "/opt/old"}}, ["(in /opt/old)"]),
@@ -68,7 +66,6 @@ def test_a_difference_names_both_sides(changes, named):
     [
         ({"python": "3.12.1"}, "Name a Python 3.11 "),
         ({"code": "0ther"}, "another copy precedes it"),
-        ({"is_compiled": True}, "another copy precedes it"),
         ({"packages": {**DRIVER.packages, "msgspec": "3"}}, INSTALL),
         ({"packages": {**DRIVER.packages, "pyspark": "4.1.0"}}, "workers with Spark 4.2.0"),
     ],

@@ -96,22 +96,6 @@ def test_modules_are_sent_with_bytecode_that_needs_no_date(tmp_path):
     assert f"code object from '{cached}'" in ran.stderr
 
 
-def test_a_compiled_core_is_sent_beside_its_sources(tmp_path, monkeypatch):
-    build = tmp_path / "build"
-    library = build / "streaming" / "broker" / "shard.cpython-311.so"
-    library.parent.mkdir(parents=True)
-    library.write_bytes(b"elf")
-    (build / "hash__mypyc.so").write_bytes(b"shared")
-    monkeypatch.setattr(executor_packages, "in_use", lambda: True)
-    monkeypatch.setattr(executor_packages, "_build_in_use", lambda: build)
-
-    archive = write_code(tmp_path / "dlx.zip", sys.executable)
-
-    names = zipfile.ZipFile(archive).namelist()
-    assert {"streaming/broker/shard.cpython-311.so", "hash__mypyc.so"} < set(names)
-    assert "streaming/broker/shard.py" in names
-
-
 def test_the_environment_has_whole_packages_and_is_written_once(tmp_path, monkeypatch):
     monkeypatch.setattr(executor_packages, "TASK_PACKAGES", ("jinja2",))
 
