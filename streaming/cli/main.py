@@ -51,7 +51,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
     "Run a job": {
         "demo": "run.demo:demo",
         "run": "run.command:run",
-        "amqp": "run.amqp:amqp",
+        "amqp": "run.amqp:app",
         "kafka": "run.kafka:kafka",
         "checkpoint": "run.checkpoint:app",
         "config": "run.config:app",

@@ -70,17 +70,24 @@ class Snapshots:
             if not first_offset <= offset <= end_offset:
                 self._ignore(offset, f"the log has records {first_offset} to {end_offset - 1}")
                 continue
-            data = self._storage.read(f"{offset}{_SUFFIX}")
-            if data is None:
-                continue
-            try:
-                found = _decoder.decode(zlib.decompress(data))
-            except (zlib.error, msgspec.DecodeError) as error:
-                self._ignore(offset, f"it is damaged ({error})")
-                continue
-            if (found.format, found.state_version) == (_FORMAT, STATE_VERSION):
+            found = self.at(offset)
+            if found is not None:
                 return found
-            self._ignore(offset, "another version made it")
+        return None
+
+    def at(self, offset: int) -> Snapshot | None:
+        """The snapshot at an offset; None if there is none, or it cannot be used."""
+        data = self._storage.read(f"{offset}{_SUFFIX}")
+        if data is None:
+            return None
+        try:
+            found = _decoder.decode(zlib.decompress(data))
+        except (zlib.error, msgspec.DecodeError) as error:
+            self._ignore(offset, f"it is damaged ({error})")
+            return None
+        if (found.format, found.state_version) == (_FORMAT, STATE_VERSION):
+            return found
+        self._ignore(offset, "another version made it")
         return None
 
     def offsets(self) -> list[int]:

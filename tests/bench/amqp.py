@@ -56,11 +56,20 @@ def perf_test() -> list[str]:
     return [str(find_java().executable), "-cp", jars, MAIN]
 
 
-def measure(command: Sequence[str], url: str, queues: int, seconds: int, rate: int = 0) -> Run:
+def measure(
+    command: Sequence[str],
+    url: str,
+    queues: int,
+    seconds: int,
+    rate: int = 0,
+    *,
+    durable: bool = False,
+) -> Run:
     """Run PerfTest once: a publisher and a consumer for each queue.
 
     Args:
         rate: publishes a second of each publisher; 0 for as many as it can.
+        durable: queues are durable, and messages persistent.
 
     Raises:
         RuntimeError: it failed, or printed no summary.
@@ -72,6 +81,8 @@ def measure(command: Sequence[str], url: str, queues: int, seconds: int, rate: i
     options += ["--producers", str(queues), "--consumers", str(queues)]
     if rate:
         options += ["--rate", str(rate)]
+    if durable:
+        options += ["--flag", "persistent"]
     pid = listener(url)
     before_s = _cpu_s(pid)
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)

@@ -94,8 +94,9 @@ def pipeline(
     case: Annotated[
         list[str] | None,
         typer.Option(
-            help="throughput, shapes, consume, lanes, settle, versus, latency, resident, queues, "
-            "commits or idle; default: all, versus only if a RabbitMQ is there."
+            help="throughput, shapes, consume, lanes, settle, versus, versus_amqp, latency, "
+            "resident, queues, commits or idle; default: all, versus and versus_amqp only if a "
+            "RabbitMQ is there."
         ),
     ] = None,
     messages: Annotated[
@@ -105,10 +106,14 @@ def pipeline(
     rate: Annotated[
         list[int] | None,
         typer.Option(
-            help="Messages per second in latency; may be repeated. Default: 1000 and 5000.", min=1
+            help="Messages per second in latency and versus_amqp; may be repeated. Default: 1000 "
+            "and 5000.",
+            min=1,
         ),
     ] = None,
-    seconds: Annotated[int, typer.Option(help="Duration of latency and idle.", min=1)] = 30,
+    seconds: Annotated[
+        int, typer.Option(help="Duration of latency, idle and steady rates.", min=1)
+    ] = 30,
     resident: Annotated[
         int, typer.Option(help="Messages in the queues in resident.", min=10)
     ] = 1_000_000,
@@ -128,8 +133,9 @@ def pipeline(
         str | None,
         typer.Option(
             metavar="URL",
-            help="The RabbitMQ of versus, such as amqp://guest:guest@localhost:5672, with an empty "
-            "vhost; by default the installed rabbitmq-server is started.",
+            help="The RabbitMQ of versus and versus_amqp, such as "
+            "amqp://guest:guest@localhost:5672, with an empty vhost; by default the installed "
+            "rabbitmq-server is started.",
         ),
     ] = None,
     *,
@@ -142,6 +148,8 @@ def pipeline(
     with the core alone. shapes: the same with one lane, by what the messages carry. consume:
     publish, deliver and acknowledge through Kafka. settle: the same with single acks and rejects.
     versus: dead-lettering and consuming beside a real RabbitMQ, driven by its own PerfTest.
+    versus_amqp: PerfTest's messages through dlx amqp, on Kafka and followed by the job, beside
+    RabbitMQ's; then at steady rates, with the delay of confirms and rows.
     latency: from a reject to its row in dead_letters. resident, queues, commits: the time of a
     batch or commit with many messages, queues or earlier batches, compared with few. idle: the
     cores in use while nothing is published.
@@ -156,14 +164,15 @@ def pipeline(
         if name not in CASES:
             text = f"unknown case {name!r}: expected {', '.join(CASES)}"
             raise typer.BadParameter(text, param_hint="--case")
-    if "versus" in wanted:
+    compared = {"versus", "versus_amqp"} & set(wanted)
+    if compared:
         try:
             check_rabbitmq(amqp)
         except EmbeddedError as error:
             if case or amqp:
                 raise
-            print(f"versus is left out: {error}", file=sys.stderr)
-            wanted.remove("versus")
+            print(f"{', '.join(sorted(compared))}: left out: {error}", file=sys.stderr)
+            wanted = [name for name in wanted if name not in compared]
     flow = (messages, batch, tuple(rate or LATENCY_RATES), seconds)
     sizes = Sizes(*flow, resident, queues, history, small_batch, batches, commits, consumed)
     with (

@@ -49,6 +49,14 @@ VERSUS = (
 )
 
 
+VERSUS_AMQP = (
+    "versus_amqp_1_500",
+    "versus_amqp_1_2000",
+    "versus_amqp_10_500",
+    "versus_amqp_10_2000",
+)
+
+
 LANES = [f"lanes_{count}" for count in sorted({1, len(os.sched_getaffinity(0))})]
 SHAPES = [f"shape_{attributes}" for attributes in ATTRIBUTES]
 CASES = ("throughput", "shapes", "consume", "lanes", "settle")
@@ -69,7 +77,7 @@ def has_rabbitmq():
 @pytest.fixture(scope="module")
 def figures():
     """The lines of all cases, by their names; those of versus if there is a RabbitMQ."""
-    versus = ["versus"] if has_rabbitmq() else []
+    versus = ["versus", "versus_amqp"] if has_rabbitmq() else []
     options = [f"--{name}={value}" for name, value in TINY.items()]
     options += [f"--case={case}" for case in (*CASES, *versus, *SMALL_CASES)]
     command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--json", *options]
@@ -82,7 +90,7 @@ def figures():
 
 @pytest.mark.nightly
 def test_each_case_prints_its_lines_in_order(figures):
-    compared = VERSUS if has_rabbitmq() else ()
+    compared = (*VERSUS, *VERSUS_AMQP, "versus_amqp_steady_50") if has_rabbitmq() else ()
     lines = ("copy", "core", *LANES, *SHAPES, *CONSUMING, *compared, *SMALL_CASES)
 
     assert tuple(figures) == lines
@@ -110,11 +118,13 @@ def test_the_job_is_compared_with_a_real_rabbitmq(figures):
     if not has_rabbitmq():
         pytest.skip("no rabbitmq-server is installed")
 
-    for line in (figures[name] for name in VERSUS):
+    for line in (figures[name] for name in (*VERSUS, *VERSUS_AMQP)):
         ratio = line["ours_per_s"] / line["theirs_per_s"]
         assert line["ratio"] == pytest.approx(ratio, rel=0.02, abs=0.01)  # all three are rounded
         assert line["rabbitmq_us"] >= 0
     assert all(figures[name]["from_log_per_s"] > 0 for name in VERSUS[:4])
+    assert all(figures[name]["front_us"] > 0 for name in VERSUS_AMQP)
+    assert figures["versus_amqp_steady_50"]["confirm_p99_ms"] > 0
 
 
 def test_versus_needs_a_rabbitmq(monkeypatch):

@@ -272,6 +272,15 @@ class LogFold:
         recent = self._digest.record.recent
         return recent[-1] if recent else None
 
+    def in_short(self) -> tuple[bytes | int, ...]:
+        """What has come of the log so far; equal in equal folds."""
+        self._note()
+        shard = self.shard
+        record = self._digest.record
+        next_outbound = shard.state.first_outbound + len(shard.outbound)
+        numbers = (shard.events.next_seq, next_outbound, shard.now_ms)
+        return record.previous, *record.sums, *numbers
+
     def compare(self, boundary: int, digest: bytes) -> None:
         """Compare a digest in the log with that of this fold, if that is still known.
 

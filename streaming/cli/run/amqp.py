@@ -15,6 +15,7 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
 from streaming.cli.options import OwnConfigFile, find_config
+from streaming.cli.run.amqp_verify import verify
 from streaming.cli.topology.commands import CompatOption
 
 if TYPE_CHECKING:
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
 AMQP_PORT: Final = 5672
 
 
+app = typer.Typer(name="amqp")
+app.command()(verify)
+
+
+@app.callback(invoke_without_command=True)
 def amqp(
+    context: typer.Context,
     *,
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep everything in memory; no Kafka, no Spark.")
@@ -116,7 +123,9 @@ def amqp(
     Exit status: 0 when stopped, 1 if another front has taken over or it failed, 2 if it could not
     start.
     """
-    context = _tls_context(tls, tls_ca)
+    if context.invoked_subcommand is not None:
+        return EXIT_OK
+    tls_context = _tls_context(tls, tls_ca)
     document = None if definitions is None else _document(definitions)
     if not memory:
         from streaming.cli.run.amqp_on_kafka import serve_logs
@@ -129,7 +138,7 @@ def amqp(
             find_config(config, or_demo=False),
             vhost or [],
             document,
-            Listening(host, port, context, with_certificates=tls_ca is not None),
+            Listening(host, port, tls_context, with_certificates=tls_ca is not None),
             standby=standby,
         )
     if standby or vhost:
@@ -148,7 +157,7 @@ def amqp(
         broker.load(document)
         for problem in broker.skipped:
             print(f"{definitions}: skipped: {problem}", file=sys.stderr)
-    return run_server(_serve(broker, host, port, context, web, management))
+    return run_server(_serve(broker, host, port, tls_context, web, management))
 
 
 class Listening(NamedTuple):

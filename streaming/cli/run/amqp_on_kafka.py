@@ -47,7 +47,7 @@ def serve_logs(
 
     logging.basicConfig(level=logging.INFO, format=_LOG_FORM, stream=sys.stderr)
     config = load_config(file)
-    names = _chosen(config, vhosts)
+    names = chosen_vhosts(config, vhosts)
     settings = front_settings(
         config,
         names,
@@ -61,7 +61,7 @@ def serve_logs(
     return run_server(_serve(config, settings, imports, users, listening))
 
 
-def _chosen(config: "JobConfig", vhosts: list[str]) -> list[str]:
+def chosen_vhosts(config: "JobConfig", vhosts: list[str]) -> list[str]:
     """The vhosts to serve.
 
     Raises:

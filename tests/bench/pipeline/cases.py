@@ -8,6 +8,7 @@
     lanes       the same with one lane and with one per core: the ratio of their rates
     settle      the same with single acks, and with every tenth message rejected
     versus      dead-lettering and consuming beside a RabbitMQ that PerfTest drives
+    versus_amqp consuming beside it over AMQP: the front on Kafka, and how far tables are behind
     latency     from a consumer's reject to the row in `dead_letters`, at a steady rate
     resident    batch time with many messages in the queues against few
     queues      batch time with many active queues against few
@@ -59,6 +60,7 @@ from tests.bench.pipeline.figures import (
 from tests.bench.pipeline.reject_latency import reject_latencies
 from tests.bench.pipeline.traffic import ATTRIBUTES, Shape, declarations
 from tests.bench.pipeline.versus import versus
+from tests.bench.pipeline.versus_amqp import versus_amqp
 from tests.bench.processes import CpuUse
 
 if TYPE_CHECKING:
@@ -366,6 +368,7 @@ CASES: Final[dict[str, Callable[[BenchEnvironment, Sizes], Iterator[Figures]]]] 
     "lanes": lanes,
     "settle": settle,
     "versus": versus,
+    "versus_amqp": versus_amqp,
     "latency": latency,
     "resident": resident,
     "queues": queues,

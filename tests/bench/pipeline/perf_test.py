@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from streaming.embedded.jvm.pinned_jars import read_lock
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.user_folders import user_cache_folder
 from tests.bench.pipeline.traffic import BODY_BYTES
-from tests.bench.processes import CpuUse, Supervised
+from tests.bench.processes import PARTS, CpuUse, Supervised
 
 if TYPE_CHECKING:
     from tests.bench.pipeline.rabbitmq import RabbitMQ
@@ -120,12 +120,19 @@ class PerfTestResult:
 
 
 def run_perf_test(
-    rabbitmq: RabbitMQ, root: Path, load: Load, done: Callable[[], int] | None = None
+    rabbitmq: RabbitMQ,
+    root: Path,
+    load: Load,
+    done: Callable[[], int] | None = None,
+    *,
+    known: Mapping[int, str] | None = None,
 ) -> PerfTestResult:
     """Publish everything, and wait until it is consumed, or until `done` reaches a number.
 
     Args:
         done: returns how many messages are not done yet; by default those not consumed.
+        known: the processes whose time counts, and the parts that they are, beside those that a
+            job has; by default the Erlang VM's alone.
 
     Raises:
         RuntimeError: PerfTest failed, or it took too long.
@@ -138,7 +145,10 @@ def run_perf_test(
             return started
 
         root.mkdir(parents=True, exist_ok=True)
-        known = {} if rabbitmq.pid is None else {rabbitmq.pid: "rabbitmq"}
+        parts: tuple[str, ...] = () if known is None else PARTS
+        if known is None:
+            known = {} if rabbitmq.pid is None else {rabbitmq.pid: "rabbitmq"}
+        known = dict(known)
         consumer = start("consumer", load.consuming()) if load.consumers else None
         publisher = start("publisher", load.publishing())
         known.update({each.pid: "perf_test" for each in (consumer, publisher) if each is not None})
@@ -154,7 +164,7 @@ def run_perf_test(
             publisher.wait_until(lambda: left() <= 0)
             ended_s = time.time()
     cores = cpu.cores(started_s, ended_s)
-    names = [f"{name}_cores" for name in dict.fromkeys(known.values())]
+    names = [f"{name}_cores" for name in dict.fromkeys((*known.values(), *parts))]
     return PerfTestResult(load.total / (ended_s - started_s), {name: cores[name] for name in names})
 
 

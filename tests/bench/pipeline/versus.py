@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.bench.pipeline.consuming import CONSUMERS, Consuming, consume_rate
@@ -31,6 +31,8 @@ from tests.bench.pipeline.traffic import (
 from tests.bench.processes import PARTS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.bench.pipeline.environment import BenchEnvironment, RunningJob
 
 QUEUES: Final = 10
@@ -57,7 +59,7 @@ def versus(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
         for queues, prefetch in itertools.product((1, QUEUES), (0, 2_000)):
             name = f"versus_consume_{queues}_{prefetch or 'unlimited'}"
             kind = Consuming(queues, prefetch, sizes.consumed)
-            theirs = _consuming(rabbitmq, environment, name, kind)
+            theirs = consuming_from(rabbitmq, environment.root / name / "perf_test", kind)
             found = consume_rate(environment, name, kind)
             ours = {"ours_per_s": found.rate, **us_per_message(found.cores, found.rate)}
             yield _line(name, rabbitmq, theirs, ours)
@@ -113,10 +115,14 @@ def _dead_lettering(
         )
 
 
-def _consuming(
-    rabbitmq: RabbitMQ, environment: BenchEnvironment, name: str, kind: Consuming
+def consuming_from(
+    rabbitmq: RabbitMQ, root: Path, kind: Consuming, known: Mapping[int, str] | None = None
 ) -> PerfTestResult:
-    """Publish with confirms to RabbitMQ and acknowledge everything."""
+    """Publish with confirms to RabbitMQ and acknowledge everything.
+
+    Args:
+        known: see `run_perf_test`.
+    """
     names = [f"q{number}" for number in range(kind.queues)]
     commands: list[dict[str, Any]] = [
         {"op": "declare_exchange", "exchange": {"name": "orders", "type": "direct"}},
@@ -128,9 +134,8 @@ def _consuming(
     ]
     clients = max(kind.queues, CONSUMERS)
     load = Load(("q", kind.queues), kind.messages, "ids", clients, clients, kind.prefetch)
-    root = environment.root / name / "perf_test"
     with rabbitmq.declared(commands):
-        return run_perf_test(rabbitmq, root, load)
+        return run_perf_test(rabbitmq, root, load, known=known)
 
 
 def _job_rates(

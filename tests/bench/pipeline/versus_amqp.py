@@ -1,0 +1,198 @@
+"""The AMQP front on Kafka beside RabbitMQ: PerfTest drives both, and a job follows the front's log.
+
+    PerfTest --> RabbitMQ: durable classic queues, confirms --> PerfTest's consumers
+    PerfTest --> dlx amqp --> Kafka (acks = all)            --> PerfTest's consumers
+                                |
+                                job --> tables
+
+A burst begins with the first confirm and ends with the last message that was consumed; the job may
+lag behind, and the line says how long. A steady rate is the front's alone: what counts is how old
+the oldest record is that no table has, at worst. Kafka, the job, the front and PerfTest share the
+cores.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Self
+
+import attrs
+from confluent_kafka import Consumer, TopicPartition
+
+from streaming.config import JobConfig, show_config
+from streaming.config.amqp import AmqpSettings
+from streaming.config.vhosts import VhostSettings
+from streaming.embedded.kafka.ports import LOOPBACK, free_port
+from tests.bench.amqp import measure, perf_test
+from tests.bench.pipeline.consuming import Consuming
+from tests.bench.pipeline.figures import Figures, Sizes, percentile, us_per_message
+from tests.bench.pipeline.rabbitmq import RabbitMQ
+from tests.bench.pipeline.versus import QUEUES, WARMED_UP_FROM, consuming_from
+from tests.bench.processes import Process
+from tests.fixtures.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.bench.pipeline.environment import BenchEnvironment, RunningJob
+
+NAME: Final = "versus_amqp"
+PREFETCHES: Final = (500, 2_000)
+_SAMPLE_S: Final = 0.05
+_ANSWER_S: Final = 30.0
+
+
+def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
+    """Compare bursts with RabbitMQ; then measure steady rates, which the tables follow."""
+    root = environment.root / NAME
+    with (
+        RabbitMQ(root / "rabbitmq", environment.amqp) as rabbitmq,
+        _front(environment) as (config, url, pid),
+        RabbitMQ(root / "none", url) as front,  # a client of it
+    ):
+        known = {**environment.known_processes, pid: "front"}
+        environment.known_processes[pid] = "front"
+        with environment.job(config) as job, LogEnds(environment.servers, _log(config)) as ends:
+            if sizes.consumed >= WARMED_UP_FROM:
+                for each in (rabbitmq, front):
+                    consuming_from(each, root / f"warm_up_{each.pid}", _burst(1, 2_000, sizes))
+            for queues, prefetch in itertools.product((1, QUEUES), PREFETCHES):
+                name = f"{NAME}_{queues}_{prefetch}"
+                kind = _burst(queues, prefetch, sizes)
+                theirs = consuming_from(rabbitmq, root / f"{name}_theirs", kind)
+                ends.wait_for(job)
+                began_s = time.time()
+                ours = consuming_from(front, root / f"{name}_ours", kind, known)
+                ended_s = time.time()
+                ends.wait_for(job)
+                yield {
+                    "case": name,
+                    "ours_per_s": round(ours.rate),
+                    "theirs_per_s": round(theirs.rate),
+                    "ratio": round(ours.rate / theirs.rate, 2),
+                    "tables_behind_s": ends.behind(job, began_s)[-1],
+                    "tables_after_s": round(job.batches[-1].at_s - ended_s, 1),
+                    **us_per_message(ours.cores, ours.rate),
+                    **us_per_message(theirs.cores, theirs.rate),
+                    "rabbitmq": rabbitmq.version,
+                }
+            for rate in sizes.rates:
+                yield _steady(job, ends, front, rate, sizes.seconds)
+    for ended in (pid, rabbitmq.pid):
+        environment.known_processes.pop(ended or 0, None)
+
+
+def _burst(queues: int, prefetch: int, sizes: Sizes) -> Consuming:
+    return Consuming(queues, prefetch, sizes.consumed)
+
+
+def _steady(job: RunningJob, ends: LogEnds, front: RabbitMQ, rate: int, seconds: int) -> Figures:
+    """Publish at a steady rate to one queue."""
+    ends.wait_for(job)
+    name = f"{NAME}_steady_{rate}"
+    began_s = time.time()
+    found = measure(perf_test(), front.url, 1, seconds, rate, durable=True)
+    ended_s = time.time()
+    ends.wait_for(job)
+    rows = ends.behind(job, began_s)
+    return {
+        "case": name,
+        "messages_per_s": found.rate,
+        "seconds": seconds,
+        "confirm_p50_ms": round(found.confirm_ms[0], 2),
+        "confirm_p99_ms": round(found.confirm_ms[1], 2),
+        "row_p50_s": percentile(rows, 0.5),
+        "row_p99_s": percentile(rows, 0.99),
+        "tables_behind_s": rows[-1],
+        **job.cpu.cores(began_s, ended_s),
+    }
+
+
+def _log(config: JobConfig) -> str:
+    return config.log_topics()["/"]
+
+
+@contextmanager
+def _front(environment: BenchEnvironment) -> Iterator[tuple[JobConfig, str, int]]:
+    """A front, and the configuration that it shares with its job; its URL and process."""
+    base = environment.config(NAME, f"{NAME}.publishes")
+    amqp = AmqpSettings(log_topic=f"{NAME}.log.{{vhost}}", leaders_topic=f"{NAME}.leaders")
+    config = attrs.evolve(base, vhosts={"/": VhostSettings(sequenced=True)}, amqp=amqp)
+    environment.traffic.create_topic(f"{NAME}.publishes", 1)
+    environment.traffic.create_topic(f"{NAME}.commands", 1)
+    root = environment.root / NAME
+    root.mkdir(exist_ok=True)
+    file = root / "dlx.toml"
+    file.write_text(show_config(config))
+    port = free_port()
+    arguments = ("amqp", "--config", str(file), "--port", str(port))
+    front = Process(root, "front", "streaming.cli", *arguments)
+    front.start()
+    try:
+        wait_until(lambda: "listening on" in front.log_end(), front.log_end)
+        assert front.pid is not None, "it was started"
+        yield config, f"amqp://guest:guest@{LOOPBACK}:{port}/%2F", front.pid
+    finally:
+        front.stop()
+
+
+class LogEnds:
+    """When a log reached which offset, inside its `with` block."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self._topic = topic
+        self._consumer = Consumer({"bootstrap.servers": servers, "group.id": NAME})
+        self._at_s: list[float] = []
+        self._ends: list[int] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="log ends", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_SAMPLE_S):
+            end = self._end()
+            self._at_s.append(time.time())
+            self._ends.append(end)
+
+    def _end(self) -> int:
+        partition = TopicPartition(self._topic, 0)
+        return int(self._consumer.get_watermark_offsets(partition, timeout=_ANSWER_S)[1])
+
+    def wait_for(self, job: RunningJob) -> None:
+        """Wait until the job has committed what the log has now."""
+        end = self._end()
+        job.wait_until(lambda: self._read(job)[-1][1] >= end)
+        time.sleep(2 * _SAMPLE_S)  # the samples have it, too
+
+    def _read(self, job: RunningJob) -> Sequence[tuple[float, int]]:
+        return [
+            (each.at_s, each.batch.offsets.get(self._topic, {}).get("0", 0))
+            for each in job.batches or ()
+        ] or [(0.0, 0)]
+
+    def behind(self, job: RunningJob, since_s: float) -> list[float]:
+        """How old records were when the tables had them, sorted, in seconds.
+
+        Of each batch since an instant it has a hundred records, evenly spread, the first included.
+        """
+        ages = []
+        read = self._read(job)
+        for (_, first), (at_s, end) in itertools.pairwise([(0.0, 0), *read]):
+            if at_s < since_s or end <= first:
+                continue
+            step = max(1, (end - first) // 100)
+            for offset in range(first, end, step):
+                place = min(bisect_right(self._ends, offset), len(self._at_s) - 1)
+                ages.append(round(at_s - self._at_s[place], 2))
+        return sorted(ages)
