@@ -379,7 +379,12 @@ class Channel:
         self._requests.flush_acks()
         if isinstance(method, m.BasicRecover):
             self._outgoing.method(m.BasicRecoverOk())  # before what is delivered again
-        self._requests.ask(method.ids, commands.Recover(channel=self.name), nothing)
+        if not self._settled:
+            self._requests.ask(method.ids, commands.Recover(channel=self.name), nothing)
+            return
+        unacked = self._vhost.unacked_tags(self._requests.actor)
+        for tag in sorted(unacked - self._settled):
+            self._requests.settle(tag, method.ids, multiple=False, outcome="requeue")
 
     # -- transactions
 

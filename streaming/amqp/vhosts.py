@@ -9,7 +9,8 @@ bytes of one client were read: so a burst of publishes costs one round of delive
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Final, Protocol
 
 from streaming.amqp.entries import Ask, Entry, Publish, Settle
@@ -213,10 +214,10 @@ class OpenVhost:
         """Why a publish would be refused now."""
         return self.shard.state.publishing.refuse(publication, actor.user)
 
-    def unacked_tags(self, actor: Actor) -> Collection[int]:
+    def unacked_tags(self, actor: Actor) -> AbstractSet[int]:
         """The tags of a channel's deliveries that are not settled."""
         channel = self.shard.state.channels.get(actor.user, actor.channel)
-        return () if channel is None else channel.by_tag().keys()
+        return frozenset() if channel is None else channel.by_tag().keys()
 
     def advance(self) -> None:
         """Let the time of the server pass, and tell what that caused."""

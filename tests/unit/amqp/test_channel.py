@@ -292,6 +292,24 @@ def test_recovery_is_answered_before_what_is_delivered_again(client):
     ]
 
 
+def test_what_a_transaction_has_settled_is_not_recovered(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    for body in (b"1", b"2"):
+        client.publish("", "q", body)
+    client.ask(m.BasicConsume(queue="q", consumer_tag="c"))
+    client.received()
+    client.ask(m.TxSelect())
+    client.send(1, m.BasicAck(1))
+
+    client.send(1, m.BasicRecover(requeue=True))
+
+    assert [each.method for each in client.received()] == [
+        m.BasicRecoverOk(),
+        m.BasicDeliver("c", 3, redelivered=True, exchange="", routing_key="q"),
+    ]
+    assert client.ask(m.TxCommit()) == m.TxCommitOk()
+
+
 def test_a_user_id_that_is_not_the_users_is_refused_before_the_commit(client):
     client.ask(m.TxSelect())
 
