@@ -370,10 +370,12 @@ class _Log:
         )
 
     async def _follow_to(self, last: int) -> None:
+        """Fold the log up to an offset. What is read next is what follows it."""
         vhost = self._opened
         while vhost.position <= last:
             records = await self._in_thread(self._reader.read, _READ_S)
             vhost.follow([record for record in records if record.offset <= last])
+        self._reader.seek(vhost.position)  # it has read on where somebody else was writing
 
     async def _until_nobody_leads(self) -> None:
         """Follow the log until no leader is heard, although Kafka answers.
@@ -487,6 +489,8 @@ class _Log:
         found: list[RawRecord] = []
         while not found or found[-1].offset < last:
             found += await self._in_thread(self._reader.read, _READ_S)
+            if not vhost.leads:  # it may follow again: the reader is no longer for this
+                return
         try:
             vhost.found([record for record in found if record.offset <= last])
         except DlxError as error:

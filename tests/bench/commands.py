@@ -48,6 +48,14 @@ def chaos(
             "the store be away; needs root, and Go to build MinIO once.",
         ),
     ] = False,
+    front: Annotated[
+        bool,
+        typer.Option(
+            "--front",
+            help="Kill AMQP fronts, a job and Kafka while clients in Python and Go work, and check "
+            "what these saw against the tables; needs Go.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Other seeds kill at other instants.")] = 1,
 ) -> int:
     """Kill a job again and again, and compare its tables with an undisturbed job.
@@ -60,6 +68,11 @@ def chaos(
     """
     if cluster and rebuild:
         raise typer.BadParameter("cannot be combined with --rebuild", param_hint="--cluster")
+    if front:
+        if cluster or rebuild:
+            hint = "--cluster" if cluster else "--rebuild"
+            raise typer.BadParameter("cannot be combined with --front", param_hint=hint)
+        return _front_chaos(kills, seed)
     from streaming.embedded.kafka.broker import EmbeddedKafka
     from tests.bench.chaos.cluster import run_cluster_chaos
     from tests.bench.chaos.log import LogShape
@@ -86,6 +99,23 @@ def chaos(
     for finding in result.findings:
         print(finding)
     print("identical" if not result.differences else "NOT identical")
+    return EXIT_FINDINGS if result.findings else EXIT_OK
+
+
+def _front_chaos(kills: int, seed: int) -> int:
+    from tests.bench.chaos.front.run import run_front_chaos
+
+    with _sigterm_ends(), tempfile.TemporaryDirectory(prefix="dlx-chaos-") as folder:
+        result = run_front_chaos(Path(folder), kills, seed=seed)
+    print("; ".join(f"{count} x {kind}" for kind, count in sorted(result.kills.items())))
+    print(", ".join(f"{count} {kind}" for kind, count in sorted(result.seen.items())))
+    print(
+        f"{result.redelivered} redelivered, {result.waiting} published to a leader asleep, "
+        f"{result.void} void, {result.records} records, {result.digests} digests equal"
+    )
+    for finding in result.findings:
+        print(finding)
+    print("as the clients saw it" if not result.findings else "NOT as the clients saw it")
     return EXIT_FINDINGS if result.findings else EXIT_OK
 
 

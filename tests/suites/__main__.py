@@ -1,7 +1,8 @@
 """Run suites of client libraries: `python -m tests.suites kombu amqp091-go --url amqp://...`.
 
-Without --url, `dlx amqp --memory` is started on a free port. Tests that fail are compared with
-expected.toml; the exit status is 1 if anything differs.
+Without --url, `dlx amqp --memory` is started on a free port; with --kafka, `dlx amqp` on a Kafka of
+its own. Tests that fail are compared with expected.toml, which is the same for both; the exit
+status is 1 if anything differs.
 """
 
 import argparse
@@ -10,7 +11,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from streaming.config import JobConfig, show_config
+from streaming.config.job import JobSettings
+from streaming.config.kafka import KafkaSettings
+from streaming.config.vhosts import VhostSettings
+from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.user_folders import user_cache_folder
 from tests.bench.processes import Process
@@ -29,6 +36,7 @@ def main() -> int:
     parser.add_argument(
         "--broker", choices=["dlx", "rabbitmq"], default="dlx", help="what answers there"
     )
+    parser.add_argument("--kafka", action="store_true", help="start ours on a Kafka, without a job")
     parser.add_argument("--folder", type=Path, default=user_cache_folder() / "suites")
     parser.add_argument(
         "--only", nargs=argparse.REMAINDER, default=[], help="arguments of pytest or go test"
@@ -38,7 +46,7 @@ def main() -> int:
     for name in options.suites or SUITES:
         folder = (options.folder / name).absolute()
         try:
-            with _broker(options.url, folder, SUITES[name]) as broker:
+            with _broker(options.url, folder, SUITES[name], on_kafka=options.kafka) as broker:
                 outcomes = run_suite(SUITES[name], broker, folder, options.only)
         except SuiteError as error:
             sys.stderr.write(f"{name}: {error}\n")
@@ -57,25 +65,50 @@ def main() -> int:
 
 
 @contextmanager
-def _broker(url: str | None, folder: Path, suite: Suite) -> Iterator[Broker]:
-    """The broker at a URL, or a new one of ours in memory, with its output in the folder."""
+def _broker(url: str | None, folder: Path, suite: Suite, *, on_kafka: bool) -> Iterator[Broker]:
+    """The broker at a URL, or a new one of ours, with its output in the folder."""
     if url is not None:
         yield Broker(url)
         return
     folder.mkdir(parents=True, exist_ok=True)
     usual = isinstance(suite, ManagementSuite)  # such suites know no other ports
+    if usual and on_kafka:
+        raise SuiteError("the management API is served from memory only")
     port = 5672 if usual else free_port()
     options = ["--port", str(port), *(("--management", "15672") if usual else ())]
-    ours = Process(folder, "broker", "streaming.cli", "amqp", "--memory", *options)
-    ours.log.unlink(missing_ok=True)
-    ours.start()
-    try:
-        ready = "management at" if usual else "listening on"
-        wait_until(lambda: ready in ours.log_end(), ours.log_end)
-        yield Broker(f"amqp://guest:guest@{LOOPBACK}:{port}/")
-        ours.check()
-    finally:
-        ours.stop()
+    with _kept(on_kafka=on_kafka) as where:
+        ours = Process(folder, "broker", "streaming.cli", "amqp", *where, *options)
+        ours.log.unlink(missing_ok=True)
+        ours.start()
+        try:
+            ready = "management at" if usual else "listening on"
+            wait_until(lambda: ready in ours.log_end(), ours.log_end)
+            yield Broker(f"amqp://guest:guest@{LOOPBACK}:{port}/")
+            ours.check()
+        finally:
+            ours.stop()
+
+
+@contextmanager
+def _kept(*, on_kafka: bool) -> Iterator[list[str]]:
+    """Where our broker keeps what it has, as options of it: in memory, or on a new Kafka."""
+    if not on_kafka:
+        yield ["--memory"]
+        return
+    with TemporaryDirectory(prefix="dlx-suites-") as folder:
+        root = Path(folder)
+        with EmbeddedKafka(root / "kafka") as kafka:
+            config = JobConfig(
+                job=JobSettings(
+                    checkpoint_location=str(root / "checkpoints"),
+                    tables_location=str(root / "tables"),
+                ),
+                kafka=KafkaSettings(bootstrap_servers=(kafka.bootstrap_servers,)),
+                vhosts={"/": VhostSettings(sequenced=True)},
+            )
+            file = root / "dlx.toml"
+            file.write_text(show_config(config))
+            yield ["--config", str(file)]
 
 
 if __name__ == "__main__":
