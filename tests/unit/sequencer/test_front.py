@@ -1,0 +1,153 @@
+"""Does a front fold all of a log that somebody else is still writing?"""
+
+import asyncio
+
+import pytest
+
+from streaming.amqp.entries import Ask, Publish
+from streaming.amqp.login import Users
+from streaming.amqp.outgoing import Confirms
+from streaming.amqp.server import Server
+from streaming.amqp.stored import Stored
+from streaming.broker import commands
+from streaming.broker.events import Actor
+from streaming.broker.message import Publication
+from streaming.sequencer import front
+from streaming.sequencer.front import Front
+from streaming.sequencer.log_reader import RawRecord
+from streaming.sequencer.log_writer import Acknowledged
+from streaming.sequencer.settings import FrontSettings
+from tests.log_port import CONFIG, LogPort
+from topology.declarations import Queue
+
+CLIENT = Actor("guest", "c1")
+LOG = "log"
+
+
+class BusyLog:
+    """A log whose end moves on while a front reads: a read returns more than `ends` promised.
+
+    Real Kafka does the same, but not on demand.
+    """
+
+    def __init__(self, records: list[RawRecord], end: int) -> None:
+        self.records = records
+        self.end = end
+
+    def reader(self, _properties, _topic):
+        """A reader of it."""
+        return BusyReader(self)
+
+    def writer(self, _properties, acknowledged, _failed):
+        """A writer of it."""
+        return BusyWriter(self, acknowledged)
+
+
+class BusyReader:
+    def __init__(self, log: BusyLog) -> None:
+        self._log = log
+        self._position = 0
+
+    def ends(self):
+        return 0, self._log.end
+
+    def seek(self, offset):
+        self._position = offset
+
+    def read(self, _timeout_s):
+        found = self._log.records[self._position :]
+        self._position = len(self._log.records)
+        return found
+
+    def close(self):
+        pass
+
+
+class BusyWriter:
+    def __init__(self, log, acknowledged):
+        self._log = log
+        self._acknowledged = acknowledged
+        self._count = 0
+
+    def __len__(self):
+        return 0
+
+    def append(self, topic, value, headers, at_ms, *, is_last, key=None):
+        if topic != LOG:
+            return 0
+        self._count += 1
+        offset = len(self._log.records)
+        named = dict(headers)
+        raw = RawRecord(offset, at_ms, named["dlx-log"], named.get("dlx-content"), value or b"")
+        self._log.records.append(raw)
+        news = {LOG: Acknowledged(self._count, offset)}
+        asyncio.get_running_loop().call_soon(self._acknowledged, news)
+        return self._count
+
+    def close(self, _timeout_s):
+        return True
+
+
+class NobodyLeads:
+    is_current = True
+
+    def __init__(self, _properties, _topic):
+        pass
+
+    def of(self, _vhost):
+        return None
+
+    def close(self):
+        pass
+
+
+def a_log_of(messages: int) -> list[RawRecord]:
+    """What a leader wrote that published some messages."""
+    port = LogPort()
+    vhost = port.open()
+    vhost.acknowledged(port.write())
+    vhost.submit(Ask(CLIENT, commands.OpenChannel(channel="c1", connection="n1")))
+    vhost.submit(Ask(CLIENT, commands.DeclareQueue(queue=Queue("q"), channel="c1")))
+    for _ in range(messages):
+        stored = Stored(b"\0\0", b"body")
+        vhost.submit(Publish(CLIENT, Publication("", "q"), stored, 0, 0, Confirms()))
+    port.run()
+    vhost.acknowledged(port.write())
+    return port.records
+
+
+@pytest.fixture
+def log(monkeypatch):
+    """A log of ten messages that has grown by four since a front asked for its end."""
+    records = a_log_of(10)
+    log = BusyLog(records, len(records) - 4)
+    monkeypatch.setattr(front, "LogReader", log.reader)
+    monkeypatch.setattr(front, "LogWriter", log.writer)
+    monkeypatch.setattr(front, "Leaders", NobodyLeads)
+    return log
+
+
+def test_what_is_written_while_a_front_starts_is_folded(log, tmp_path):
+    async def start() -> tuple[int, int]:
+        server = Server({}, Users([]), lambda _user, _vhost: True)
+        settings = FrontSettings(
+            properties={},
+            logs={"/": LOG},
+            shards={"/": CONFIG},
+            leaders_topic="leaders",
+            name="new",
+            checkpoint=tmp_path,
+        )
+        new = Front(settings, server, {})
+        new.start()
+        ends = [asyncio.ensure_future(each.wait()) for each in (new.leads, new.ended)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=30)
+        for each in ends:
+            each.cancel()
+        assert new.reason is None
+        vhost = server.vhosts["/"]
+        found = vhost.ready_in("q"), vhost.position
+        await new.stop()
+        return found
+
+    assert asyncio.run(start()) == (10, len(log.records))
