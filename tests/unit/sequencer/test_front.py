@@ -15,6 +15,7 @@ from streaming.broker.message import Publication
 from streaming.sequencer import front
 from streaming.sequencer.front import Front
 from streaming.sequencer.log_reader import RawRecord
+from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.settings import FrontSettings
 from tests.log_port import CONFIG, LogPort
@@ -146,6 +147,7 @@ def test_what_is_written_while_a_front_starts_is_folded(log, tmp_path):
             each.cancel()
         assert new.reason is None
         vhost = server.vhosts["/"]
+        assert isinstance(vhost, LogVhost)
         found = vhost.ready_in("q"), vhost.position
         await new.stop()
         return found
