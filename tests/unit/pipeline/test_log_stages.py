@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from streaming.amqp.tables import read_table
 from streaming.broker import commands
 from streaming.broker.message import CONFIRM, NEVER
 from streaming.broker.sequence.fold import FoldsDifferError, OtherTermsError, Terms
@@ -38,6 +39,7 @@ from streaming.storage.location import Location
 from tests.builders import a_queue
 from tests.played_front import LogRecord, PlayedFront
 from tests.unit.pipeline.test_micro_batch import MapState
+from topology.declarations import Binding, Exchange, Queue
 from topology.values import Timestamp, table_from_json
 
 TOPIC, NUMBER, KEY = "dlx.log.shop", 3, 1
@@ -222,6 +224,59 @@ def test_a_publish_keeps_its_properties_headers_and_user(job, front):
     assert (row["topic_number"], row["partition"], row["offset"]) == (NUMBER, 0, 2)
     assert row["body"] == b""
     assert row["kafka_headers"] is None
+
+
+STRANGE = {
+    "text that is not UTF-8": b"S\0\0\0\2\xff\xfe",
+    "nan": b"d\x7f\xf8\0\0\0\0\0\0",
+    "infinity": b"f\xff\x80\0\0",
+    "a time beyond 64 bits": b"T" + b"\xff" * 8,
+    "a decimal": b"D\xff\0\0\0\1",
+    "a special name": b"F\0\0\0\x08\6$bytesV",
+    "a name that is not UTF-8": b"F\0\0\0\3\1\xffV",
+    "nested": b"A\0\0\0\5A\0\0\0\0",
+    "zero": b"S\0\0\0\1\0",
+    "large": b"x\0\2\0\0" + bytes(1 << 17),
+}
+LOOKED_AT = (
+    *("x-message-ttl", "x-max-length", "x-max-priority", "x-overflow", "x-queue-type", "x-match"),
+    *("x-dead-letter-exchange", "x-dead-letter-strategy", "alternate-exchange", "x-priority"),
+    *("x-single-active-consumer", "x-expires", "x-delivery-limit", "x-unknown"),
+)
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+def test_arguments_of_every_client_reach_the_tables(job, front, value):
+    front.begin("one")
+    for name in LOOKED_AT:
+        entry = bytes((len(name),)) + name.encode() + value
+        table, _end = read_table(len(entry).to_bytes(4) + entry)
+        for number, command in enumerate(
+            (
+                commands.DeclareExchange(exchange=Exchange(f"e-{name}", "headers", arguments=table)),
+                commands.DeclareQueue(queue=Queue(f"q-{name}", arguments=table)),
+                commands.DeclareQueue(queue=Queue(f"q-{name}")),
+                commands.Bind(binding=Binding("amq.headers", "q", "queue", "", table)),
+                commands.Consume(queue="q", label=name, arguments=table),
+                commands.Unbind(binding=Binding("amq.headers", "q", "queue", "", table)),
+            )
+        ):
+            channel = f"{name} {number}"
+            front.open(channel)
+            if "q" not in front.fold.shard.vhost.queues:
+                front.ask(channel, commands.DeclareQueue(queue=a_queue("q")))
+            front.ask(channel, command)
+    front.digest()
+
+    job.follow(front, (9, 30, 60))
+
+    rows = job.rows("events")
+    assert [(row["seq"], row["kind"]) for row in rows] == [
+        (row.seq, row.kind.name.lower()) for row in front.rows
+    ]
+    assert not job.rows("quarantine")
+    for row in rows:
+        msgspec.json.decode(row["detail"] or "{}")
 
 
 PUBLISH = encode(LogHeader(LOG_VERSION, 0, LogKind.PUBLISH, "ann", "c1", "", "q"))
