@@ -493,7 +493,7 @@ class Channel:
         self.forget()
         self.closing = True
         self.flows = False
-        self._outgoing.method(m.ChannelClose(failure.code, failure.text[:255], *method))
+        self._outgoing.method(m.ChannelClose(failure.code, failure.text, *method))
 
     # -- what the broker says
 

@@ -325,8 +325,8 @@ class Connection:
                 self.publishes = True
                 channel.publish_method(self._publishes.read(payload))
             else:
+                method = m.ids_in(payload)
                 found = m.read_method(payload)
-                method = found.ids
                 if channel.must_wait(found):
                     channel.park([(kind, channel.number, payload)])
                 elif channel.flows:
@@ -459,7 +459,7 @@ class Connection:
             return
         is_open = self.vhost is not None
         self._leave()
-        self._send(m.ConnectionClose(failure.code, failure.text[:255], *method))
+        self._send(m.ConnectionClose(failure.code, failure.text, *method))
         self.state = State.CLOSING if is_open else State.CLOSED
         self.next_check_s = self._now_s() + CLOSE_TIMEOUT_S
 

@@ -613,18 +613,29 @@ def _long_text(data: bytes, at: int) -> tuple[bytes, int]:
     return data[at + 4 : end], end
 
 
+def _whole_table(data: bytes, at: int) -> tuple[Table, int]:
+    _long_text(data, at)  # it must end before the frame does
+    return read_table(data, at)
+
+
 _READERS: Final[dict[str, Callable[[bytes, int], tuple[Any, int]]]] = {
     "shortstr": _short_text,
     "longstr": _long_text,
-    "table": read_table,
+    "table": _whole_table,
 }
+
+
+def ids_in(payload: bytes) -> tuple[int, int]:
+    """Class and number of the method in a frame; zeros if there is no such method."""
+    ids = int.from_bytes(payload[:2]), int.from_bytes(payload[2:4])
+    return ids if ids in METHODS else (0, 0)
 
 
 def read_method(payload: bytes) -> Method:
     """Read the payload of a method frame.
 
     Raises:
-        AmqpError: 502, the fields cannot be read; 503, there is no such method.
+        AmqpError: 501, it ends too early; 502, a table cannot be read, or there is no such method.
     """
     if len(payload) < 4:  # noqa: PLR2004 - class and method
         raise error(SYNTAX_ERROR, "a method frame is too short")
@@ -651,7 +662,8 @@ def read_method(payload: bytes) -> Method:
                 value, at = _READERS[form](payload, at)
                 values.append(value)
     except (IndexError, struct.error):
-        raise syntax_error(f"method {ids[0]}.{ids[1]} ends too early") from None
+        fields = ",".join(map(str, payload[4:]))
+        raise error(FRAME_ERROR, f"cannot decode <<{fields}>>") from None
     return kind(*values)
 
 

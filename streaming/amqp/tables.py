@@ -24,6 +24,9 @@ from topology.values import INTEGERS, MAX_DEPTH, SPECIAL, AmqpValue, Table, Time
 Entries = dict[str, tuple[int, int]]
 """The entries of a table in its bytes: name -> start and end, the name included."""
 
+MAX_SHORT_TEXT: Final = 255
+"""Bytes of a short string."""
+
 _UINT32: Final = struct.Struct(">I")
 _DECIMAL: Final = struct.Struct(">BI")
 
@@ -172,8 +175,14 @@ def read_entries(data: bytes, start: int) -> tuple[Entries, int]:
 
 
 def write_short_text(text: str) -> bytes:
-    """Write a short string: its length in one byte, then UTF-8."""
+    """Write a short string: its length in one byte, then UTF-8; what has no room is cut off.
+
+    A text may be longer where it comes from elsewhere: a routing key from the arguments of a queue,
+    or the reason of an error from a name.
+    """
     data = text.encode("utf-8", "surrogateescape")
+    if len(data) > MAX_SHORT_TEXT:
+        data = data[:MAX_SHORT_TEXT].decode("utf-8", "ignore").encode()
     return bytes((len(data),)) + data
 
 

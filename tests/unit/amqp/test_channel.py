@@ -135,6 +135,24 @@ def test_a_rejected_message_is_dead_lettered_with_its_history(client):
     assert headers["x-death"][0]["original-expiration"] == "60000"
 
 
+def test_a_routing_key_from_arguments_is_cut_to_what_a_delivery_has_room_for(client):
+    client.ask(m.ExchangeDeclare(exchange="dlx", type="fanout"))
+    client.ask(m.QueueDeclare(queue="dead"))
+    client.ask(m.QueueBind(queue="dead", exchange="dlx"))
+    arguments: Table = {
+        "x-dead-letter-exchange": "dlx",
+        "x-dead-letter-routing-key": "k" * 300,
+        "x-message-ttl": 0,
+    }
+    client.ask(m.QueueDeclare(queue="q", arguments=arguments))
+    client.publish("", "q", b"1")
+
+    got = client.ask(m.BasicGet(queue="dead"))
+
+    assert isinstance(got, m.BasicGetOk)
+    assert got.routing_key == "k" * 255
+
+
 def test_requeued_messages_are_redelivered(client):
     client.ask(m.QueueDeclare(queue="q"))
     client.publish("", "q", b"1")

@@ -146,6 +146,38 @@ def test_an_error_of_the_connection_ends_all_its_channels(broker):
     assert (declared.message_count, declared.consumer_count) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        (
+            b"\0\x32\0\x0a\0\0\2pq\0\0\0\1\xf4x",
+            (501, "FRAME_ERROR - cannot decode <<0,0,2,112,113,0,0,0,1,244,120>>", 50, 10),
+        ),
+        (b"\0\x32\0\x0a\0\0", (501, "FRAME_ERROR - cannot decode <<0,0>>", 50, 10)),
+        (
+            b"\0\x3c\0\x14\0\0\1q\1t\0\0\0\0\4\1a?x",
+            (502, "SYNTAX_ERROR - a table has a value of unknown type 63", 60, 20),
+        ),
+        (b"\0\x32\0\x63", (502, "SYNTAX_ERROR - unknown method 50.99", 0, 0)),
+    ],
+    ids=["table", "method", "value", "unknown"],
+)
+def test_a_method_that_cannot_be_read_is_named_in_the_error(payload, error, broker):
+    client = RawClient(broker)
+
+    client.raw(frame(METHOD, 1, payload))
+
+    assert client.received()[-1].method == m.ConnectionClose(*error)
+
+
+def test_an_error_about_a_long_name_has_room_for_a_part_of_it(broker):
+    client = RawClient(broker)
+
+    closed = client.ask(m.QueueDeclare(queue="€" * 85, passive=True))
+
+    assert closed == m.ChannelClose(404, f"NOT_FOUND - no queue '{'€' * 77}", 50, 10)
+
+
 def test_a_channel_must_be_opened_first(broker):
     client = RawClient(broker)
 

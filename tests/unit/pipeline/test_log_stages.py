@@ -253,7 +253,9 @@ def test_arguments_of_every_client_reach_the_tables(job, front, value):
         table, _end = read_table(len(entry).to_bytes(4) + entry)
         for number, command in enumerate(
             (
-                commands.DeclareExchange(exchange=Exchange(f"e-{name}", "headers", arguments=table)),
+                commands.DeclareExchange(
+                    exchange=Exchange(f"e-{name}", "headers", arguments=table)
+                ),
                 commands.DeclareQueue(queue=Queue(f"q-{name}", arguments=table)),
                 commands.DeclareQueue(queue=Queue(f"q-{name}")),
                 commands.Bind(binding=Binding("amq.headers", "q", "queue", "", table)),
