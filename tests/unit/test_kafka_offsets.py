@@ -1,10 +1,11 @@
 """Offsets of partitions: an answer that never comes is an error of Kafka like any other."""
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from streaming.kafka_offsets import ends_of, first_offsets, next_offsets
 
@@ -33,3 +34,29 @@ def test_an_answer_that_does_not_come_is_an_error_of_kafka(ask):
 def test_whoever_needs_all_offsets_is_told_so():
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
         ends_of(SilentAdmin(), [PLACE], 0.1)
+
+
+class LeaderlessAdmin:
+    """Its broker has just begun: the first answer is that no partition has a leader."""
+
+    def __init__(self) -> None:
+        none = KafkaError(KafkaError._NOENT, "No leaders found")  # noqa: SLF001 - the library names it so
+        self.answers = [KafkaException(none), 17]
+
+    def list_offsets(self, asked: Any, **_: Any) -> dict[Any, Future[Any]]:
+        """Give the next answer for all partitions."""
+        answer = self.answers.pop(0)
+        answers: dict[Any, Future[Any]] = {partition: Future() for partition in asked}
+        for future in answers.values():
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(SimpleNamespace(offset=answer))
+        return answers
+
+    def list_topics(self, **_: Any) -> None:
+        """Find out who leads."""
+
+
+def test_partitions_without_a_leader_are_asked_about_again():
+    assert next_offsets(LeaderlessAdmin(), [PLACE], 5.0) == {PLACE: 17}
