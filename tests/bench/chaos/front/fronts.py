@@ -118,7 +118,7 @@ class Running:
             try:
                 process.check()
             except RuntimeError as ended:
-                self.ends.append(str(ended))
+                self.ends.append(f"{str(ended).splitlines()[0]} ... {str(ended)[-500:]}")
                 start()
 
     def log_end(self) -> int:

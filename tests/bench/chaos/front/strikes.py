@@ -26,11 +26,13 @@ class Sleep(NamedTuple):
     Attributes:
         port: of the leader.
         begin, end: seconds since 1970.
+        replaced_at: the offset since which the other one leads.
     """
 
     port: int
     begin: float
     end: float
+    replaced_at: int
 
 
 class Strikes:
@@ -93,12 +95,14 @@ class Strikes:
         os.kill(pid, signal.SIGSTOP)
         try:
             wait_for(running, lambda: other.leads_since is not None, "nobody took over")
+            replaced_at = other.leads_since
+            assert replaced_at is not None
             self._prove(other)
             running.pause(self._chances.uniform(0, _MOST_ASLEEP_S))
         finally:
             end = time.time()
             os.kill(pid, signal.SIGCONT)
-        self.sleeps.append(Sleep(front.port, begin, end))
+        self.sleeps.append(Sleep(front.port, begin, end, replaced_at))
         wait_for(running, lambda: front.leads_since is None, "it does not see that it was replaced")
 
 
