@@ -164,11 +164,6 @@ class Consuming:
         """The broker's tag of a delivery; one that it cannot know if it never had it."""
         return self._own_tags.known(tag)
 
-    @property
-    def tags_differ(self) -> bool:
-        """Whether the client may see other tags than those of the broker."""
-        return self._own_tags.differ
-
 
 class OwnTags:
     """The delivery tags of a channel that has direct replies among its deliveries.
@@ -199,11 +194,6 @@ class OwnTags:
                 del self._stretches[: MAX_STRETCHES // 2], self._ends[: MAX_STRETCHES // 2]
         self._newest = newest
         return newest
-
-    @property
-    def differ(self) -> bool:
-        """Whether there was a direct reply."""
-        return self._replies > 0
 
     def _before(self) -> int:
         return self._stretches[-1][1] if self._stretches else 0

@@ -15,11 +15,6 @@ from streaming.broker import commands
 from topology.declarations import Binding, Exchange, Queue
 from topology.refusals import default_exchange, no_queue, queue_in
 
-_WithoutAnswer = (
-    m.ExchangeDeclare | m.ExchangeDelete | m.ExchangeBind | m.ExchangeUnbind | m.QueueBind
-)
-"""Methods that a client may send without wanting an answer (`nowait`)."""
-
 
 class Declaring:
     """Declares for one channel."""

@@ -47,8 +47,6 @@ FIELDS: Final = (
 )
 """Flag, name and form of each property, in the order in which they follow each other."""
 
-NO_PROPERTIES: Final = b"\0\0"
-
 
 class Seen(msgspec.Struct, gc=False):
     """What the broker looks at.

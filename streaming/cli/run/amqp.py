@@ -20,6 +20,7 @@ from streaming.cli.topology.commands import CompatOption
 
 if TYPE_CHECKING:
     from streaming.amqp.memory import MemoryBroker
+    from streaming.amqp.server import Server
     from streaming.amqp.web.server import WebServer
     from streaming.management.serving import Serving
 
@@ -125,7 +126,8 @@ def amqp(
     """
     if context.invoked_subcommand is not None:
         return EXIT_OK
-    tls_context = _tls_context(tls, tls_ca)
+    with_certificates = tls_ca is not None
+    listening = Listening(host, port, _tls_context(tls, tls_ca), with_certificates)
     document = None if definitions is None else _document(definitions)
     if not memory:
         from streaming.cli.run.amqp_on_kafka import serve_logs
@@ -138,7 +140,7 @@ def amqp(
             find_config(config, or_demo=False),
             vhost or [],
             document,
-            Listening(host, port, tls_context, with_certificates=tls_ca is not None),
+            listening,
             standby=standby,
         )
     if standby or vhost:
@@ -150,14 +152,14 @@ def amqp(
     broker = MemoryBroker(
         WallClock() if clock == "wall" else ManualClock(),
         compat,
-        with_certificates=tls_ca is not None,
+        with_certificates=listening.with_certificates,
     )
     broker.server.follows_wall_clock = clock == "wall"
     if document is not None:
         broker.load(document)
         for problem in broker.skipped:
             print(f"{definitions}: skipped: {problem}", file=sys.stderr)
-    return run_server(_serve(broker, host, port, tls_context, web, management))
+    return run_server(_serve(broker, listening, web, management))
 
 
 class Listening(NamedTuple):
@@ -181,25 +183,33 @@ def run_server(serving: Coroutine[Any, Any, int]) -> int:
         return runner.run(serving)
 
 
+async def listen(server: "Server", listening: Listening) -> int | None:
+    """Listen, and say where, or why not; return the port."""
+    host, port, tls, _ = listening
+    try:
+        port = await server.listen(host, port, tls)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        print(f"dlx amqp: cannot listen on {host}:{port}: {reason}", file=sys.stderr)
+        return None
+    scheme = "amqp" if tls is None else "amqps"
+    print(f"listening on {scheme}://{host}:{port}", flush=True)
+    return port
+
+
 async def _serve(
     broker: "MemoryBroker",
-    host: str,
-    port: int,
-    tls: ssl.SSLContext | None,
+    listening: Listening,
     web: int | None,
     management: int | None,
 ) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    try:
-        port = await broker.server.listen(host, port, tls)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        print(f"dlx amqp: cannot listen on {host}:{port}: {reason}", file=sys.stderr)
+    port = await listen(broker.server, listening)
+    if port is None:
         return EXIT_INVALID
-    scheme = "amqp" if tls is None else "amqps"
-    print(f"listening on {scheme}://{host}:{port}", flush=True)
+    host, tls = listening.host, listening.tls
     pages = None if web is None else await _serve_web(broker, host, web)
     listeners = [("amqp" if tls is None else "amqp/ssl", host, port)]
     api = None

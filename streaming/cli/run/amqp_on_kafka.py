@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
-from streaming.cli.run.amqp import Listening, run_server
+from streaming.cli.run.amqp import Listening, listen, run_server
 from topology.errors import InvalidDocumentError, Problem
 from topology.suggestions import did_you_mean
 
@@ -159,15 +159,8 @@ async def _run_front(front: "Front", stopping: asyncio.Event, listening: Listeni
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if not front.leads.is_set():
             return EXIT_OK if stopping.is_set() else EXIT_INVALID
-        host, port, tls, _ = listening
-        try:
-            port = await front.server.listen(host, port, tls)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            print(f"dlx amqp: cannot listen on {host}:{port}: {reason}", file=sys.stderr)
+        if await listen(front.server, listening) is None:
             return EXIT_INVALID
-        scheme = "amqp" if tls is None else "amqps"
-        print(f"listening on {scheme}://{host}:{port}", flush=True)
         await asyncio.wait(waits[:2], return_when=asyncio.FIRST_COMPLETED)
         return EXIT_OK
     finally:

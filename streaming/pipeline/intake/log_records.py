@@ -40,7 +40,6 @@ CAUSE: Final = "not_of_the_log"
 """The cause of the quarantine of a record that is none of the log."""
 
 _NAMES: Final = (LOG, CONTENT)
-_MAX_TIMESTAMP: Final = WHOLE_PROPERTIES["timestamp"][1]
 _UNREAD: Final = 0
 """The kind of a record that cannot be read."""
 

@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
@@ -42,8 +41,6 @@ MAX_WAITING: Final = 10_000
 """The most records that wait for the log folder."""
 
 DRAIN_TIMEOUT_S: Final = 5.0
-
-_Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
 
 logger = logging.getLogger("dlx")
 
