@@ -29,6 +29,8 @@ MAX_SHORT_TEXT: Final = 255
 
 _UINT32: Final = struct.Struct(">I")
 _DECIMAL: Final = struct.Struct(">BI")
+_MAX_SCALE: Final = 255
+_MAX_DIGITS: Final = 10
 
 
 def _fixed(form: str) -> Callable[[bytes, int, int], tuple[AmqpValue, int]]:
@@ -193,7 +195,10 @@ def write_long_text(text: str) -> bytes:
 
 
 def write_value(value: AmqpValue) -> bytes:
-    """Write a value with its type; integers as RabbitMQ writes its own, in 64 bits."""
+    """Write a value with its type; integers as RabbitMQ writes its own, in 64 bits.
+
+    A time or a decimal that AMQP has no room for is written as text.
+    """
     match value:
         case str():
             return b"S" + write_long_text(value)
@@ -208,9 +213,11 @@ def write_value(value: AmqpValue) -> bytes:
         case bytes():
             return b"x" + _UINT32.pack(len(value)) + value
         case Timestamp():
+            if value.seconds < 0:
+                return write_value(str(value.seconds))
             return b"T" + struct.pack(">Q", value.seconds)
         case Decimal():
-            return b"D" + _write_decimal(value)
+            return _write_decimal(value)
         case list():
             items = b"".join(map(write_value, value))
             return b"A" + _UINT32.pack(len(items)) + items
@@ -219,12 +226,13 @@ def write_value(value: AmqpValue) -> bytes:
 
 
 def _write_decimal(value: Decimal) -> bytes:
-    _sign, digits, exponent = value.as_tuple()
+    sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int), "a decimal of AMQP is finite"
-    number = int("".join(map(str, digits)))
-    if exponent > 0:
-        number, exponent = number * 10**exponent, 0
-    return _DECIMAL.pack(-exponent, number & 0xFFFFFFFF)
+    if not sign and -_MAX_SCALE <= exponent < _MAX_DIGITS and len(digits) <= _MAX_DIGITS:
+        number = int("".join(map(str, digits))) * 10 ** max(exponent, 0)
+        if number < 1 << 32:
+            return b"D" + _DECIMAL.pack(max(-exponent, 0), number)
+    return write_value(str(value))
 
 
 def write_table(table: Table) -> bytes:

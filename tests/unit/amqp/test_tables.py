@@ -87,6 +87,26 @@ def test_every_type_of_a_client_is_understood(wire, value):
     assert read_table(len(entry).to_bytes(4) + entry)[0] == {"a": value}
 
 
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (Timestamp(-1), "-1"),
+        (Decimal("-1.5"), "-1.5"),
+        (Decimal("1E-300"), "1E-300"),
+        (Decimal("1E+1000000"), "1E+1000000"),
+        (Decimal("1234567890.5"), "1234567890.5"),
+        (Decimal(4294967296), "4294967296"),
+        (Decimal("4.2E+3"), Decimal(4200)),
+    ],
+)
+def test_a_value_that_amqp_has_no_room_for_is_written_as_text(value, read):
+    assert read_table(write_table({"a": value}))[0] == {"a": read}
+
+
+def test_the_name_of_an_entry_is_cut_to_its_room():
+    assert read_table(write_table({"€" * 90: 1}))[0] == {"€" * 85: 1}
+
+
 def test_nesting_is_limited():
     data = b"F\0\0\0\0"
     for _ in range(100):

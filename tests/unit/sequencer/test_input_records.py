@@ -67,6 +67,23 @@ def test_a_command_without_a_vhost_is_for_the_first_one():
     assert isinstance(entry, Ask)
 
 
+@pytest.mark.parametrize(
+    ("tenant", "kept"),
+    [
+        (b'{"$timestamp": -1}', "-1"),
+        (b'{"$decimal": "1E-300"}', "1E-300"),
+        (b'{"$decimal": "-1.5"}', "-1.5"),
+    ],
+)
+def test_a_header_that_amqp_has_no_room_for_is_kept_as_text(tenant, kept):
+    value = b'{"key": "k", "tenant": %s}' % tenant
+
+    entry = entry_of(PLACE, value)
+
+    assert isinstance(entry, Publish)
+    assert read_properties(entry.stored.properties)["headers"]["tenant"] == kept
+
+
 def test_a_mapped_record_becomes_a_message_with_its_headers():
     value = b'{"key": "k", "tenant": "a"}'
     headers = [("source", b"erp"), ("raw", b"\xff"), ("CC", b"x"), ("dlx-x", b"y"), ("ttl", b"50")]
