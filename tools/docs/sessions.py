@@ -21,7 +21,10 @@ PROMPT: Final = "$ "
 TIMEOUT_S: Final = 300
 COMMIT_S: Final = 30
 """The longest time from a job's answer to the rows of its batch."""
-QUESTIONS: Final = ("dlx dead-letters", "dlx balance", "dlx queues list", "dlx tables")
+QUESTIONS: Final = (
+    *("dlx dead-letters", "dlx balance", "dlx queues list", "dlx queues peek"),
+    *("dlx query", "dlx tables"),
+)
 """Commands that only read the tables: they may be asked again until a batch is committed."""
 
 _VOLATILE: Final = re.compile(

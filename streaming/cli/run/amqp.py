@@ -84,6 +84,17 @@ def amqp(
             "--tls", metavar="CERT KEY", help="Speak TLS with this certificate and its key."
         ),
     ] = None,
+    tls_port: Annotated[
+        int | None,
+        typer.Option(
+            "--tls-port",
+            metavar="PORT",
+            min=0,
+            max=65_535,
+            help="The port of TLS: 5671 is RabbitMQ's. --port then stays without TLS. "
+            "Default: --port alone, with TLS.",
+        ),
+    ] = None,
     tls_ca: Annotated[
         Path | None,
         typer.Option(
@@ -126,8 +137,10 @@ def amqp(
     """
     if context.invoked_subcommand is not None:
         return EXIT_OK
-    with_certificates = tls_ca is not None
-    listening = Listening(host, port, _tls_context(tls, tls_ca), with_certificates)
+    tls_context = _tls_context(tls, tls_ca)
+    if tls_port is not None and tls is None:
+        raise typer.BadParameter("needs --tls CERT KEY", param_hint="--tls-port")
+    listening = Listening(host, port, tls_context, tls_port, with_certificates=tls_ca is not None)
     document = None if definitions is None else _document(definitions)
     if not memory:
         from streaming.cli.run.amqp_on_kafka import serve_logs
@@ -163,12 +176,40 @@ def amqp(
 
 
 class Listening(NamedTuple):
-    """Where a server listens."""
+    """Where a server listens.
+
+    Attributes:
+        port: speaks TLS if there is `tls` and no port for it.
+    """
 
     host: str
     port: int
     tls: ssl.SSLContext | None
+    tls_port: int | None
     with_certificates: bool
+
+
+async def listen(server: "Server", where: Listening) -> list[tuple[str, str, int]]:
+    """Listen, and say where: RabbitMQ's name of each protocol, the address and the port.
+
+    Nothing is listened to if one of the ports cannot be used: stderr then says why.
+    """
+    wanted = [(where.port, where.tls if where.tls_port is None else None)]
+    if where.tls_port is not None:
+        wanted.append((where.tls_port, where.tls))
+    found = []
+    for wished, tls in wanted:
+        try:
+            port = await server.listen(where.host, wished, tls)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            print(f"dlx amqp: cannot listen on {where.host}:{wished}: {reason}", file=sys.stderr)
+            await server.close()
+            return []
+        found.append(("amqp" if tls is None else "amqp/ssl", where.host, port))
+    for (_name, host, port), (_wished, tls) in zip(found, wanted, strict=True):
+        print(f"listening on {'amqp' if tls is None else 'amqps'}://{host}:{port}", flush=True)
+    return found
 
 
 def run_server(serving: Coroutine[Any, Any, int]) -> int:
@@ -183,38 +224,19 @@ def run_server(serving: Coroutine[Any, Any, int]) -> int:
         return runner.run(serving)
 
 
-async def listen(server: "Server", listening: Listening) -> int | None:
-    """Listen, and say where, or why not; return the port."""
-    host, port, tls, _ = listening
-    try:
-        port = await server.listen(host, port, tls)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        print(f"dlx amqp: cannot listen on {host}:{port}: {reason}", file=sys.stderr)
-        return None
-    scheme = "amqp" if tls is None else "amqps"
-    print(f"listening on {scheme}://{host}:{port}", flush=True)
-    return port
-
-
 async def _serve(
-    broker: "MemoryBroker",
-    listening: Listening,
-    web: int | None,
-    management: int | None,
+    broker: "MemoryBroker", listening: Listening, web: int | None, management: int | None
 ) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    port = await listen(broker.server, listening)
-    if port is None:
+    listeners = await listen(broker.server, listening)
+    if not listeners:
         return EXIT_INVALID
-    host, tls = listening.host, listening.tls
-    pages = None if web is None else await _serve_web(broker, host, web)
-    listeners = [("amqp" if tls is None else "amqp/ssl", host, port)]
+    pages = None if web is None else await _serve_web(broker, listening.host, web)
     api = None
     if management is not None:
-        api = await _serve_management(broker, host, management, listeners)
+        api = await _serve_management(broker, listening.host, management, listeners)
     await stopping.wait()
     if api is not None:
         await api.stop()

@@ -159,7 +159,7 @@ async def _run_front(front: "Front", stopping: asyncio.Event, listening: Listeni
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if not front.leads.is_set():
             return EXIT_OK if stopping.is_set() else EXIT_INVALID
-        if await listen(front.server, listening) is None:
+        if not await listen(front.server, listening):
             return EXIT_INVALID
         await asyncio.wait(waits[:2], return_when=asyncio.FIRST_COMPLETED)
         return EXIT_OK

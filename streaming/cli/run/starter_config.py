@@ -27,6 +27,9 @@ log_dir = "logs"
 [kafka]
 # The broker that `dlx kafka` or --with-kafka runs on this machine, or brokers of your own.
 """
+_SEQUENCED: Final = """\
+# RabbitMQ's clients use it, with `dlx amqp`. Fixed by the first start.
+"""
 _DEFINITIONS: Final = """\
 # A definitions.json as RabbitMQ exports it. The job imports it when it starts for the first time;
 # afterwards, use `dlx definitions import`.
@@ -59,11 +62,14 @@ def init(
     servers: Annotated[
         str, typer.Option("--bootstrap-servers", metavar="HOST:PORT,...", help="Your Kafka.")
     ] = DEFAULT_SERVERS,
+    amqp: Annotated[
+        bool, typer.Option("--amqp", help="The vhosts are for RabbitMQ's clients, by `dlx amqp`.")
+    ] = False,
 ) -> int:
     """Write a short configuration for a first job.
 
-    `dlx run --with-kafka` then runs the job, with a Kafka broker of its own. An existing file is
-    never overwritten.
+    `dlx run --with-kafka` then runs the job, with a Kafka broker of its own. With --amqp,
+    `dlx amqp` beside it serves RabbitMQ's clients. An existing file is never overwritten.
     """
     from streaming.config import parse_config
     from streaming.config.definitions_files import load_vhost_definitions
@@ -78,15 +84,16 @@ def init(
         ["/"] if definitions is None else _vhosts_in(definitions)
     )
     path = None if definitions is None else os.path.relpath(definitions.absolute(), folder)
-    text = "".join(_text(servers.split(","), names, path))
+    text = "".join(_text(servers.split(","), names, path, amqp=amqp))
     load_vhost_definitions(
         rooted(parse_config(text), folder), lambda words: print(f"skipped: {words}")
     )
     with file.open("x", encoding="utf-8") as opened:
         opened.write(text)
-    command = "dlx run" if file == DEFAULT_FILE else f"dlx run --config {file}"
+    of_file = "" if file == DEFAULT_FILE else f" --config {file}"
     own = " --with-kafka" if servers == DEFAULT_SERVERS else ""
-    print(f"{file}: written; `{command}{own}` starts the job")
+    front = f", `dlx amqp{of_file}` serves AMQP" if amqp else ""
+    print(f"{file}: written; `dlx run{of_file}{own}` starts the job{front}")
     return EXIT_OK
 
 
@@ -100,7 +107,9 @@ def _vhosts_in(definitions: Path) -> list[str]:
         raise DlxError("\n".join(problems)) from error
 
 
-def _text(servers: Sequence[str], vhosts: Sequence[str], definitions: str | None) -> Iterator[str]:
+def _text(
+    servers: Sequence[str], vhosts: Sequence[str], definitions: str | None, *, amqp: bool
+) -> Iterator[str]:
     import tomlkit
 
     def toml(value: object) -> str:
@@ -110,6 +119,8 @@ def _text(servers: Sequence[str], vhosts: Sequence[str], definitions: str | None
     yield f"bootstrap_servers = {toml(list(servers))}\n"
     for name in vhosts:
         yield f"\n[vhosts.{toml(name)}]\n"
+        if amqp:
+            yield f"{_SEQUENCED if name == vhosts[0] else ''}sequenced = true\n"
         if definitions is None:
             yield '# definitions = "definitions.json"  # from RabbitMQ, for the first start\n'
         else:

@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from http.client import HTTPConnection
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pika
 import pytest
+import trustme
 
 DLX = (sys.executable, "-P", "-m", "streaming.cli", "amqp")
 
@@ -48,12 +50,43 @@ def test_clients_connect_until_the_command_is_stopped(tmp_path):
     assert "Traceback" not in errors
 
 
+def test_tls_has_a_port_of_its_own_beside_plain_amqp(tmp_path):
+    authority = trustme.CA()
+    pair = authority.issue_cert("127.0.0.1")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    pair.cert_chain_pems[0].write_to_path(certificate)
+    pair.private_key_pem.write_to_path(key)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    options = ("--port", "0", "--tls", str(certificate), str(key), "--tls-port", "0")
+    with subprocess.Popen(
+        (*DLX, "--memory", *options), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        plain, secure = (
+            urlsplit(process.stdout.readline().removeprefix("listening on ").strip())
+            for _ in range(2)
+        )
+        for port, tls in (
+            (plain.port, None),
+            (secure.port, pika.SSLOptions(trusting, "127.0.0.1")),
+        ):
+            parameters = pika.ConnectionParameters("127.0.0.1", port, ssl_options=tls)
+            with pika.BlockingConnection(parameters) as connection:
+                assert connection.is_open
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+    assert (plain.scheme, secure.scheme, process.returncode) == ("amqp", "amqps", 0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (("--memory", "--standby"), "--standby"),
         (("--config", "no.toml"), "no.toml"),
         (("--memory", "--tls-ca", "ca.pem"), "--tls"),
+        (("--memory", "--tls-port", "5671"), "needs --tls"),
         (("--memory", "--definitions", sys.executable), "is not JSON"),
         (("--memory", "--tls", "no.pem", "no.key"), "no.pem"),
     ],
@@ -66,11 +99,17 @@ def test_what_cannot_be_started_is_one_line_that_names_the_option(arguments, tex
     assert "Traceback" not in ended.stderr
 
 
-def test_a_port_in_use_is_named():
+@pytest.mark.parametrize("options", [("--port",), ("--port", "0", "--tls-port")], ids=" ".join)
+def test_a_port_in_use_is_named(options, tmp_path):
+    if "--tls-port" in options:
+        pair = trustme.CA().issue_cert("localhost")
+        pair.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+        both = str(tmp_path / "both.pem")
+        options = ("--tls", both, both, *options)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        ended = run("--memory", "--port", str(port))
+        ended = run("--memory", *options, str(port))
 
     assert ended.returncode == 2
     assert f"cannot listen on 127.0.0.1:{port}" in ended.stderr

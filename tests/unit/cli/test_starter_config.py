@@ -29,6 +29,16 @@ def test_the_written_file_is_valid_and_has_the_defaults(dlx, here):
     assert dlx("config", "check")[0] == 0
 
 
+def test_vhosts_for_amqp_are_sequenced_and_their_server_is_named(dlx, here):
+    status, out, err = dlx("config", "init", "shop.toml", "--amqp", "--vhost", "a", "--vhost", "b")
+
+    assert (status, err) == (0, "")
+    assert "`dlx amqp --config shop.toml`" in out
+    vhosts = load_config(here / "shop.toml").vhosts
+    assert {name: each.sequenced for name, each in vhosts.items()} == {"a": True, "b": True}
+    assert (here / "shop.toml").read_text().count("Fixed by the first start") == 1
+
+
 def test_an_existing_file_is_not_overwritten(dlx, here):
     (here / "dlx.toml").write_text("mine")
 

@@ -1,13 +1,21 @@
-"""The wheel in an empty environment: the client and the commands without Spark and tables."""
+"""The wheel in an empty environment: the client and the commands without Spark and tables.
 
+The source archive makes the same wheel. What the checkout has and an archive lacks is not needed.
+"""
+
+import signal
+import subprocess
+import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
+import pika
 import pytest
 
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
 from streaming.cli.job_extra import remedy
-from tests.fixtures.wheel import wheel_environment
+from tests.fixtures.wheel import install, wheel_environment
 
 __all__ = ["wheel_environment"]
 
@@ -21,6 +29,18 @@ for module in pkgutil.walk_packages(streaming.client.__path__, "streaming.client
     if module.name != "streaming.client._spans":  # it needs the extra otel
         __import__(module.name)
 print(streaming.client.__file__)
+"""
+OF_A_USER = """
+import pika
+
+def test_an_order_expires(dlx_broker):
+    with pika.BlockingConnection(pika.URLParameters(dlx_broker.url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("orders", arguments={"x-message-ttl": 1000})
+        channel.basic_publish("", "orders", b"order 1")
+        channel.queue_declare("orders", passive=True)
+        dlx_broker.advance("1 second")
+        dlx_broker.assert_empty("orders")
 """
 
 
@@ -45,6 +65,55 @@ def test_the_installed_packages_are_smaller_than_60_mb(wheel_environment):
     text = sum(path.stat().st_size for path in files if path.suffix == ".py")
 
     assert size + 2 * text < MAX_BYTES
+
+
+def test_the_source_archive_makes_the_same_wheel_and_holds_no_more_than_the_repository(
+    wheel_environment, tmp_path
+):
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path), "-t"]
+    subprocess.run([*build, "sdist"], cwd=CHECKOUT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
+    subprocess.run([*build, "wheel"], cwd=unpacked, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+
+    with zipfile.ZipFile(wheel) as made, zipfile.ZipFile(wheel_environment.wheel) as expected:
+        contents = [
+            {each.filename: each.CRC for each in one.infolist()} for one in (made, expected)
+        ]
+    assert contents[0] == contents[1]
+    names = {path.name for path in unpacked.iterdir()}
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md"} <= names
+    assert names.isdisjoint({".venv", ".git", "build"})
+
+
+def test_a_client_of_rabbitmq_connects_to_the_broker_in_memory(wheel_environment):
+    with subprocess.Popen(
+        [wheel_environment.folder / "bin" / "dlx", "amqp", "--memory", "--port", "0"],
+        cwd=wheel_environment.folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        assert broker.stdout is not None
+        url = broker.stdout.readline().removeprefix("listening on ").strip()
+        with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+            declared = connection.channel().queue_declare("work")
+        broker.send_signal(signal.SIGTERM)
+        broker.communicate()
+
+    assert (declared.method.queue, broker.returncode) == ("work", 0)
+
+
+def test_the_plugin_of_pytest_gives_a_broker(wheel_environment):
+    install(wheel_environment.folder, "pytest", "pika")
+    file = wheel_environment.folder / "test_of_a_user.py"
+    file.write_text(OF_A_USER, "utf-8")
+
+    finished = wheel_environment.run("pytest", "-q", str(file))
+
+    assert "1 passed" in finished.stdout, finished.stdout
 
 
 def test_the_client_can_be_imported(wheel_environment):
