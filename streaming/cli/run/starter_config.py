@@ -92,7 +92,7 @@ def init(
         opened.write(text)
     of_file = "" if file == DEFAULT_FILE else f" --config {file}"
     own = " --with-kafka" if servers == DEFAULT_SERVERS else ""
-    front = f", `dlx amqp{of_file}` serves AMQP" if amqp else ""
+    front = f", `dlx amqp{of_file}` for AMQP" if amqp else ""
     print(f"{file}: written; `dlx run{of_file}{own}` starts the job{front}")
     return EXIT_OK
 
