@@ -32,7 +32,7 @@ RUN umask 022 && .venv/bin/python docker/fill_cache.py
 COPY dlx pyproject.toml ./
 COPY docker/health.py docker/console.py docker/spark.py docker/
 COPY docker/monitoring/ docker/monitoring/
-COPY docker/dlx.toml docker/cluster.toml /etc/dlx/
+COPY docker/dlx.toml docker/cluster.toml docker/amqp.json /etc/dlx/
 COPY streaming/ streaming/
 RUN .venv/bin/python -m compileall -q topology streaming \
     && chmod -R go+rX dlx pyproject.toml docker streaming topology /etc/dlx \

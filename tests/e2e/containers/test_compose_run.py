@@ -12,6 +12,7 @@ import subprocess
 import sys
 from urllib.request import Request, urlopen
 
+import pika
 import pytest
 import yaml  # type: ignore[import-untyped]
 
@@ -25,7 +26,7 @@ from tests.e2e.containers.engine import (
 )
 from tests.fixtures.waiting import wait_until
 
-PORTS = ("KAFKA", "METRICS", "CLUSTER_METRICS", "CONSOLE", "PROMETHEUS", "GRAFANA")
+PORTS = ("KAFKA", "AMQP", "METRICS", "CLUSTER_METRICS", "CONSOLE", "PROMETHEUS", "GRAFANA")
 ALL = ("observe", "tools", "cluster")
 HEALTHY_S = 600.0
 CRASH_AFTER_S = 25
@@ -92,11 +93,24 @@ def compose(tmp_path_factory):
 def test_the_demo_comes_up_healthy_and_messages_flow(compose):
     compose("up", "--detach", "--no-build")
 
-    wait_until(lambda: compose.is_healthy("kafka", "job", "demo"), timeout_s=HEALTHY_S, pause_s=2)
+    services = ("kafka", "job", "amqp", "demo")
+    wait_until(lambda: compose.is_healthy(*services), timeout_s=HEALTHY_S, pause_s=2)
     wait_until(lambda: "dlx_dead_letters_total{" in compose.get("METRICS", "/metrics"))
 
     assert compose.get("METRICS", "/readyz") == "ok\n"
     wait_until(lambda: 'queue="invoices"' in compose.get("METRICS", "/metrics/per-object"))
+
+
+def test_a_client_of_rabbitmq_is_served_at_the_opened_port(compose):
+    url = f"amqp://guest:guest@localhost:{compose.ports['AMQP']}/amqp"
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("from-outside", durable=True)
+        channel.basic_publish("", "from-outside", b"order 1", mandatory=True)
+        _method, _properties, body = channel.basic_get("from-outside", auto_ack=True)
+
+    assert body == b"order 1"
 
 
 def test_a_tool_and_the_sql_shell_see_the_tables(compose):

@@ -5,6 +5,7 @@ line, and its paths with each other. If Compose is installed, it must accept the
 """
 
 import base64
+import json
 import os
 import re
 import runpy
@@ -17,7 +18,10 @@ import typer
 import yaml  # type: ignore[import-untyped]
 from typer.core import TyperGroup
 
+from streaming.amqp.login import Client, Users
+from streaming.amqp.memory import users_in
 from streaming.cli.main import build_app
+from streaming.cli.run.amqp import AMQP_PORT
 from streaming.config import load_config
 from streaming.config.definitions_files import load_vhost_definitions
 from streaming.embedded.jvm.pinned_jars import lock_file, read_lock
@@ -34,6 +38,7 @@ from tests.unit.packaging.container_files import (
     published,
     size_bytes,
 )
+from topology.definitions.load import load_definitions
 
 SERVICES = COMPOSE["services"]
 KAFKA = SERVICES["kafka"]
@@ -118,7 +123,9 @@ def test_the_commands_of_containers_are_valid_dlx_commands(name, tmp_path):
     config = tmp_path / "dlx.toml"
     config.touch()
     command, *arguments = [
-        str(config) if each in {IN_THE_IMAGE, CLUSTER_IN_THE_IMAGE} else each
+        str(config)
+        if each in {IN_THE_IMAGE, CLUSTER_IN_THE_IMAGE}
+        else str(in_checkout(each) or each)
         for each in OURS[name]["command"]
     ]
     if name == "tools":
@@ -126,7 +133,7 @@ def test_the_commands_of_containers_are_valid_dlx_commands(name, tmp_path):
         return
     group = typer.main.get_group(build_app())
     found = group.get_command(group.make_context("dlx", [command]), command)
-    while isinstance(found, TyperGroup):
+    while isinstance(found, TyperGroup) and not found.invoke_without_command:
         command, *arguments = arguments
         found = found.get_command(found.make_context(command, [command]), command)
 
@@ -164,7 +171,7 @@ def test_volumes_are_declared_and_used_and_no_file_of_the_checkout_is_mounted():
 def test_every_container_has_limits_and_a_health_check():
     started = {name for name, each in SERVICES.items() if "profiles" not in each}
 
-    assert started == {"kafka", "job", "demo"}
+    assert started == {"kafka", "job", "amqp", "demo"}
     assert {name: each["profiles"] for name, each in SERVICES.items() if name not in started} == {
         name: [profile] for name, profile in PROFILES.items()
     }
@@ -213,12 +220,35 @@ def test_one_service_builds_the_image_of_all():
 def test_ports_are_open_to_this_machine_alone_and_chosen_by_variables():
     found = {name: published(each) for name, each in SERVICES.items() if "ports" in each}
 
-    assert found.keys() == {"kafka", "job", "console", "prometheus", "grafana", "cluster-job"}
+    names = {"kafka", "job", "amqp", "console", "prometheus", "grafana", "cluster-job"}
+    assert found.keys() == names
     assert {host for ports in found.values() for host, *_ in ports} == {"127.0.0.1"}
     assert len({variable for ports in found.values() for _, variable, *_ in ports}) == len(found)
     listen = load_config(CONFIG).metrics.listen
     assert listen is not None
     assert found["job"][0][3] == listen.rpartition(":")[2]
+
+
+def test_rabbitmqs_clients_find_its_port_its_user_and_a_sequenced_vhost():
+    config = load_config(CONFIG)
+    service = OURS["amqp"]
+    arguments = dict(zip(service["command"][1::2], service["command"][2::2], strict=True))
+    document = json.loads(in_checkout(arguments["--definitions"]).read_text("utf-8"))
+    loaded = load_definitions(document)
+    [vhost] = config.log_topics()
+    anywhere = Client(is_loopback=False)
+
+    assert published(service) == [("127.0.0.1", "DLX_AMQP_PORT", "5672", str(AMQP_PORT))]
+    assert arguments["--host"] == "0.0.0.0"  # noqa: S104 (of the container, for its port)
+    assert service["healthcheck"]["test"][-1].endswith(f"/dev/tcp/localhost/{AMQP_PORT}")
+    assert loaded.skipped == ()
+    assert [*loaded.vhosts] == [vhost]
+    user = Users(users_in(document)).login("PLAIN", b"\0guest\0guest", anywhere)
+    assert [each["user"] for each in document["permissions"]] == [user.name]
+    assert config.job.checkpoint_location in mounts(service), "its snapshots are beside it"
+    url = f"amqp://guest:guest@localhost:{AMQP_PORT}/{vhost}"
+    for page in ("docker-compose.yml", "docker/dlx.toml", "docs/docker.md"):
+        assert url in (CHECKOUT / page).read_text("utf-8"), page
 
 
 def test_the_clusters_kafkas_differ_only_in_their_names_and_lose_one_of_three():
