@@ -161,6 +161,9 @@ def erlang_term(value: AmqpValue) -> str:
         case str():
             return erlang_binary(value)
         case bytes():
+            shown = value.decode("utf-8", "replace")
+            if shown.isprintable() and "\ufffd" not in shown:
+                return erlang_binary(shown)
             return f"<<{','.join(str(byte) for byte in value)}>>"
         case Timestamp():
             return str(value.seconds)
@@ -178,5 +181,7 @@ def erlang_term(value: AmqpValue) -> str:
 
 def erlang_binary(text: str) -> str:
     """Print text as an Erlang binary: `<<"some">>`, or `<<"größer"/utf8>>` if not ASCII."""
+    if not text:
+        return "<<>>"
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'<<"{escaped}">>' if text.isascii() else f'<<"{escaped}"/utf8>>'

@@ -83,6 +83,16 @@ def one_of(choices: tuple[str, ...], reason: str) -> Check:
     return check
 
 
+def _version(value: AmqpValue) -> ArgumentError | None:
+    """The version of a classic queue's storage."""
+    error = integer()(value)
+    if error is None and value not in _VERSIONS:
+        error = ArgumentError(
+            f"\"unsupported queue version '{value!r}'\"", f"must be 1 or 2, but is {value!r}"
+        )
+    return error
+
+
 CONSUMER_CHECKS: Mapping[str, Check] = {
     "x-priority": integer(),
     "x-cancel-on-ha-failover": flag,
@@ -106,6 +116,8 @@ def _unacceptable(value: AmqpValue, wanted: str) -> ArgumentError:
 OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
 DEAD_LETTER_STRATEGIES = ("at-most-once", "at-least-once")
 QUEUE_TYPES = ("classic", "quorum")
+_LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders", "min-masters")
+_VERSIONS = (1, 2)
 APPLY_TO = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")
 
 MAX_TTL_MS = 315_360_000_000
@@ -130,12 +142,12 @@ _QUEUE_CHECKS: Mapping[str, Check] = {
     "x-max-priority": integer(0, 255, "max_value_exceeded"),
     "x-overflow": one_of(OVERFLOWS, "invalid_overflow"),
     "x-queue-mode": one_of(("default", "lazy"), "\"unsupported queue mode 'VALUE'\""),
-    "x-queue-version": _at_least_one,
+    "x-queue-version": _version,
     "x-single-active-consumer": flag,
     "x-queue-type": one_of(QUEUE_TYPES, "\"unsupported queue type 'VALUE'\""),
     "x-quorum-initial-group-size": _at_least_one,
     "x-quorum-target-group-size": _at_least_one,
-    "x-queue-leader-locator": text,
+    "x-queue-leader-locator": one_of(_LEADER_LOCATORS, "invalid_queue_locator_arg"),
     "x-queue-master-locator": text,
     "x-alternate-exchange": text,
     "x-reroute-once": flag,

@@ -33,7 +33,10 @@ def precondition(text):
         (True, "Invalid x-match field type bool (value true); expected longstr"),
         (False, "Invalid x-match field type bool (value false); expected longstr"),
         (None, "Invalid x-match field type void (value undefined); expected longstr"),
-        (b"all", "Invalid x-match field type binary (value <<97,108,108>>); expected longstr"),
+        (b"all", 'Invalid x-match field type binary (value <<"all">>); expected longstr'),
+        (b"\1", "Invalid x-match field type binary (value <<1>>); expected longstr"),
+        (b"\xff", "Invalid x-match field type binary (value <<255>>); expected longstr"),
+        ("", "Invalid x-match field value <<>>; expected all, any, all-with-x, or any-with-x"),
         (Timestamp(7), "Invalid x-match field type timestamp (value 7); expected longstr"),
         (Decimal("1.5"), "Invalid x-match field type decimal (value 1.5); expected longstr"),
         (
