@@ -10,9 +10,13 @@ from typing import Final
 import pika
 import pika.exceptions
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.adapters.utils.connection_workflow import AMQPConnectorException
 
 from streaming.embedded.kafka.ports import LOOPBACK
 from tests.bench.chaos.front.journal import Journal
+
+FAILURES: Final = (pika.exceptions.AMQPError, AMQPConnectorException, OSError)
+"""What pika raises when a front does not answer, or no longer: one family for each layer."""
 
 WORK: Final = "work"
 DEAD: Final = "dead"
@@ -20,14 +24,13 @@ _TO_DEAD: Final = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DE
 
 _PATIENT: Final = "heartbeat=120&socket_timeout=3&stack_timeout=5&connection_attempts=1"
 _PORTION: Final = 5
-_FAILURES: Final = (pika.exceptions.AMQPError, OSError)
 
 
 def connect(port: int) -> pika.BlockingConnection:
     """Connect to a front.
 
     Raises:
-        AMQPError, OSError: nobody listens, or it does not serve the vhost.
+        One of FAILURES: nobody listens, or it does not serve the vhost.
     """
     url = f"amqp://guest:guest@{LOOPBACK}:{port}/%2F?{_PATIENT}"
     return pika.BlockingConnection(pika.URLParameters(url))
@@ -84,7 +87,7 @@ class PikaClient:
                 return
             try:
                 opened = connect(port)
-            except _FAILURES:
+            except FAILURES:
                 time.sleep(0.1)
                 continue
             name = self._journal.open(port, f"pika-{client}")
@@ -95,9 +98,9 @@ class PikaClient:
                 pika.exceptions.ChannelClosedByBroker,
             ) as closed:
                 self._journal.note(name, "closed", f"{closed.reply_code} {closed.reply_text}")
-            except _FAILURES:  # it has ended without a word
+            except FAILURES:  # it has ended without a word
                 pass
-            with suppress(*_FAILURES):
+            with suppress(*FAILURES):
                 opened.close()
 
     def _publish(self, connection: str, channel: BlockingChannel) -> None:

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import pika.exceptions
+import pika
 from filelock import FileLock
 
 from streaming.embedded.errors import EmbeddedError
@@ -22,7 +22,14 @@ from streaming.user_folders import user_cache_folder
 from tests.bench.chaos.front.checks import contradictions, read_ledger, unbalanced, waiting_at
 from tests.bench.chaos.front.fronts import FrontProcess, Running
 from tests.bench.chaos.front.journal import Entry, Journal, read_journal
-from tests.bench.chaos.front.pika_client import DEAD, WORK, PikaClient, connect, declare
+from tests.bench.chaos.front.pika_client import (
+    DEAD,
+    FAILURES,
+    WORK,
+    PikaClient,
+    connect,
+    declare,
+)
 from tests.bench.chaos.front.strikes import Strikes, wait_for
 from tests.bench.output import say
 
@@ -249,7 +256,7 @@ def _opened(running: Running, front: FrontProcess) -> pika.BlockingConnection:
     """A connection to a front that listens, or soon does."""
 
     def connection() -> pika.BlockingConnection | None:
-        with suppress(pika.exceptions.AMQPError, OSError):
+        with suppress(*FAILURES):
             return connect(front.port)
         return None
 
