@@ -5,6 +5,7 @@ import os
 import signal
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 
 import pika
 import pika.exceptions
@@ -18,6 +19,7 @@ from tests.bench.kafka_log import KafkaLog
 from tests.fixtures.fronts import Fronts
 from tests.fixtures.waiting import wait_until
 
+DOCKER = Path(__file__).resolve().parents[3] / "docker"
 WORK = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
 
@@ -69,6 +71,24 @@ def test_what_was_confirmed_and_settled_survives_a_stop_and_a_kill(fronts):
 
     channel = fronts.connect(fronts.start()).channel()
     assert (ready(channel, "work"), ready(channel, "dead")) == (40, 3)
+
+
+def test_the_definitions_of_docker_compose_let_its_user_in(fronts):
+    document = json.loads((DOCKER / "amqp.json").read_text("utf-8"))
+    document["vhosts"] = [{"name": "/"}]
+    for permission in document["permissions"]:
+        permission["vhost"] = "/"
+    file = fronts.root / "amqp.json"
+    file.write_text(json.dumps(document))
+
+    for front in (fronts.start("--definitions", str(file)) for _ in range(2)):
+        channel = fronts.connect(front).channel()
+        declare(channel)
+        fill(channel, 2)
+        front.stop()
+
+    front = fronts.start("--definitions", str(file))
+    assert ready(fronts.connect(front).channel(), "work") == 4
 
 
 def test_a_standby_replaces_a_leader_that_sleeps_and_that_confirms_nothing_more(fronts):
