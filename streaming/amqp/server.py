@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, cast
 
 from streaming.amqp.connection import Connection, State
@@ -44,6 +44,7 @@ class Server:
 
     Attributes:
         vhosts, replies: by name.
+        elsewhere: vhosts that are served here or by another front: a client may try that.
         opened: are called with each vhost that is added.
         connections: the open ones, and those that log in.
         high_mark_bytes: beyond this, publishers wait.
@@ -65,6 +66,7 @@ class Server:
     ) -> None:
         self.vhosts = vhosts
         self.replies = {name: ReplyConsumers() for name in vhosts}
+        self.elsewhere: Collection[str] = ()
         self.opened: list[Callable[[OpenVhost], None]] = []
         self.users = users
         self.with_certificates = with_certificates
@@ -116,6 +118,8 @@ class Server:
     def open_vhost(self, name: str, user: User) -> tuple[OpenVhost, ReplyConsumers]:
         """See `Host`."""
         vhost = self.vhosts.get(name)
+        if vhost is None and name in self.elsewhere:
+            raise error(CONNECTION_FORCED, f"vhost '{name}' is served by another front now")
         if vhost is None:
             raise error(NOT_ALLOWED, f"vhost {name} not found")
         if not self._may_open(user, name):

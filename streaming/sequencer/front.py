@@ -106,6 +106,7 @@ class Front:
         self._by_topic = {topic: self._logs[name] for name, topic in settings.logs.items()}
         self._tasks: set[asyncio.Task[None]] = set()
         server.pressure = self._pressure
+        server.elsewhere = settings.logs.keys()
 
     def start(self) -> None:
         """Begin to follow, and to lead where nobody does."""

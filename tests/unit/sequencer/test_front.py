@@ -1,11 +1,13 @@
 """Does a front fold all of a log that somebody else is still writing?"""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from streaming.amqp.entries import Ask, Publish
-from streaming.amqp.login import Users
+from streaming.amqp.errors import AmqpError
+from streaming.amqp.login import Client, Users
 from streaming.amqp.outgoing import Confirms
 from streaming.amqp.server import Server
 from streaming.amqp.stored import Stored
@@ -128,28 +130,61 @@ def log(monkeypatch):
     return log
 
 
+def a_front(folder: Path) -> Front:
+    """A front that has not begun, of the vhost `/`."""
+    settings = FrontSettings(
+        properties={},
+        logs={"/": LOG},
+        shards={"/": CONFIG},
+        leaders_topic="leaders",
+        name="new",
+        checkpoint=folder,
+    )
+    return Front(settings, Server({}, Users.default(), lambda _user, _vhost: True), {})
+
+
+async def has_led(new: Front) -> LogVhost:
+    """Wait until a front leads; its vhost."""
+    new.start()
+    ends = [asyncio.ensure_future(each.wait()) for each in (new.leads, new.ended)]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=30)
+    for each in ends:
+        each.cancel()
+    assert new.reason is None
+    vhost = new.server.vhosts["/"]
+    assert isinstance(vhost, LogVhost)
+    return vhost
+
+
 def test_what_is_written_while_a_front_starts_is_folded(log, tmp_path):
     async def start() -> tuple[int, int]:
-        server = Server({}, Users([]), lambda _user, _vhost: True)
-        settings = FrontSettings(
-            properties={},
-            logs={"/": LOG},
-            shards={"/": CONFIG},
-            leaders_topic="leaders",
-            name="new",
-            checkpoint=tmp_path,
-        )
-        new = Front(settings, server, {})
-        new.start()
-        ends = [asyncio.ensure_future(each.wait()) for each in (new.leads, new.ended)]
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=30)
-        for each in ends:
-            each.cancel()
-        assert new.reason is None
-        vhost = server.vhosts["/"]
-        assert isinstance(vhost, LogVhost)
+        new = a_front(tmp_path)
+        vhost = await has_led(new)
         found = vhost.ready_in("q"), vhost.position
         await new.stop()
         return found
 
     assert asyncio.run(start()) == (10, len(log.records))
+
+
+@pytest.mark.usefixtures("log")
+def test_a_client_may_try_another_front_when_this_one_leads_no_more(tmp_path):
+    async def refusals() -> list[str]:
+        new = a_front(tmp_path)
+        vhost = await has_led(new)
+        vhost.fail("another front leads it")
+        found = [refusal(new.server, name) for name in ("/", "none")]
+        await new.stop()
+        return found
+
+    assert asyncio.run(refusals()) == [
+        "320 CONNECTION_FORCED - vhost '/' is served by another front now",
+        "530 NOT_ALLOWED - vhost none not found",
+    ]
+
+
+def refusal(server: Server, vhost_name: str) -> str:
+    user = server.login("PLAIN", b"\0guest\0guest", Client(is_loopback=True))
+    with pytest.raises(AmqpError) as refused:
+        server.open_vhost(vhost_name, user)
+    return str(refused.value)
