@@ -20,6 +20,7 @@ from tests.bench.processes import Process
 
 VHOST: Final = "/"
 _LEADS: Final = re.compile(r"vhost /: leads since offset (\d+)")
+_NO_KAFKA: Final = "(kafka.security)? (dlx doctor explain kafka-unreachable)"
 _LEADS_NO_MORE: Final = "this front leads it no more"
 
 
@@ -55,6 +56,7 @@ class Running:
 
     Attributes:
         ends: what ended by itself, with the end of its log.
+        too_early: starts that ended because Kafka was not there, as they should.
     """
 
     def __init__(self, root: Path, kafka: EmbeddedKafka) -> None:
@@ -77,6 +79,7 @@ class Running:
         self.tables = tables_place(self.config, os.environ)
         self.topic = self.config.log_topics()[VHOST]
         self.ends: list[str] = []
+        self.too_early = 0
         self._logs = SparkLogs(checkpoint_place(self.config, os.environ))
 
     def start(self) -> None:
@@ -118,7 +121,11 @@ class Running:
             try:
                 process.check()
             except RuntimeError as ended:
-                self.ends.append(f"{str(ended).splitlines()[0]} ... {str(ended)[-500:]}")
+                text = str(ended)
+                if text.rstrip().endswith(_NO_KAFKA):
+                    self.too_early += 1
+                else:
+                    self.ends.append(f"{text.splitlines()[0]} ... {text[-500:]}")
                 start()
 
     def log_end(self) -> int:

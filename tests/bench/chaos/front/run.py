@@ -185,6 +185,7 @@ def _checked(
     digests, differs = _verified(running.file)
     findings += differs
     findings += [f"ended by itself: {text}" for text in running.ends]
+    report(f"{running.too_early} starts ended because Kafka was away")
     redelivered = sum(entry.redelivered for entry in entries)
     waiting = sum(waiting_at(sleep, entries) for sleep in strikes.sleeps)
     seen = Counter(entry.kind for entry in entries)
