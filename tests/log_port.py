@@ -19,7 +19,7 @@ from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.records import Record
 
-CONFIG = ShardConfig(enforce_permissions=True, administrators=("guest",))
+CONFIG = ShardConfig(enforce_permissions=True, administrators=("guest",), sequenced=True)
 TERMS = terms_of(CONFIG)
 
 

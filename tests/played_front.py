@@ -54,7 +54,7 @@ class PlayedFront:
     """Writes a log. The fold of it never rests."""
 
     def __init__(self, config: ShardConfig | None = None, terms: Terms | None = None) -> None:
-        self.config = config or ShardConfig(vhost="shop", administrators=(USER,))
+        self.config = config or ShardConfig(vhost="shop", administrators=(USER,), sequenced=True)
         self.terms = terms or terms_of(self.config)
         self.records: list[LogRecord] = []
         self.at_ms = START_MS

@@ -386,12 +386,17 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
     routing_keys: tuple[str, ...]
 
 
+NOT_IN_LOG: Final = -1
+"""Stands for the size of a letter whose content the front of its vhost has not found."""
+
+
 class StoredLetter(msgspec.Struct, frozen=True, array_like=True):
     """A letter that is in no queue any more: what it takes to publish it again.
 
     Attributes:
         message: topic number, partition, offset.
-        size: bytes of its body, which stays where it is stored.
+        size: bytes of its body, which stays where it is stored; NOT_IN_LOG: the log of a sequenced
+            vhost has it no more.
         headers: its headers as typed JSON text, without the death records.
         deaths: `count, reason, queue, time_s, exchange, routing_keys, original_expiration`, the
             newest first.

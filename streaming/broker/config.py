@@ -29,6 +29,7 @@ class ShardConfig(msgspec.Struct, frozen=True):
             away, and leases did not run (D4).
         outbound_from: numbers of outbound records begin here. A state with a lower next number had
             a batch that was dropped, and whose records clients may have.
+        sequenced: the log alone decides: whether `messages` still has a message does not.
     """
 
     vhost: str = "/"
@@ -45,3 +46,4 @@ class ShardConfig(msgspec.Struct, frozen=True):
     dead_letter_retry_ms: int = 180_000
     away_ms: int = 30_000
     outbound_from: int = 1
+    sequenced: bool = False

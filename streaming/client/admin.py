@@ -82,10 +82,14 @@ class Administration:
         request: sends a command by its op and members, and waits for the answer.
         lease_ms: the lease of the channel, if a declaration opens it.
         link: publishes the new versions of edited letters.
+        channel: the name of the channel.
     """
 
-    def __init__(self, request: Callable[..., dict[str, Any]], lease_ms: int, link: Link) -> None:
+    def __init__(
+        self, request: Callable[..., dict[str, Any]], lease_ms: int, link: Link, channel: str
+    ) -> None:
         self._request = request
+        self._channel = channel
         self._lease_ms = lease_ms
         self._link = link
 
@@ -174,7 +178,7 @@ class Administration:
         for command in commands:
             answer = self._request("redrive", **command)
         if plan.edited and answer.get("status", RECEIVING) == RECEIVING:
-            publish_versions(self._link, plan)
+            publish_versions(self._link, plan, self._channel)
         answer = self._request("redrive", **last)
         return RedriveState(plan.id, **answer)
 

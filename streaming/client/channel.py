@@ -83,7 +83,7 @@ class Channel:
         self._lanes = 1  # of the queue of the last get
         self._closed_by: ClientError | None = None
         self._lease = Lease(link, name, lease_s, self._reopened)
-        self._administration = Administration(self._request, self._lease.lease_ms, link)
+        self._administration = Administration(self._request, self._lease.lease_ms, link, name)
         receiver = Receiver(self._receive, self._lease.renew_if_due, closing=self.close)
         link.dispatch.add(name, receiver)
         try:

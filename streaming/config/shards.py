@@ -32,6 +32,7 @@ def shard_config(
         default_delivery_limit=settings.default_delivery_limit,
         consumer_timeout_ms=settings.consumer_timeout_ms or None,
         outbound_from=1 if settings.sequenced else outbound_from,
+        sequenced=settings.sequenced,
     )
 
 

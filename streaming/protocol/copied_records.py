@@ -13,8 +13,10 @@ from typing import Final
 import msgspec
 
 from streaming.broker import commands
-from streaming.broker.commands import Command
+from streaming.broker.commands import Command, Letter
 from streaming.broker.events import COPIED_CHANNEL
+from streaming.broker.message import Publication
+from streaming.broker.redrives.version_keys import is_name_of_content, version_of
 from streaming.protocol.addressing import served_by_front
 from topology.declarations import MAX_NAME_BYTES
 
@@ -65,13 +67,11 @@ def not_copied(vhost: str, command: Command) -> str | None:
         case commands.DeclareQueue(queue=queue, passive=False) if queue.exclusive:
             return f"{served_by_front(vhost)}: it cannot declare an exclusive queue"
         case commands.Redrive(letters=letters):
-            if any(letter.stored is not None for letter in letters):
+            if any(map(_needs_queue, letters)):
                 return (
-                    f"the vhost {vhost!r} is sequenced: letters that are in no queue any more "
-                    "cannot be published again there"
+                    f"the vhost {vhost!r} is sequenced: letters that are edited, or in no queue "
+                    "any more, can only be sent to a queue there"
                 )
-            if any(letter.edit is not None for letter in letters):
-                return f"the vhost {vhost!r} is sequenced: letters cannot be edited there"
     if type(command) not in _ADMINISTRATION:
         return served_by_front(vhost)
     if len(channel_of(command).encode()) > _MAX_CHANNEL_BYTES:
@@ -80,6 +80,18 @@ def not_copied(vhost: str, command: Command) -> str | None:
             f"sequenced vhost {vhost!r}"
         )
     return None
+
+
+def is_copied_version(publication: Publication) -> bool:
+    """Whether a publish is a version of an edited letter: a front copies it with the commands."""
+    version = version_of(publication.exchange, publication.routing_key)
+    return bool(version) and not is_name_of_content(version)
+
+
+def _needs_queue(letter: Letter) -> bool:
+    """Whether a letter of new content goes to an exchange, which may have to see its headers."""
+    is_new = letter.stored is not None or letter.edit is not None
+    return is_new and letter.target is not None and letter.target.queue is None
 
 
 def channel_of(command: Command) -> str:

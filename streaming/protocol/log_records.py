@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from streaming.broker.commands import Command, SettleOutcome
+from streaming.broker.events import COPIED_CHANNEL
 from streaming.protocol.command_codec import decode_command
 from topology.errors import DlxError
 
@@ -44,7 +45,8 @@ class LogHeader(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         epoch: offset of the epoch record of the writer; of such a record itself -1.
-        user, channel: who did it; of settlements, each says so itself.
+        user, channel: who did it; of settlements, each says so itself. The front itself publishes
+            contents of letters, as the operator, on the channel COPIED_CHANNEL.
         exchange, routing_key: of a publish.
         flags: of a publish: `message.MANDATORY | CONFIRM`.
         user_id: of a publish: the property, where it has to be the user (R-USER-1).
@@ -144,7 +146,7 @@ def read_header(data: bytes | None) -> LogHeader:
             f"no record has version {header.version} and kind {header.kind}: another program "
             "wrote it"
         )
-    if header.kind == LogKind.PUBLISH and header.user is None:
+    if header.kind == LogKind.PUBLISH and header.user is None and header.channel != COPIED_CHANNEL:
         raise UnknownRecordError("a publish has no user: another program wrote it")
     return header
 

@@ -12,17 +12,28 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 from streaming.amqp.entries import Ask, Publish, Then
+from streaming.broker.commands import Redrive
 from streaming.protocol.copied_records import Source
 from streaming.sequencer.input_reader import InputReader, Place
 from streaming.sequencer.input_records import InputRecords
+from streaming.sequencer.letter_contents import (
+    LetterContents,
+    offsets_needed,
+    version_of_content,
+    without,
+)
 from streaming.sequencer.log_vhost import LogVhost
 
 READ_S: Final = 0.2
 _CHECK_S: Final = 0.25
 _WAIT_S: Final = 0.1
+MAX_CONTENT_BYTES: Final = 4 << 20
+"""Contents of letters that are written before Kafka has to have them."""
+
 _T = TypeVar("_T")
 
 MAX_UNMARKED: Final = 10_000
@@ -34,6 +45,7 @@ class Copying:
 
     Args:
         records: reads their records, on the thread of the reader.
+        contents: reads the log.
         waits: whether nothing must be copied now.
     """
 
@@ -42,11 +54,13 @@ class Copying:
         vhost: LogVhost,
         reader: InputReader,
         records: InputRecords,
+        contents: LetterContents,
         waits: Callable[[], bool],
     ) -> None:
         self._vhost = vhost
         self._reader = reader
         self._records = records
+        self._contents = contents
         self._waits = waits
         self._unmarked: Counter[Place] = Counter()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inputs")
@@ -62,6 +76,7 @@ class Copying:
                 if found and self._vhost.leads:
                     await self._copy(found)
         finally:
+            await self._in_thread(self._contents.close)
             await self._in_thread(self._reader.close)
             self._thread.shutdown(wait=False)
 
@@ -79,7 +94,7 @@ class Copying:
             if entry is None:
                 self._unmarked[place] += 1
             else:
-                self._vhost.submit(entry)
+                await self._submit(entry)
                 del self._unmarked[place]
         for place, end in ends.items():
             if self._unmarked[place] >= MAX_UNMARKED:
@@ -87,6 +102,28 @@ class Copying:
                 del self._unmarked[place]
         if await self._is_applied():
             await self._in_thread(lambda: self._reader.copied(ends))
+
+    async def _submit(self, entry: Ask | Publish) -> None:
+        if isinstance(entry, Ask) and isinstance(entry.command, Redrive):
+            missing = await self._write_contents(entry.command)
+            entry = without(entry, entry.command, missing)
+        self._vhost.submit(entry)
+
+    async def _write_contents(self, redrive: Redrive) -> set[int]:
+        """Write what the letters of a redrive need into the log; return what it has no more."""
+        missing: set[int] = set()
+        size = 0
+        for offset in offsets_needed(self._vhost, redrive):
+            stored = await self._in_thread(partial(self._contents.read, offset))
+            if stored is None:
+                missing.add(offset)
+                continue
+            self._vhost.submit(version_of_content(offset, stored))
+            size += len(stored.body)
+            if size > MAX_CONTENT_BYTES:
+                await self._is_applied()
+                size = 0
+        return missing
 
     async def _is_applied(self) -> bool:
         """Wait until everything that was submitted is applied; False if it never is, here."""

@@ -32,6 +32,7 @@ from streaming.sequencer.copying import Copying
 from streaming.sequencer.input_reader import InputReader
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.leaders import BEAT_S, Beat, Leaders
+from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
 from streaming.sequencer.log_vhost import LogVhost, Role
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
@@ -321,6 +322,7 @@ class _Log:
                     *(self.name, inputs, settings.vhosts),
                     *(settings.max_body_bytes, settings.max_property_bytes),
                 ),
+                LetterContents(LogReader(settings.properties, self.topic)),
                 waits,
             )
             self._front.run(copying.run())

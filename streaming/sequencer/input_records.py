@@ -1,8 +1,11 @@
 """What becomes of the records of inputs in the log of one vhost.
 
-unmapped input --command for this vhost--> Ask
-mapped input ------for this vhost--------> Publish
-everything else ------------------------> None: it is for others, or the job quarantines it
+    unmapped input --command for this vhost--------------> Ask
+    unmapped input --version of an edited letter for it--> Publish
+    mapped input ----record for this vhost---------------> Publish
+    everything else -------------------------------------> None
+
+What becomes nothing is for others, or the job quarantines it.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,16 +20,24 @@ from streaming.amqp.stored import Stored
 from streaming.broker.events import COPIED_CHANNEL, Actor
 from streaming.broker.message import BROKER_HEADERS, Publication
 from streaming.config.inputs import InputSettings
-from streaming.protocol.copied_records import Source, channel_of, copied_command, not_copied
+from streaming.protocol.copied_records import (
+    Source,
+    channel_of,
+    copied_command,
+    is_copied_version,
+    not_copied,
+)
 from streaming.protocol.record_headers import (
     DEFAULT_CHANNEL,
     DEFAULT_VHOST,
+    INBOUND,
     OP,
     OURS,
     VHOST,
     MalformedRecordError,
     command_record,
     kafka_headers_table,
+    publish_headers,
 )
 from streaming.topic_mapping import (
     ForeignHeaders,
@@ -37,6 +48,8 @@ from streaming.topic_mapping import (
 )
 from topology.declarations import MAX_NAME_BYTES
 from topology.values import Table, table_from_json
+
+Named = dict[str, bytes | None]
 
 _CHANNEL: Final = COPIED_CHANNEL + DEFAULT_CHANNEL
 _MAX_KNOWN: Final = 20_000
@@ -88,15 +101,30 @@ class InputRecords:
         user = self._users[topic]
         try:
             if mapper is None:
-                return self._command(record, user)
+                return self._unmapped(record, user)
             return self._publish(record, user, mapper)
         except MalformedRecordError:
             return None
 
-    def _command(self, record: InputRecord, user: str) -> Ask | None:
+    def _unmapped(self, record: InputRecord, user: str) -> Ask | Publish | None:
         named = dict(record.headers)
-        if OP not in named or (named.get(VHOST) or DEFAULT_VHOST.encode()) != self._name:
+        if (named.get(VHOST) or DEFAULT_VHOST.encode()) != self._name:
             return None
+        if OP in named:
+            return self._command(record, named, user)
+        return self._version(record, named, user)
+
+    def _version(self, record: InputRecord, named: Named, user: str) -> Publish | None:
+        """A new version of an edited letter."""
+        publish = publish_headers([named.get(name) for name in INBOUND])
+        body = record.value
+        if body is None or self._is_too_large(record) or not is_copied_version(publish.publication):
+            return None
+        content = write_properties({**publish.properties, "headers": publish.headers})
+        key = publish.publication.routing_key
+        return published_at(Actor(user, _CHANNEL), key, content, body, record.source)
+
+    def _command(self, record: InputRecord, named: Named, user: str) -> Ask | None:
         command = command_record(named[OP] or b"", named.get(VHOST), record.value).command
         if not_copied(self._vhost, command) is not None:
             return None
@@ -104,13 +132,8 @@ class InputRecords:
         return Ask(Actor(user, channel_of(copied)), copied, record.source)
 
     def _publish(self, record: InputRecord, user: str, mapper: TopicMapper) -> Publish | None:
-        header_bytes = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
         body = record.value
-        if (
-            body is None
-            or len(body) > self._max_body_bytes
-            or header_bytes > self._max_header_bytes
-        ):
+        if body is None or self._is_too_large(record):
             return None
         mapped = mapper.publish(
             MappedRecord(
@@ -121,7 +144,7 @@ class InputRecords:
                 record.source.offset,
                 record.at_ms,
             ),
-            header_bytes,
+            _header_bytes(record),
         )
         if mapped.vhost != self._vhost:
             return None
@@ -129,12 +152,18 @@ class InputRecords:
         seen = see(content)
         return Publish(
             Actor(user, _CHANNEL),
-            self._publication(mapped, seen, None if seen.user_id == user else seen.user_id),
+            self._publication(mapped, seen, _other(seen.user_id, user)),
             Stored(content, body, seen.headers, seen.expiration),
             0,
             0,
             _NO_CONFIRMS,
             record.source,
+        )
+
+    def _is_too_large(self, record: InputRecord) -> bool:
+        return (
+            len(record.value or b"") > self._max_body_bytes
+            or _header_bytes(record) > self._max_header_bytes
         )
 
     def _publication(self, mapped: MappedPublish, seen: Seen, user_id: str | None) -> Publication:
@@ -150,6 +179,29 @@ class InputRecords:
             found = publication_seen(exchange, routing_key, seen, user_id)
             self._publications[key] = found
         return found
+
+
+def published_at(
+    actor: Actor, routing_key: str, content: bytes, body: bytes, source: Source | None = None
+) -> Publish:
+    """A message for the default exchange that is a version of a letter.
+
+    Args:
+        content: its properties, as AMQP writes them.
+    """
+    seen = see(content)
+    publication = publication_seen("", routing_key, seen, _other(seen.user_id, actor.user))
+    stored = Stored(content, body, seen.headers, seen.expiration)
+    return Publish(actor, publication, stored, 0, 0, _NO_CONFIRMS, source)
+
+
+def _header_bytes(record: InputRecord) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
+
+
+def _other(user_id: str | None, user: str | None) -> str | None:
+    """The user of a message that the broker has to check: another than who publishes."""
+    return None if user_id == user else user_id
 
 
 def _content(mapped: MappedPublish, kafka_headers: ForeignHeaders) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import Edit, Letter, Target
+from streaming.broker.commands import NOT_IN_LOG, Edit, Letter, Target
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.message_route import route_of
 from streaming.broker.events import Kind
@@ -28,6 +28,7 @@ from streaming.broker.redrives.letters import (
     stored_message,
 )
 from streaming.broker.redrives.records import OpenRecord
+from streaming.broker.redrives.version_keys import name_of_content
 from streaming.broker.redrives.versions import Versions
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.store import StateStore
@@ -168,6 +169,10 @@ class Mover:
         if letter.stored is not None:
             if letter.copy_id in self._again:
                 return REPUBLISHED
+            if self._context.config.sequenced:
+                if letter.stored.size == NOT_IN_LOG:
+                    return NOT_STORED
+                return stored_copy(letter, letter.stored, None)
             try:
                 published = self._context.published(stored_message(letter.stored))
             except LookupError:
@@ -184,8 +189,9 @@ class Mover:
             return copy
         options, target = self._record.options, letter.target
         message = copy.message
-        if letter.edit is not None:
-            version = self._versions.find(letter.edit.version)
+        content = self._content_of(letter)
+        if content is not None:
+            version = self._versions.find(content)
             if version is None:
                 return NOT_STORED
             message = version
@@ -222,6 +228,18 @@ class Mover:
         if not all(queue.may_ever_hold(message.size) for queue in found_queues):
             return TOO_LARGE
         return _Move(letter, copy, message, envelope, found_queues)
+
+    def _content_of(self, letter: Letter) -> str | None:
+        """The version that has the content of a letter; None: its own message has it.
+
+        A letter that is in no queue has a new message in a sequenced vhost, because nothing keeps
+        the old one: its front has written the content into the log again.
+        """
+        if letter.edit is not None:
+            return letter.edit.version
+        if letter.stored is not None and self._context.config.sequenced:
+            return name_of_content(letter.stored.message[2])
+        return None
 
     def _is_delicate(self, move: _Move, sources: Container[str]) -> bool:
         """Whether letters must move one by one from here on.
@@ -275,9 +293,11 @@ class Mover:
             self._again.add(copy.copy_id)
             detail["action"] = record.options.action
         edit, message = move.letter.edit, move.message
-        if edit is not None:
+        content = self._content_of(move.letter)
+        if content is not None:
+            original = content if edit is None else edit.original
             key = [message.topic_number, message.partition, message.offset]
-            detail["edit"] = {"original": edit.original, "version": edit.version, "message": key}
+            detail["edit"] = {"original": original, "version": content, "message": key}
         names = [queue.name for queue in move.targets]
         count = redrive_count(move.envelope)
         events.add(kind, move.letter.queue, copy, count, {**detail, "targets": names})

@@ -161,6 +161,11 @@ class OpenRedrives:
             self._context.events.add(Kind.SKIPPED, letter.queue, detail=detail)
         self._claims.add(record.number, new)
 
+    def has_letters(self, redrive_id: str, first: int) -> bool:
+        """Whether a redrive has ended, or has received its letters from a number on."""
+        known = self.named(redrive_id)
+        return isinstance(known, ClosedRecord) or (known is not None and first < known.received)
+
     def pause(self, record: OpenRecord, reason: str) -> None:
         """Let no letter move until the redrive is resumed."""
         self._scan()

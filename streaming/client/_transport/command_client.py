@@ -13,7 +13,7 @@ from confluent_kafka import Message
 
 from streaming.client._transport.liveness import Liveness
 from streaming.client._transport.sender import BY_KEY, Sender
-from streaming.client._wire import command_record, refusal_of
+from streaming.client._wire import Record, command_record, refusal_of
 from streaming.client.address import Address
 from streaming.client.errors import BrokerError, ClientError, KafkaUnreachableError, NoAnswerError
 from streaming.protocol.command_json import parse_command
@@ -145,6 +145,10 @@ class CommandClient:
                 on_lost(self.kafka_error(str(error.str())))
 
         self._sender.send(self._address.commands, record, on_report)
+
+    def send_record(self, record: Record) -> None:
+        """Send a record behind the commands that were sent."""
+        self._sender.send(self._address.commands, record)
 
     def complete(self, answer: Mapping[str, Any]) -> None:
         """Give an answer of the job to the request that waits for it, if one does."""

@@ -22,6 +22,7 @@ from streaming.pipeline.rows.bounds import HEADER_BYTES
 from streaming.pipeline.rows.messages import HEADERS, PROPERTIES, Publish
 from streaming.pipeline.task import TaskSettings, TopicTask
 from streaming.protocol import amqp_properties
+from streaming.protocol.copied_records import is_copied_version
 from streaming.protocol.record_headers import (
     CHANNEL,
     DEFAULT_CHANNEL,
@@ -47,7 +48,13 @@ MALFORMED: Final = -1
 """The code of a record that is not a valid publish."""
 
 COPIED: Final = -2
-"""The code of a record of a mapped topic that a front copies into the log of its vhost."""
+"""The code of a record that a front copies into the log of its vhost."""
+
+_TO_LOG: Final = -3
+"""The code of a publish for a sequenced vhost: of a mapped topic, it is copied."""
+
+_VERSION_TO_LOG: Final = -4
+"""The code of a version of a letter there: it is copied from topics of commands, too."""
 
 MAX_KNOWN: Final = 50_000
 """Publishes that a worker remembers."""
@@ -148,8 +155,8 @@ class DistinctPublishes:
             attributes.seen,
         ]
         codes = self._codes(columns, rows.num_rows)
-        if topic.mapping is None:
-            codes[codes == COPIED] = MALFORMED
+        codes[codes == _TO_LOG] = MALFORMED if topic.mapping is None else COPIED
+        codes[codes == _VERSION_TO_LOG] = COPIED if topic.copied else MALFORMED
         codes[attributes.malformed] = MALFORMED
         names = [*rows.schema.names, PROPERTIES, HEADERS]
         arrays = [*rows.columns, properties, attributes.headers]
@@ -206,7 +213,7 @@ class DistinctPublishes:
             if publish is None or publish.vhost not in self._vhosts:
                 code = MALFORMED
             elif publish.vhost in self._sequenced:
-                code = COPIED
+                code = _VERSION_TO_LOG if is_copied_version(publish.publication) else _TO_LOG
             else:
                 code = len(self.distinct)
                 self.distinct.append(publish)

@@ -214,7 +214,7 @@ def _letter(row: Row) -> Row:
     message = MessageId.of(row.get("message_id"))
     known = {name: row.get(name) for name in LETTER_COLUMNS}
     edit = document(row.get("edit"))
-    if edit is not None:
+    if edit is not None and edit["original"] != edit["version"]:
         known["version"] = {**edit, "message": str(MessageId(*edit["message"]))}
     return {
         **known,

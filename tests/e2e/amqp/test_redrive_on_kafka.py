@@ -201,3 +201,71 @@ def test_letters_are_redriven_although_the_front_is_killed_meanwhile(fed):
     assert 0 < moved < len(reject_again)
     assert kinds["discarded"] == len(reject_again) - moved
     assert kinds["command_error"] == kinds["void"] == 0
+
+
+@pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy
+def test_letters_of_no_queue_and_edited_ones_get_new_messages_in_the_log(fronts):
+    dlx = commands_of(fronts)
+    front = fronts.start()
+    channel = fronts.connect(front).channel()
+    channel.queue_declare("work", durable=True, arguments=WORK)
+    channel.queue_declare("dead", durable=True)
+    channel.queue_declare("alone", durable=True)
+    properties = pika.BasicProperties(headers={"n": 1}, message_id="order-17", priority=3)
+    for queue in ("work", "alone"):
+        for number in range(5):
+            channel.basic_publish("", queue, f"{queue} {number}".encode(), properties)
+        reject(channel, queue, 5)
+    job = fronts.start_job()
+    wait_until(lambda: deaths(fronts) == 10 or job.check(), job.log_end, WAIT_S, 1.0)
+
+    def moved(*plan: str, count: int = 5) -> str:
+        """Plan and approve; return the id of the redrive when all letters have moved."""
+        found = json.loads(dlx("dead-letters", *plan, "--json"))
+        assert found["letters"] == count
+        approve = ("redrives", "approve", found["id"], "--reason", "r", "--yes", "--no-follow")
+        dlx(*approve, "--timeout", "120")
+        state = f"SELECT count(*) FROM events WHERE detail LIKE '%{found['id']}%' AND kind IN "
+        done = f"{state} ('redriven', 'republished', 'discarded')"
+        wait_until(
+            lambda: rows(fronts, done, "events") == [(count,)] or job.check(),
+            lambda: job.log_end() + front.log_end(),
+            WAIT_S,
+            0.5,
+        )
+        return str(found["id"])
+
+    moved("discard", "--queue", "work")
+    front.kill()
+    front = fronts.start()
+    channel = fronts.connect(front).channel()
+    moved("restore", "--queue", "work")
+    edits = ("--set-header", "fixed=true", "--edit-body", "replace(decode(body), 'work', 'new')")
+    edited = moved("redrive", "--queue", "work", *edits)
+    gone = moved("redrive", "--queue", "alone", "--gone")
+    again = take(channel, "work", 5)
+    alone = take(channel, "alone", 5)
+
+    assert [body for body, _given in again] == [f"new {number}".encode() for number in range(5)]
+    given = again[0][1]
+    assert (given.message_id, given.priority) == ("order-17", 3)
+    assert (given.headers["n"], given.headers["fixed"]) == (1, True)
+    assert given.headers["x-redrive-id"] == edited
+    assert given.headers["x-death"][0]["queue"] == "work"
+    assert [body for body, _given in alone] == [f"alone {number}".encode() for number in range(5)]
+    assert (alone[0][1].headers["n"], alone[0][1].headers["x-redrive-id"]) == (1, gone)
+
+    def fates(redrive: str) -> list[tuple[str, bool]]:
+        outcome = json.loads(dlx("redrives", "show", redrive, "--json"))
+        return [(letter["fate"], letter["version"] is not None) for letter in outcome["letters"]]
+
+    wait_until(lambda: fates(edited) == [("acked", True)] * 5, job.log_end, WAIT_S, 1.0)
+    wait_until(lambda: fates(gone) == [("acked", False)] * 5, job.log_end, WAIT_S, 1.0)
+    front.stop()
+    job.stop()
+
+    with closing(fronts.tables()) as tables:
+        assert balance(tables, whole=True).findings == []
+    kinds = Counter(dict(rows(fronts, "SELECT kind, count(*) FROM events GROUP BY ALL", "events")))
+    assert (kinds["edited"], kinds["republished"], kinds["redriven"]) == (15, 10, 5)
+    assert kinds["command_error"] == kinds["publish_error"] == kinds["void"] == 0

@@ -1,4 +1,7 @@
-"""The log of a sequenced vhost: any cuts and kills, epochs and channels; one outcome."""
+"""The log of a sequenced vhost: any cuts and kills, epochs and channels; one outcome.
+
+Some of its records are copied from inputs, and some have contents of letters.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.broker import commands
-from streaming.broker.events import Actor
+from streaming.broker.events import COPIED_CHANNEL, Actor
 from streaming.broker.message import Message, PublishedHeaders, publication_of
+from streaming.broker.redrives.version_keys import VERSION_KEY, name_of_content
 from streaming.broker.sequence import digest
 from streaming.broker.sequence.fold import LogFold, Terms
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.broker.state.vhost_codec import VhostCache
-from tests.property.broker.declarations import CHANNELS, CONNECTIONS
+from tests.property.broker.declarations import CHANNELS, CONNECTIONS, small
 from tests.property.broker.playing import (
     CONFIG,
     START_MS,
@@ -32,7 +36,7 @@ from tests.property.broker.playing import (
 from tests.property.broker.scripts import Publish, scripts
 
 TERMS = Terms(1, "rules")
-SMALL = msgspec.structs.replace(CONFIG, administrators=("ann",))
+SMALL = msgspec.structs.replace(CONFIG, administrators=("ann",), sequenced=True)
 
 
 class Epoch(msgspec.Struct, frozen=True):
@@ -71,18 +75,22 @@ def logs(draw: st.DrawFn) -> list[Record]:
     open_channels()
     for step in draw(scripts()):
         at_ms += step.after_ms
-        match draw(st.sampled_from([*[""] * 12, "epoch", "open", "open", "late"])):
+        match draw(st.sampled_from([*[""] * 12, "epoch", "open", "open", "late", "content"])):
             case "epoch":
                 add(Epoch(), None, "")
             case "open":
                 open_channels()
             case "late":
                 add(step.action, "ann", "c0", is_late=True)
+            case "content":  # of a letter that is in no queue
+                key = VERSION_KEY + name_of_content(draw(small))
+                add(Publish("", key, 3, {}, None, 0, "", None), None, COPIED_CHANNEL)
         user = step.user or "ann"
+        copied = draw(st.sampled_from(["", "", "", COPIED_CHANNEL]))
         if isinstance(step.action, Publish):
-            add(step.action, user, step.action.channel)
+            add(step.action, user, copied + step.action.channel)
         else:
-            add(step.action, user, getattr(step.action, "channel", None) or "")
+            add(step.action, user, copied + (getattr(step.action, "channel", None) or ""))
     return found
 
 

@@ -44,6 +44,7 @@ from topology.values import Timestamp, table_from_json
 
 TOPIC, NUMBER, KEY = "dlx.log.shop", 3, 1
 COMMANDS, ORDERS = 5, 6
+VERSION = b"amq.dlx.version." + b"a" * 64
 MAPPING = TopicMapping(exchange="", routing_key=JsonValue(name="$.queue"), vhost="shop")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -340,12 +341,16 @@ def test_clients_of_the_wire_format_are_refused_in_a_sequenced_vhost(job):
         LogRecord(1, 1, [vhost, (wire.OP, b"purge")], b'{"queue": "q"}'),
         LogRecord(2, 1, [vhost, (wire.OP, b"tick")], b'{"op": "tick", "lane": 0}'),
         LogRecord(3, 1, [(wire.VHOST, b"none")], b"body"),
+        LogRecord(4, 1, [vhost, (wire.ROUTING_KEY, VERSION)], b"body"),
     ]
 
     assert {row.shard for row in job.intake(records, "dlx.publishes")} == {FILES_KEY}
 
     found = [(row["offset"], row["cause"]) for row in job.rows("quarantine")]
-    assert found == [(0, "sequenced_vhost"), (1, "sequenced_vhost"), (3, "unlisted_vhost")]
+    assert found == [
+        *((0, "sequenced_vhost"), (1, "sequenced_vhost")),
+        *((3, "unlisted_vhost"), (4, "sequenced_vhost")),
+    ]
     assert job.rows("quarantine")[0]["detail"].startswith(
         "the vhost 'shop' is served by the AMQP front (sequenced = true)"
     )
@@ -357,6 +362,7 @@ def test_what_a_front_copies_is_not_quarantined_and_reaches_no_shard(job):
         LogRecord(0, 1, [vhost, (wire.OP, b"purge")], b'{"queue": "q"}'),
         LogRecord(1, 1, [vhost, (wire.OP, b"get")], b'{"queue": "q"}'),
         LogRecord(2, 1, [vhost, (wire.ROUTING_KEY, b"q")], b"body"),
+        LogRecord(3, 1, [vhost, (wire.ROUTING_KEY, VERSION)], b"body"),
     ]
     mapped = [
         LogRecord(0, 1, [], b'{"queue": "q"}'),

@@ -4,11 +4,14 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.commands import Letter, StoredLetter, Target
+from streaming.broker.message import Publication
+from streaming.broker.redrives.version_keys import VERSION_KEY, name_of_content
 from streaming.protocol.command_codec import decode_command, encode_command
 from streaming.protocol.copied_records import (
     Source,
     channel_of,
     copied_command,
+    is_copied_version,
     not_copied,
     read_source,
 )
@@ -16,6 +19,8 @@ from tests.builders import a_queue
 from tests.every_command import COMMANDS
 
 TARGET = Target("work", "", ("work",))
+EXCHANGE = Target(None, "orders", ("k",))
+STORED = StoredLetter((1, 0, 2), 3, 0, None, ())
 
 
 def a_redrive(letter: Letter) -> commands.Redrive:
@@ -27,7 +32,12 @@ def test_administration_and_redrives_are_copied_and_nothing_else():
 
     assert copied >= {"open_channel", "bind", "set_policy", "purge", "depth", "control_redrive"}
     assert not copied & {"get", "consume", "ack", "nack", "settle", "recover", "check", "tick"}
-    assert not_copied("v", a_redrive(Letter(0, 7, "dead", TARGET))) is None
+    for letter in (
+        Letter(0, 7, "dead"),
+        Letter(0, 7, "dead", EXCHANGE),
+        Letter(0, 7, "dead", TARGET, 0, STORED, commands.Edit("a", "b")),
+    ):
+        assert not_copied("v", a_redrive(letter)) is None
 
 
 @pytest.mark.parametrize(
@@ -37,12 +47,12 @@ def test_administration_and_redrives_are_copied_and_nothing_else():
         (commands.OpenChannel(channel="c", connection="n"), "a channel of a connection"),
         (commands.DeclareQueue(queue=a_queue("q", exclusive=True)), "an exclusive queue"),
         (
-            a_redrive(Letter(0, 7, "dead", TARGET, 0, StoredLetter((1, 0, 2), 3, 0, None, ()))),
-            "in no queue any more cannot be published again",
+            a_redrive(Letter(0, 7, "dead", EXCHANGE, 0, STORED)),
+            "in no queue any more, can only be sent to a queue",
         ),
         (
-            a_redrive(Letter(0, 7, "dead", TARGET, 0, None, commands.Edit("a", "b"))),
-            "letters cannot be edited there",
+            a_redrive(Letter(0, 7, "dead", EXCHANGE, 0, None, commands.Edit("a", "b"))),
+            "letters that are edited",
         ),
         (commands.Renew(channel="c" * 250), "longer than 249 bytes"),
     ],
@@ -62,3 +72,19 @@ def test_a_copied_command_is_on_a_channel_of_its_own():
 def test_a_source_that_cannot_be_read_is_none():
     assert read_source(b"\xc1") is None
     assert read_source(b"\x93\xa1t\x01\x02") == Source("t", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "key", "is_copied"),
+    [
+        ("", VERSION_KEY + "a" * 64, True),
+        ("x", VERSION_KEY + "a" * 64, False),
+        ("", VERSION_KEY + "a", False),
+        ("", VERSION_KEY + name_of_content(7), False),
+        ("", "work", False),
+    ],
+)
+def test_versions_of_letters_are_copied_and_no_contents_that_only_a_front_writes(
+    exchange, key, is_copied
+):
+    assert is_copied_version(Publication(exchange, key)) is is_copied

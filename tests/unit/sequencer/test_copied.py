@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from streaming.amqp.entries import Ask, Publish
@@ -14,8 +15,10 @@ from streaming.broker.message import Publication
 from streaming.config.inputs import InputSettings
 from streaming.protocol.copied_records import Source
 from streaming.sequencer import copying
+from streaming.sequencer.bodies import stored_from
 from streaming.sequencer.copying import Copying
 from streaming.sequencer.input_records import InputRecord, InputRecords
+from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_vhost import Role
 from tests.log_port import LogPort
 from topology.declarations import Queue
@@ -121,6 +124,21 @@ class Input:
         self.is_closed = True
 
 
+class Log(LetterContents):
+    """Reads what the log of a port has."""
+
+    def __init__(self, port: LogPort) -> None:
+        self.port = port
+
+    def read(self, offset: int) -> Stored | None:
+        for raw in self.port.records[offset : offset + 1]:
+            if raw.content is not None:
+                return stored_from(raw.content, raw.value or b"")
+        return None
+
+    def close(self) -> None: ...
+
+
 def a_record(offset: int, vhost: bytes = b"/") -> InputRecord:
     value = b'{"queue": {"name": "q%d"}}' % offset
     headers = (("dlx-op", b"declare_queue"), ("dlx-vhost", vhost))
@@ -136,7 +154,7 @@ def test_records_are_copied_in_order_and_kafka_knows_how_far(monkeypatch, waits)
     source: Any = Input([a_record(3), a_record(4), *others])
     records = InputRecords("/", [InputSettings(topic="in", source="commands")], ["/"], 100, 100)
     waited = iter([waits, waits, False])
-    copy = Copying(vhost, source, records, lambda: next(waited, False))
+    copy = Copying(vhost, source, records, Log(port), lambda: next(waited, False))
 
     async def run() -> None:
         task = asyncio.get_running_loop().create_task(copy.run())
@@ -159,7 +177,7 @@ def test_a_front_that_is_replaced_says_nothing_of_what_it_has_not_copied():
     vhost = a_leader(port)
     source: Any = Input([a_record(3)])
     records = InputRecords("/", [InputSettings(topic="in", source="commands")], ["/"], 100, 100)
-    copy = Copying(vhost, source, records, lambda: False)
+    copy = Copying(vhost, source, records, Log(port), lambda: False)
 
     async def run() -> None:
         task = asyncio.get_running_loop().create_task(copy.run())
@@ -172,3 +190,101 @@ def test_a_front_that_is_replaced_says_nothing_of_what_it_has_not_copied():
     asyncio.run(run())
 
     assert source.ends == []
+
+
+def a_redrive(*letters: commands.Letter, first: int = 0) -> InputRecord:
+    members = {
+        "id": "r-1",
+        "reason": "why",
+        "seal": "s",
+        "total": first + len(letters),
+        "first": first,
+        "letters": msgspec.to_builtins(letters),
+    }
+    headers = (("dlx-op", b"redrive"), ("dlx-vhost", b"/"))
+    return InputRecord(Source("in", 0, 3), 1, None, msgspec.json.encode(members), headers)
+
+
+def a_letter(copy_id: int, offset: int) -> commands.Letter:
+    stored = commands.StoredLetter((4, 0, offset), 4, 0, '{"n":1}', ())
+    return commands.Letter(0, copy_id, "q", commands.Target("q", "", ("q",)), 0, stored)
+
+
+def run_copying(vhost, port, *found):
+    source: Any = Input(list(found))
+    inputs = [InputSettings(topic="in", source="commands")]
+    records = InputRecords("/", inputs, ["/"], 10_000, 100)
+    copy = Copying(vhost, source, records, Log(port), lambda: False)
+
+    async def run() -> None:
+        task = asyncio.get_running_loop().create_task(copy.run())
+        while not source.ends:
+            await asyncio.sleep(0.001)
+            acknowledge(vhost, port)
+        vhost.fail("it ends")
+        await task
+
+    asyncio.run(run())
+
+
+def events_of(vhost):
+    found = []
+    vhost.watchers.append(lambda events: found.extend(events.rows()))
+    return found
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_letters_that_are_in_no_queue_get_a_new_message_with_their_content(monkeypatch, most):
+    monkeypatch.setattr(copying, "MAX_CONTENT_BYTES", most)
+    port = LogPort()
+    vhost = a_leader(port)
+    declare(vhost, "q", None)
+    publish(vhost, None)
+    publish(vhost, None)
+    acknowledge(vhost, port)
+    gone = [raw.offset for raw in port.records if raw.content is not None]
+    vhost.submit(Ask(ACTOR, commands.Purge(queue="q", channel="kafka:c")))
+    acknowledge(vhost, port)
+    rows = events_of(vhost)
+
+    letters = [a_letter(1, gone[0]), a_letter(2, gone[1]), a_letter(3, gone[1]), a_letter(4, 999)]
+    run_copying(vhost, port, a_redrive(*letters))
+
+    follower = port.open(leads=False)
+    assert [row.kind.name for row in rows] == [
+        *("EDITED", "EDITED", "REDRIVE"),
+        *("SKIPPED", *["REPUBLISHED", "ENQUEUED"] * 3),
+        "REDRIVE",
+    ]
+    assert next(row.detail["reason"] for row in rows if row.kind.name == "SKIPPED") == "not_stored"
+    edits = [row.detail["edit"] for row in rows if row.kind.name == "REPUBLISHED"]
+    new = [raw.offset for raw in port.records if raw.content is not None][2:]
+    assert [edit["message"][2] for edit in edits] == [new[0], new[1], new[1]]
+    assert all(edit["original"] == edit["version"] for edit in edits)
+    assert [raw.value for raw in port.records if raw.offset in new] == [b"body"] * 2
+    assert follower.ready_in("q") == 3
+    assert copied(follower) == [4, None]
+    entered = [row.copy.message for row in rows if row.kind.name == "ENQUEUED"]
+    assert [(message.offset, message.size) for message in entered] == [
+        *((new[0], 4), (new[1], 4)),
+        (new[1], 4),
+    ]
+
+
+def test_contents_are_written_once_for_a_redrive_that_is_known():
+    port = LogPort()
+    vhost = a_leader(port)
+    declare(vhost, "q", None)
+    publish(vhost, None)
+    acknowledge(vhost, port)
+    [gone] = [raw.offset for raw in port.records if raw.content is not None]
+    vhost.submit(Ask(ACTOR, commands.Purge(queue="q", channel="kafka:c")))
+    acknowledge(vhost, port)
+
+    run_copying(vhost, port, a_redrive(a_letter(1, gone)))
+    second = a_leader(port)
+    written = [raw.offset for raw in port.records if raw.content is not None]
+    run_copying(second, port, a_redrive(a_letter(1, gone)))
+
+    assert [raw.offset for raw in port.records if raw.content is not None] == written
+    assert second.ready_in("q") == 1

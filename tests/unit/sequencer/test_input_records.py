@@ -141,3 +141,34 @@ def test_messages_that_the_broker_sees_alike_share_their_publication():
     assert isinstance(other, Publish)
     assert first.publication is second.publication
     assert first.publication is not other.publication
+
+
+def a_version(key, *headers, body=b"new"):
+    records = InputRecords("shop", (COMMANDS,), ("shop",), 100, 1_000)
+    given = (("dlx-vhost", b"shop"), ("dlx-routing-key", key), *headers)
+    return records.entry(InputRecord(COMMAND, 1_000, None, body, given))
+
+
+def test_a_version_of_a_letter_becomes_a_message():
+    key = b"amq.dlx.version." + b"a" * 64
+    entry = a_version(key, ("dlx-headers", b'{"n": 1}'), ("dlx-properties", b'{"user_id": "eve"}'))
+
+    assert isinstance(entry, Publish)
+    assert (entry.actor, entry.source) == (Actor("ann", "kafka:pub"), COMMAND)
+    assert (entry.publication.exchange, entry.publication.routing_key.encode()) == ("", key)
+    assert (entry.publication.user_id, entry.stored.body) == ("eve", b"new")
+    assert read_properties(entry.stored.properties) == {"user_id": "eve", "headers": {"n": 1}}
+
+
+@pytest.mark.parametrize(
+    ("key", "headers", "body"),
+    [
+        (b"work", [], b"new"),
+        (b"amq.dlx.version." + b"0" * 64, [], b"new"),
+        (b"amq.dlx.version." + b"a" * 64, [], None),
+        (b"amq.dlx.version." + b"a" * 64, [], b"x" * 101),
+        (b"amq.dlx.version." + b"a" * 64, [("dlx-headers", b"1")], b"new"),
+    ],
+)
+def test_other_publishes_of_kafka_clients_become_nothing(key, headers, body):
+    assert a_version(key, *headers, body=body) is None
