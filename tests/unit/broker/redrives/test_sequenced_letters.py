@@ -29,7 +29,7 @@ def approve(broker: Broker, letter: Letter) -> Any:
 
 def skipped(broker: Broker) -> list[Any]:
     broker.finish()
-    return [row.detail["reason"] for row in broker.rows if row.kind is Kind.SKIPPED]
+    return [(row.detail or {})["reason"] for row in broker.rows if row.kind is Kind.SKIPPED]
 
 
 @pytest.mark.parametrize("is_later", [False, True])
@@ -45,8 +45,10 @@ def test_a_letter_in_no_queue_becomes_the_message_that_has_its_content(is_later)
     assert broker.body(got) == "m0"
     broker.finish()
     [moved] = [row for row in broker.rows if row.kind is Kind.REPUBLISHED]
+    assert moved.copy is not None
     assert moved.copy.copy_id == 70
-    assert moved.detail["edit"]["message"] == [0, 0, got.copy.message.offset]
+    edit = (moved.detail or {})["edit"]
+    assert edit["message"] == [0, 0, got.copy.message.offset]
 
 
 @pytest.mark.parametrize("size", [2, NOT_IN_LOG])
