@@ -83,16 +83,6 @@ def one_of(choices: tuple[str, ...], reason: str) -> Check:
     return check
 
 
-def _version(value: AmqpValue) -> ArgumentError | None:
-    """The version of a classic queue's storage."""
-    error = integer()(value)
-    if error is None and value not in _VERSIONS:
-        error = ArgumentError(
-            f"\"unsupported queue version '{value!r}'\"", f"must be 1 or 2, but is {value!r}"
-        )
-    return error
-
-
 CONSUMER_CHECKS: Mapping[str, Check] = {
     "x-priority": integer(),
     "x-cancel-on-ha-failover": flag,
@@ -127,6 +117,17 @@ _at_least_zero = integer(0)
 _at_least_one = integer(1)
 _time_ms = integer(0, MAX_TTL_MS, unit=" ms (ten years)")
 _lease_ms = integer(1, MAX_TTL_MS, unit=" ms (ten years)")
+
+
+def _version(value: AmqpValue) -> ArgumentError | None:
+    """The version of a classic queue's storage."""
+    error = _at_least_zero(value)
+    if error is None and value not in _VERSIONS:
+        error = ArgumentError(
+            f"\"unsupported queue version '{value!r}'\"", f"must be 1 or 2, but is {value!r}"
+        )
+    return error
+
 
 _QUEUE_CHECKS: Mapping[str, Check] = {
     "x-expires": _lease_ms,

@@ -127,6 +127,7 @@ def test_ordinary_queues_may_be_declared(queue):
         ),
         ({"x-queue-mode": "eager"}, "x-queue-mode", ": \"unsupported queue mode 'eager'\""),
         ({"x-queue-version": 3}, "x-queue-version", ": \"unsupported queue version '3'\""),
+        ({"x-queue-version": -1}, "x-queue-version", ": {value_negative,-1}"),
         ({"x-queue-version": "2"}, "x-queue-version", ': "expected integer, got longstr"'),
         ({"x-queue-leader-locator": "x"}, "x-queue-leader-locator", ": invalid_queue_locator_arg"),
         (
