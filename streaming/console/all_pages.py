@@ -7,6 +7,7 @@ from streaming.console.pages.audit import audit
 from streaming.console.pages.balance import balance
 from streaming.console.pages.causes import causes
 from streaming.console.pages.definitions import definitions, plan
+from streaming.console.pages.find import find
 from streaming.console.pages.health import health
 from streaming.console.pages.message import message, message_body, message_scenario
 from streaming.console.pages.now import now
@@ -37,6 +38,7 @@ PAGES: Final = (
     Page("/search/save", save_view, is_action=True),
     Page("/search/forget", forget_view, is_action=True),
     Page("/causes", causes, nav="Causes", key="c"),
+    Page("/find", find),
     Page("/message", message),
     Page("/message/body", message_body, is_file=True),
     Page("/message/scenario", message_scenario, is_file=True),

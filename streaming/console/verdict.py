@@ -6,8 +6,8 @@
 What counts as a concern is what the shipped alerts fire for: see `streaming.queries.death_rates`.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from streaming.console.lag import Lag
@@ -27,11 +27,16 @@ Tone = Literal["good", "unknown", "warn", "bad"]
 
 
 class Concern(NamedTuple):
-    """Something that is wrong, or may be."""
+    """Something that is wrong, or may be.
+
+    Attributes:
+        path: the page that shows more, with `about` as its parameters.
+    """
 
     tone: Tone
     what: str
-    path: str = ""
+    path: str
+    about: Mapping[str, str] = {}
 
 
 class Facts(NamedTuple):
@@ -103,10 +108,10 @@ def verdict(facts: Facts) -> Verdict:
 def _concerns(facts: Facts) -> list[Concern]:
     found = []
     if facts.unexplained:
-        found.append(Concern("bad", facts.unexplained))
+        found.append(Concern("bad", facts.unexplained, "/balance"))
     if facts.lost:
         what = f"{number(facts.lost)} dead letters of the last hour are lost: they reached no queue"
-        found.append(Concern("bad", what))
+        found.append(Concern("bad", what, "/search", _since(facts, MINUTES)))
     is_open = facts.gate is None or facts.gate.open
     if facts.is_stale and facts.lag is not None and facts.lag.records and is_open:
         assert facts.silence_s is not None
@@ -114,7 +119,7 @@ def _concerns(facts: Facts) -> list[Concern]:
             f"no batch for {duration(facts.silence_s)}, although {number(facts.lag.records)} "
             "records wait in Kafka: the job does not run, or is stuck"
         )
-        found.append(Concern("bad", what))
+        found.append(Concern("bad", what, "/health"))
     recent = sum(facts.minutes[-_RECENT:])
     usual = sum(facts.minutes[-_RECENT - _USUAL : -_RECENT]) / _USUAL
     if recent >= BURST_LETTERS and recent > BURST * usual * _RECENT:
@@ -122,11 +127,12 @@ def _concerns(facts: Facts) -> list[Concern]:
             f"{number(recent)} messages died in the last {_RECENT} minutes, and {usual:.1f} a "
             "minute in the half hour before"
         )
-        found.append(Concern("bad", what))
+        found.append(Concern("bad", what, "/causes", _since(facts, _RECENT)))
     if not is_open:
         assert facts.gate is not None
         cause = facts.gate.cause
-        found.append(Concern("warn", f"publishes are paused by flow control: {cause}"))
+        what = f"publishes are paused by flow control: {cause}"
+        found.append(Concern("warn", what, "/health"))
     old = [
         one
         for one in facts.waiting
@@ -138,8 +144,14 @@ def _concerns(facts: Facts) -> list[Concern]:
             f"{number(sum(one.count for one in old))} dead letters wait in queues, the oldest for "
             f"{ago(oldest.oldest_at, facts.end)} in {oldest.queue}"
         )
-        found.append(Concern("warn", what))
+        about = {"vhost": oldest.vhost, "queue": oldest.queue}
+        found.append(Concern("warn", what, "/queue", about))
     return found
+
+
+def _since(facts: Facts, minutes: int) -> dict[str, str]:
+    """The parameters for the letters of the last minutes."""
+    return {"since": instant(facts.end - timedelta(minutes=minutes))}
 
 
 def _unknown(facts: Facts) -> list[str]:

@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
+from datetime import timedelta
 from typing import Literal
 
 from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
-from streaming.console.shown import number
+from streaming.console.shown import instant, number
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.as_of import first_event
@@ -73,6 +74,7 @@ def now(view: View) -> Answer:
     )
     return {
         "end": end,
+        "since": instant(end - timedelta(minutes=MINUTES)),
         "last": last,
         "facts": facts,
         "verdict": verdict(facts),

@@ -34,6 +34,7 @@ document.addEventListener("keydown", (event) => {
   const actions = {
     g: () => { leader = true; },
     t: () => document.getElementById("as-of")?.focus(),
+    f: () => document.getElementById("find")?.focus(),
     "/": () => document.querySelector("main [data-filter]")?.focus(),
     j: () => move(1),
     k: () => move(-1),

@@ -13,6 +13,7 @@ STATUS = "Failed to load resource: the server responded with a status of 4"
 PARAMETERS = {
     "/search": ("queue", "exchange", "routing_key", "cause", "header", "cause_header"),
     "/causes": ("by_header", "queue", "routing_key", "exchange", "header", "cause"),
+    "/find": ("q",),
     "/queues": ("name", "sort"),
     "/redrive/plan": ("routing_key", "name", "key", "exchange", "cause", "queue"),
     "/audit": ("user", "action"),
@@ -24,7 +25,7 @@ SHOWN = (
     *(f"/search?page={page}" for page in range(1, 7)),
     *("/causes", "/causes?page=2", "/causes?by=queue", "/queues", "/queue?queue=dead&stretch=all"),
     *("/", "/redrive/plan", "/audit", "/sql?sql=FROM+dead_letters", "/balance", "/definitions"),
-    *("/topology", "/health", "/changes?queue=dead&from=0&to=0"),
+    *("/topology", "/health", "/changes?queue=dead&from=0&to=0", "/find?q=script", "/find?q=1"),
     *(f"/message?id=m{number}&body=json" for number in range(3, len(INJECTIONS), 25)),
 )
 """Pages that show what was in messages, headers, names and users."""

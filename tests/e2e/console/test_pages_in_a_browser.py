@@ -15,6 +15,7 @@ from tests.unit.queries.shop import a_shop
 PARAMETERS = {
     "/queue": "queue=billing&stretch=all",
     "/changes": "queue=billing&from=0&to=1",
+    "/find": "q=order",
     "/message": "id=0/0/0",
 }
 """What a page needs."""
@@ -194,3 +195,14 @@ def test_a_stranger_sees_nothing(browser, site):
     assert answer.status == 401
     expect(visitor.page.locator("body")).not_to_contain_text("billing")
     visitor.close()
+
+
+def test_an_order_number_leads_from_the_first_page_to_why_it_died(visit):
+    page = visit("/").page
+
+    page.keyboard.press("f")
+    page.keyboard.type("order 0")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", name="Message 0/0/0")).to_be_visible()
+    expect(page.locator("dd.why")).to_contain_text("anna rejected it")

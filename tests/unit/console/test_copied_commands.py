@@ -23,6 +23,7 @@ ADDRESSES = {
     "/definitions": "",
     "/search": "queue=mail&since=1970-01-01&until=2099-01-01T00:00:00%2B02:00",
     "/causes": "by=queue,reason&new_since=10:05",
+    "/find": "q=order",
     "/message": "id=first",
     "/redrives": "",
     "/redrive/plan": "queue=mail",
@@ -52,6 +53,7 @@ FIELDS = {
     "/topology": ("destination_name",),
     "/search": ("message_id", "reason"),
     "/causes": ("queue", "deaths"),
+    "/find": ("message_id", "reason"),
     "/sql": (),
     "/audit": (),
 }

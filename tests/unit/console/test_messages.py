@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from tests.unit.console.two_vhosts import TREASURE
 from tests.unit.queries.redrives.test_plan import Shop
 
 
@@ -81,3 +82,72 @@ def test_an_instant_before_the_history_is_refused_with_its_beginning(shop_consol
 
     assert answer.status_code == 400
     assert "history begins at 2020-09-13T12:26:40Z" in words(answer.text)
+
+
+def found_by(client, text):
+    """The page that Find opens at once; None: it lists what there is."""
+    answer = client.get("/find", params={"q": text}, follow_redirects=False)
+    return answer.headers.get("location")
+
+
+def test_every_page_has_the_field_that_finds(shop_console):
+    for address in ("/", "/queues", "/message?id=first", "/find"):
+        assert 'action="/find"' in shop_console.get(address).text
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("0/0/2", "/message?id=0/0/2"),
+        ("0/0/0", "/message?id=0/0/0"),
+        ("2020-09-13 12:30", "/?as_of=2020-09-13+12%3A30"),
+    ],
+)
+def test_an_id_and_an_instant_open_at_once(shop_console, text, page):
+    assert found_by(shop_console, text).replace("%2F", "/") == page
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("first", "/message?id=0/0/0"),
+        ("order 0", "/message?id=0/0/0"),
+        ("acme", "/message?id=0/0/0"),
+        ("mail", "/queue?vhost=/&queue=mail"),
+    ],
+)
+def test_the_only_thing_that_has_a_text_opens_at_once(shop_console, text, page):
+    assert found_by(shop_console, text).replace("%2F", "/") == page
+
+
+def test_several_messages_are_listed_with_where_the_text_is(shop_console):
+    page = words(shop_console.get("/find?q=order").text)
+
+    assert re.search(r"0/0/2 body .{10,30} mail expired 0/0/0 body .{10,30} billing reject", page)
+
+
+def test_a_text_that_is_too_long_is_refused(shop_console):
+    assert shop_console.get("/find", params={"q": "x" * 501}).status_code == 400
+
+
+def test_a_user_does_not_find_a_message_of_a_closed_queue(make_client_of_anna, two_vhosts):
+    client = make_client_of_anna(two_vhosts)
+
+    for text in (TREASURE, "vault-q"):
+        page = words(client.get("/find", params={"q": text}).text)
+        assert "Nothing has this id, name or number that you may see." in page
+
+
+def test_what_is_nowhere_is_said_with_what_the_field_takes(shop_console):
+    page = words(shop_console.get("/find", params={"q": "no such order"}).text)
+
+    assert "Nothing has this id, name or number." in page
+    assert "correlation_id" in page
+
+
+def test_a_viewer_finds_no_letter_or_queue_of_a_hidden_vhost(make_client_of_anna, shop_root):
+    client = make_client_of_anna(shop_root)
+
+    for text in ("first", "mail", "order 0"):
+        page = words(client.get("/find", params={"q": text}).text)
+        assert "Nothing has this id, name or number that you may see." in page

@@ -223,3 +223,17 @@ def test_a_user_of_some_vhosts_is_told_that_it_is_about_them(make_client_of_anna
 
     assert "vhosts that you may see" in anna.get("/?as_of=1").text
     assert "You may see no vhost" not in anna.get("/").text
+
+
+def test_each_concern_leads_to_what_it_is_about():
+    old = WaitingQueue("/", "dead", 3, (END - timedelta(seconds=2 * OLD_S)).isoformat())
+    burst = [0] * (MINUTES - 1) + [BURST_LETTERS]
+    found = verdict(facts(minutes=burst, lost=1, waiting=[old], gate=CLOSED, unexplained="2 rows"))
+
+    assert [(one.path, one.about) for one in found.concerns] == [
+        ("/balance", {}),
+        ("/search", {"since": "2026-11-22 09:00:00"}),
+        ("/causes", {"since": "2026-11-22 09:55:00"}),
+        ("/health", {}),
+        ("/queue", {"vhost": "/", "queue": "dead"}),
+    ]

@@ -1,0 +1,65 @@
+"""Find: one field for what people know; the only thing that is found opens at once.
+
+order-17 | 17 in a header or body  -->  the message
+orders                             -->  the queue
+2026-11-22 10:05                   -->  the first page at that instant
+"""
+
+import re
+from typing import Final
+
+from streaming.console.page import Answer, Redirect, Refused, View
+from streaming.queries.dead_letters.known_by import MAX_SEARCHED_BODY_BYTES, condition_of, known_by
+from streaming.queries.duckdb_tables import QueryError
+from streaming.queries.message_attributes import MessageId
+from streaming.queries.message_history import message_named
+
+MAX_FOUND: Final = 50
+MAX_WORD: Final = 500
+_INSTANT: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z?)?"
+    r"|[0-9]{2}:[0-9]{2}(:[0-9]{2})?)"
+)
+
+
+def find(view: View) -> Answer:
+    """Show the queues and messages that a text names."""
+    text = (view.text("q") or "").strip()
+    view.is_live = False
+    view.title = "Find"
+    if len(text) > MAX_WORD:
+        raise Refused(400, f"q: longer than {MAX_WORD} characters; write a part of it.")
+    where = ["--where", condition_of(text)] if text else []
+    view.command = view.dlx("dead-letters", "list", *where)
+    if MessageId.parse(text):
+        return Redirect(view.url("/message", id=text))
+    if _INSTANT.fullmatch(text):
+        return Redirect(view.url("/", as_of=text))
+    queues = [
+        (vhost, text)
+        for vhost, declared in sorted(view.declared.items())
+        if view.sees(vhost) and text and text in declared.queues
+    ]
+    letters = known_by(view.tables, text, MAX_FOUND + 1, vhost=view.vhost)
+    if queues and not letters and len(queues) == 1:
+        return Redirect(view.url("/queue", vhost=queues[0][0], queue=text))
+    if not queues and len(letters) == 1:
+        return Redirect(view.url("/message", id=letters[0].message_id))
+    if not queues and not letters and text and _is_message(view, text):
+        return Redirect(view.url("/message", id=text))
+    return {
+        "text": text,
+        "queues": queues,
+        "letters": letters[:MAX_FOUND],
+        "has_more": len(letters) > MAX_FOUND,
+        "max_body": MAX_SEARCHED_BODY_BYTES,
+    }
+
+
+def _is_message(view: View, text: str) -> bool:
+    """Whether a publisher gave one message this id: one that never died, in what is visible."""
+    try:
+        message_named(view.tables, text)
+    except QueryError:
+        return False
+    return True

@@ -1,0 +1,98 @@
+"""Find dead letters by what people know: an id, or an order number in a header or body.
+
+17  -->  message_id, correlation_id, then a word of the headers, then a word of the body
+
+What a user may not read is null in the view of the table, so it is never found.
+"""
+
+from typing import Final
+
+import msgspec
+
+from streaming.queries.dead_letters.filters import NAME
+from streaming.queries.duckdb_tables import Tables, iso, text
+from streaming.queries.message_attributes import MessageId
+
+MAX_SEARCHED_BODY_BYTES: Final = 65_536
+"""Larger bodies are not searched."""
+
+PLACES: Final = ("message_id", "correlation_id", "headers", "body")
+"""Where a text is looked for, the most telling place first."""
+
+_COLUMNS: Final = (
+    *("seq", "at", "vhost", "queue", "reason", "message_id", "targets"),
+    *("properties", "headers", "body", "body_bytes"),
+)
+
+
+class KnownLetter(msgspec.Struct, frozen=True):
+    """A message that died, and the place of `PLACES` where the text is; its latest death."""
+
+    message_id: str
+    place: str
+    vhost: str
+    queue: str
+    reason: str
+    at: str
+
+
+def known_by(
+    tables: Tables, wanted: str, count: int, *, vhost: str | None = None
+) -> list[KnownLetter]:
+    """List the messages that died and have a text as an id, or as a word of headers or body.
+
+    A word ends where letters, digits and underscores end: 17 is found in `{"order": 17}` and in
+    `shop-17`, and not in 170.
+
+    Args:
+        count: the most messages that are listed, the most telling place and latest death first.
+        vhost: look at its letters only.
+    """
+    if not wanted or not tables.has(NAME):
+        return []
+    view = tables.view(NAME, columns=list(_COLUMNS), view=tables.new_name(NAME))
+    cases = " ".join(
+        f"WHEN {condition} THEN {place}" for place, condition in enumerate(_conditions(wanted))
+    )
+    found = tables.rows(
+        f"""
+        WITH placed AS (
+            SELECT message_id, vhost, queue, reason, "at", seq, CASE {cases} END AS place
+            FROM {view} WHERE message_id IS NOT NULL
+        )
+        SELECT message_id, min(place) AS place, vhost, max("at") AS "at",
+               arg_max(queue, ("at", seq)) AS queue, arg_max(reason, ("at", seq)) AS reason
+        FROM placed WHERE place IS NOT NULL AND (? IS NULL OR vhost = ?)
+        GROUP BY message_id, vhost ORDER BY place, "at" DESC, message_id LIMIT {count}
+        """,
+        [vhost, vhost],
+    )
+    return [
+        KnownLetter(
+            str(MessageId.of(row["message_id"])),
+            PLACES[row["place"]],
+            row["vhost"],
+            row["queue"],
+            row["reason"],
+            iso(row["at"]) or "",
+        )
+        for row in found
+    ]
+
+
+def condition_of(wanted: str) -> str:
+    """The condition in SQL on `dead_letters` by which `known_by` finds a text."""
+    return " OR ".join(_conditions(wanted))
+
+
+def _conditions(wanted: str) -> tuple[str, ...]:
+    """A condition for each of `PLACES`."""
+    word = text(wanted)
+    pattern = f"'(^|[^\\pL\\pN_])' || regexp_escape({word}) || '($|[^\\pL\\pN_])'"
+    is_searched = f"body_bytes <= {MAX_SEARCHED_BODY_BYTES}"
+    return (
+        f"properties.message_id = {word}",
+        f"properties.correlation_id = {word}",
+        f"regexp_matches(headers, {pattern})",
+        f"({is_searched} AND regexp_matches(TRY(decode(body)), {pattern}))",
+    )
