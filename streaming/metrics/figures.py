@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from streaming.broker.overview import QueueOverview
+from streaming.exposition.families import Family, Queue, Scrape
 from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.pipeline.traffic import TrafficTotals
@@ -20,9 +21,6 @@ from streaming.queries.job_totals import LedgerTotals
 
 SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the classes of durations."""
-
-Queue = tuple[str, str]
-"""Vhost and name."""
 
 
 class Histogram:
@@ -176,3 +174,7 @@ class JobFigures:
         if vhost is not None:
             return totals.counts.get(vhost, Counter())[name]
         return sum(counts[name] for counts in list(totals.counts.values()))
+
+
+JobFamily = Family[JobFigures]
+JobScrape = Scrape[JobFigures]

@@ -5,14 +5,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, get_args
 
+from streaming.exposition.families import Distribution, Family, Sample, of_queue, single, total
+from streaming.exposition.rabbitmq import left_out
 from streaming.ledger.batch_detail import GateCause
-from streaming.metrics.families import Distribution, Family, Sample, Scrape, of_queue, single, total
-from streaming.metrics.figures import Histogram, JobFigures, Lag, TableSize, Unhandled
+from streaming.metrics.figures import (
+    Histogram,
+    JobFamily,
+    JobFigures,
+    JobScrape,
+    Lag,
+    TableSize,
+    Unhandled,
+)
 from streaming.pipeline.reports import FAULT_KINDS
 from streaming.queries.death_rates import pattern_of
 
 
-def _deaths(view: Scrape) -> Iterator[Sample]:
+def _deaths(view: JobScrape) -> Iterator[Sample]:
     if view.figures.is_seeded:
         for key, count in list(view.figures.deaths.items()):
             if view.shows(key[0]):
@@ -27,7 +36,7 @@ def _added_up(deaths: list[Sample]) -> list[Sample]:
     return list(found.items())
 
 
-def _quiet(view: Scrape) -> Iterator[Sample]:
+def _quiet(view: JobScrape) -> Iterator[Sample]:
     if view.figures.quiet:
         pattern = re.compile(pattern_of(view.figures.quiet))
         for vhost, name in view.queues:
@@ -35,8 +44,8 @@ def _quiet(view: Scrape) -> Iterator[Sample]:
                 yield (vhost, name), 1
 
 
-def _unhandled(read: Callable[[Unhandled], float]) -> Callable[[Scrape], Iterator[Sample]]:
-    def samples(view: Scrape) -> Iterator[Sample]:
+def _unhandled(read: Callable[[Unhandled], float]) -> Callable[[JobScrape], Iterator[Sample]]:
+    def samples(view: JobScrape) -> Iterator[Sample]:
         waiting = sorted(view.figures.unhandled.items(), key=lambda one: one[1].oldest_s)
         for queue, letters in waiting:
             if view.shows(queue[0]):
@@ -45,68 +54,68 @@ def _unhandled(read: Callable[[Unhandled], float]) -> Callable[[Scrape], Iterato
     return samples
 
 
-def _quarantined(view: Scrape) -> Iterator[Sample]:
+def _quarantined(view: JobScrape) -> Iterator[Sample]:
     if view.figures.is_seeded:
         yield from list(view.figures.quarantined.items())
 
 
-def _faults(view: Scrape) -> Iterator[Sample]:
+def _faults(view: JobScrape) -> Iterator[Sample]:
     totals = view.figures.totals
     for kind in FAULT_KINDS:
         yield (kind,), 0 if totals is None else totals.job[f"faults.{kind}"]
 
 
-def _gate_causes(view: Scrape) -> Iterator[Sample]:
+def _gate_causes(view: JobScrape) -> Iterator[Sample]:
     gate = view.figures.gate
     for cause in get_args(GateCause):
         yield (cause,), float(gate is not None and gate.cause == cause)
 
 
-def _transitions(view: Scrape) -> Iterator[Sample]:
+def _transitions(view: JobScrape) -> Iterator[Sample]:
     totals = view.figures.totals
     for state in ("open", "closed"):
         name = "gate_opened" if state == "open" else "gate_closed"
         yield (state,), 0 if totals is None else totals.job[name]
 
 
-def _lag(read: Callable[[Lag], float]) -> Callable[[Scrape], Iterator[Sample]]:
-    def samples(view: Scrape) -> Iterator[Sample]:
+def _lag(read: Callable[[Lag], float]) -> Callable[[JobScrape], Iterator[Sample]]:
+    def samples(view: JobScrape) -> Iterator[Sample]:
         for (topic, partition), lag in list(view.figures.lags.items()):
             yield (topic, str(partition)), read(lag)
 
     return samples
 
 
-def _table(read: Callable[[TableSize], float]) -> Callable[[Scrape], Iterator[Sample]]:
-    def samples(view: Scrape) -> Iterator[Sample]:
+def _table(read: Callable[[TableSize], float]) -> Callable[[JobScrape], Iterator[Sample]]:
+    def samples(view: JobScrape) -> Iterator[Sample]:
         for name, size in list(view.figures.tables.items()):
             yield (name,), read(size)
 
     return samples
 
 
-def _resident(read: Callable[[JobFigures], float]) -> Callable[[Scrape], Iterator[Sample]]:
+def _resident(read: Callable[[JobFigures], float]) -> Callable[[JobScrape], Iterator[Sample]]:
     return single(read)
 
 
-def _redrives(view: Scrape) -> Iterator[Sample]:
+def _redrives(view: JobScrape) -> Iterator[Sample]:
     for key, count in list(view.figures.redrives.items()):
         if view.shows(key[0]):
             yield key, count
 
 
-def _retention(view: Scrape) -> Iterator[Sample]:
+def _retention(view: JobScrape) -> Iterator[Sample]:
     for what, seconds in view.figures.retention_s.items():
         yield (what,), seconds
 
 
-def _failures(view: Scrape) -> Iterator[Sample]:
+def _failures(view: JobScrape) -> Iterator[Sample]:
     for source in ("kafka", "tables", "balance"):
         yield (source,), view.figures.failures[source]
 
 
-def _histogram(name: str, text: str, read: Callable[[JobFigures], Histogram]) -> Family:
-    def distribution(view: Scrape) -> Distribution:
+def _histogram(name: str, text: str, read: Callable[[JobFigures], Histogram]) -> JobFamily:
+    def distribution(view: JobScrape) -> Distribution:
         durations = read(view.figures)
         return (), durations.buckets(), durations.sum_s
 
@@ -116,7 +125,7 @@ def _histogram(name: str, text: str, read: Callable[[JobFigures], Histogram]) ->
 QUEUE: Final = ("vhost", "queue")
 PARTITION: Final = ("topic", "partition")
 
-OWN: Final[tuple[Family, ...]] = (
+OWN: Final[tuple[JobFamily, ...]] = (
     Family(
         "dlx_dead_letters_total",
         "counter",
@@ -348,20 +357,7 @@ OWN: Final[tuple[Family, ...]] = (
         (),
         single(lambda figures: float(figures.is_seeded)),
     ),
-    Family(
-        "dlx_metrics_queues_left_out",
-        "gauge",
-        "Queues that this response leaves out because of metrics.max_series.",
-        (),
-        lambda view: iter([((), view.queues_left_out)]),
-    ),
-    Family(
-        "dlx_metrics_series_left_out",
-        "gauge",
-        "Series of a family that this response leaves out because of metrics.max_series.",
-        ("family",),
-        lambda view: (((name,), count) for name, count in view.left_out.items()),
-    ),
+    *left_out(),
     Family(
         "dlx_quiet_queue",
         "gauge",

@@ -20,7 +20,7 @@ from streaming.kafka_offsets import ends_of, quiet_admin
 from streaming.ledger.batch_detail import by_partition
 from streaming.metrics.figures import JobFigures, Lag, TableSize, Unhandled
 from streaming.metrics.health import Health
-from streaming.metrics.server import MetricsServer
+from streaming.metrics.server import job_server
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.queries.audit.balance import balance
@@ -72,7 +72,7 @@ class Metrics:
         self.figures.quiet = settings.quiet_queues
         self.health = Health(settings.stalled_after_ms / 1000)
         host, port = split_address(listen)
-        self.server = MetricsServer(
+        self.server = job_server(
             host, port, self.figures, self.health, settings.max_series, settings.hosts
         )
         self.server.start()

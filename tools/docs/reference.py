@@ -18,7 +18,7 @@ from streaming.cli.doctor.explain import TEXTS
 from streaming.cli.main import build_app
 from streaming.config import settings_reference
 from streaming.metrics.alerts import CASES, alert_names
-from streaming.metrics.collector import FAMILIES
+from streaming.metrics.collector import JOB
 from streaming.protocol import defaults
 from streaming.scenario import json_schema as schema
 from tools.docs import api
@@ -106,7 +106,7 @@ def _event_kinds() -> Iterator[str]:
 
 def _metrics() -> Iterator[str]:
     yield from ("| family | form | labels | what it is |", "|---|---|---|---|")
-    for family in FAMILIES:
+    for family in JOB.families:
         labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
         yield f"| `{family.name}` | {family.form} | {labels} | {family.help} |"
 

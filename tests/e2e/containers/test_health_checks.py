@@ -12,7 +12,7 @@ from streaming.embedded.kafka.ports import LOOPBACK
 from streaming.ledger.schema.table_setup import open_table
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.health import Health
-from streaming.metrics.server import MetricsServer
+from streaming.metrics.server import job_server
 from streaming.storage.location import Location
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -49,7 +49,7 @@ def config_for(folder, address, publishes, commands):
 
 def test_the_job_is_healthy_while_it_says_so(tmp_path):
     health = Health(300.0)
-    server = MetricsServer("127.0.0.1", 0, JobFigures("dlx"), health, 1_000)
+    server = job_server("127.0.0.1", 0, JobFigures("dlx"), health, 1_000)
     config = tmp_path / "dlx.toml"
     config.write_text(f'[metrics]\nlisten = "0.0.0.0:{server.port}"\n')
     server.start()

@@ -4,7 +4,7 @@ from typing import Any
 
 from streaming.broker.overview import QueueOverview
 from streaming.ledger.batch_detail import BatchDetail, GateState, TrafficSums
-from streaming.metrics.collector import collect
+from streaming.metrics.collector import JOB
 from streaming.metrics.figures import JobFigures
 from streaming.pipeline.reports import BatchDone, FaultCount, ShardReport, ShardStats
 from streaming.pipeline.traffic import BatchTraffic, Clients, QueueDeaths, TrafficTotals
@@ -88,7 +88,9 @@ class Batches:
         """Every series: its name, then its label values in order of the labels' names."""
         return {
             (one.name, *(value for _name, value in sorted(one.labels.items()))): one.value
-            for metric in collect(self.figures, endpoint, options.pop("most", 20_000), **options)
+            for metric in JOB.collect(
+                self.figures, endpoint, options.pop("most", 20_000), **options
+            )
             for one in metric.samples
         }
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from streaming.metrics.alerts import CASES, RULES, SHIPPED, Case, alert_names, play
-from streaming.metrics.collector import FAMILIES
+from streaming.metrics.collector import JOB
 from tests.fixtures.prometheus import program
 
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
@@ -48,7 +48,7 @@ def test_every_alert_has_a_cause():
 
 @pytest.mark.parametrize("file", sorted(SHIPPED.glob("dlx-*")), ids=lambda file: file.name)
 def test_rules_and_dashboards_name_families_that_exist(file):
-    known = {family.name for family in FAMILIES}
+    known = {family.name for family in JOB.families}
     used = set(re.findall(r"\b(?:dlx|rabbitmq)_[a-z_]+", file.read_text()))
 
     assert used

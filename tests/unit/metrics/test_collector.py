@@ -7,14 +7,8 @@ import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.metrics.collector import (
-    DETAILED,
-    FAMILIES,
-    RESERVED,
-    Collected,
-    UnknownFamilyError,
-    collect,
-)
+from streaming.exposition.collector import RESERVED, Collected, UnknownFamilyError
+from streaming.metrics.collector import JOB
 from streaming.metrics.figures import SECONDS, Lag, Unhandled
 from streaming.pipeline.traffic import SIZE_BOUNDS, BatchTraffic, QueueDeaths, TrafficTotals
 from streaming.queries.job_totals import LedgerTotals
@@ -191,10 +185,10 @@ def test_a_detailed_view_has_rabbitmqs_prefix_and_only_what_is_asked(batches):
 
 
 def test_a_family_that_nobody_has_is_refused(batches):
-    assert collect(batches.figures, "detailed", 1_000, families=["channel_metrics"])
+    assert JOB.collect(batches.figures, "detailed", 1_000, families=["channel_metrics"])
 
     with pytest.raises(UnknownFamilyError, match="did you mean 'queue_metrics'"):
-        collect(batches.figures, "detailed", 1_000, families=["queue_metric"])
+        JOB.collect(batches.figures, "detailed", 1_000, families=["queue_metric"])
 
 
 def test_no_response_has_more_series_than_allowed(batches):
@@ -234,14 +228,14 @@ def test_a_response_is_whole_or_says_what_it_leaves_out(batches, endpoint, most)
     figures.redrives = {(f"vhost-{number}", "acked"): 1 for number in range(3_000)}
     figures.quarantined = Counter({("publishes", f"cause {number}"): 1 for number in range(3_000)})
     figures.quiet = ("queue-*",)
-    families = DETAILED if endpoint == "detailed" else ()
+    families = JOB.detailed if endpoint == "detailed" else ()
 
     values = batches.values(endpoint, most=most, families=families)
 
     assert len(values) <= most
     whole = [
         one.name
-        for one in FAMILIES
+        for one in JOB.families
         if not one.labels and one.form != "histogram" and (endpoint != "detailed" or one.detailed)
     ]
     names_shown = {key[0] for key in values}
@@ -290,17 +284,17 @@ def test_the_rest_of_the_deaths_only_grows_while_more_causes_come(batches):
 def test_families_that_are_always_whole_fit_in_what_is_reserved(batches):
     batches.run(report(deaths(1)), quarantined=1)
 
-    shown = collect(batches.figures, "per-object", 1_000)
+    shown = JOB.collect(batches.figures, "per-object", 1_000)
     kept = sum(
         len(metric.samples)
-        for family, metric in zip(FAMILIES, shown, strict=True)
+        for family, metric in zip(JOB.families, shown, strict=True)
         if family.share is None and not family.by_queue
     )
     rest = 4 * 7  # reasons and outcomes of deaths that are added up
-    counted = sum(one.share is not None or one.by_queue for one in FAMILIES)
+    counted = sum(one.share is not None or one.by_queue for one in JOB.families)
 
     assert kept + rest + counted <= RESERVED
-    assert sum(one.share or 0 for one in FAMILIES) < 1
+    assert sum(one.share or 0 for one in JOB.families) < 1
 
 
 def test_queues_that_alerts_leave_out_are_named_by_patterns(batches):
@@ -317,7 +311,7 @@ def test_the_response_is_valid_text_whatever_queues_are_called(batches):
     names = ['a"b', "back\\slash", "two\nlines", "\N{SNOWMAN}", ""]
     batches.run(report(BatchTraffic(queues=[queue(name, ready=1) for name in names])))
 
-    text = generate_latest(Collected(collect(batches.figures, "per-object", 20_000))).decode()
+    text = generate_latest(Collected(JOB.collect(batches.figures, "per-object", 20_000))).decode()
 
     found = {
         sample.labels["queue"]
@@ -329,14 +323,16 @@ def test_the_response_is_valid_text_whatever_queues_are_called(batches):
 
 
 def test_every_family_has_its_own_name_and_a_sentence_of_help():
-    names = [family.name for family in FAMILIES]
+    names = [family.name for family in JOB.families]
 
     assert len(names) == len(set(names))
-    assert all(family.help.endswith(".") for family in FAMILIES)
-    assert all(family.name.endswith("_total") == (family.form == "counter") for family in FAMILIES)
+    assert all(family.help.endswith(".") for family in JOB.families)
+    assert all(
+        family.name.endswith("_total") == (family.form == "counter") for family in JOB.families
+    )
 
 
 def test_no_label_carries_an_id():
-    labels = {label for family in FAMILIES for label in family.labels}
+    labels = {label for family in JOB.families for label in family.labels}
 
     assert not labels & {"message_id", "copy_id", "channel", "batch_id", "offset", "user"}

@@ -6,12 +6,13 @@ from http.client import HTTPConnection, HTTPException
 
 import pytest
 
+from streaming.exposition import bounded_server
+from streaming.exposition.bounded_server import MOST
+from streaming.exposition.server import PATHS
 from streaming.listening import ListenError
-from streaming.metrics import bounded_server
-from streaming.metrics.bounded_server import MOST
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.health import Health
-from streaming.metrics.server import PATHS, MetricsServer
+from streaming.metrics.server import job_server
 from streaming.pipeline.traffic import BatchTraffic
 from tests.fixtures.waiting import wait_until
 from tests.unit.metrics.job import Batches, queue, report
@@ -21,7 +22,7 @@ from tests.unit.metrics.job import Batches, queue, report
 def server():
     batches = Batches()
     batches.run(report(BatchTraffic(queues=[queue("work", ready=3)])))
-    server = MetricsServer("127.0.0.1", 0, batches.figures, Health(300.0), 20_000)
+    server = job_server("127.0.0.1", 0, batches.figures, Health(300.0), 20_000)
     server.start()
     yield server
     server.stop()
@@ -81,7 +82,7 @@ def test_a_wrong_family_is_the_callers_mistake(server):
 
 def test_an_answer_that_fails_is_an_http_error_and_the_next_one_works(caplog):
     figures = JobFigures("orders")
-    server = MetricsServer("127.0.0.1", 0, figures, Health(300.0), 20_000)
+    server = job_server("127.0.0.1", 0, figures, Health(300.0), 20_000)
     server.start()
     figures.disk_path = "/nonexistent"
     assert get(server, "/metrics")[0] == 500
@@ -110,7 +111,7 @@ def test_clients_that_read_nothing_give_way_to_others(monkeypatch):
     batches.run(
         report(BatchTraffic(queues=[queue(f"queue-{n}" * 20, ready=3) for n in range(1_500)]))
     )
-    server = MetricsServer("127.0.0.1", 0, batches.figures, Health(300.0), 20_000)
+    server = job_server("127.0.0.1", 0, batches.figures, Health(300.0), 20_000)
     server.start()
     slow = []
     for _ in range(MOST):
@@ -151,7 +152,7 @@ def test_clients_that_read_nothing_give_way_to_others(monkeypatch):
 )
 def test_a_name_that_a_web_page_can_have_is_refused(host, status):
     figures, hosts = JobFigures("orders"), ("metrics.example.com",)
-    server = MetricsServer("127.0.0.1", 0, figures, Health(300.0), 20_000, hosts)
+    server = job_server("127.0.0.1", 0, figures, Health(300.0), 20_000, hosts)
     server.start()
     try:
         for path in ("/metrics", "/healthz"):
@@ -170,7 +171,7 @@ def test_an_address_in_use_is_refused():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ListenError) as refused:
-            MetricsServer("127.0.0.1", port, JobFigures("orders"), Health(300.0), 1_000)
+            job_server("127.0.0.1", port, JobFigures("orders"), Health(300.0), 1_000)
 
     assert f"127.0.0.1:{port}" in str(refused.value)
     assert "metrics.listen" in str(refused.value)

@@ -1,9 +1,10 @@
 """Metric families: their form, and how they become text."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -12,7 +13,10 @@ from prometheus_client.core import (
     Metric,
 )
 
-from streaming.metrics.figures import JobFigures, Queue
+from streaming.broker.overview import QueueOverview
+
+Queue = tuple[str, str]
+"""Vhost and name."""
 
 Form = Literal["gauge", "counter", "histogram"]
 Sample = tuple[tuple[str, ...], float]
@@ -24,7 +28,31 @@ UNPREFIXED: Final = ("dlx_", "rabbitmq_cluster_")
 """Families that have the same name in a detailed view."""
 
 
-class Scrape(NamedTuple):
+class Figures(Protocol):
+    """What the families of RabbitMQ are read from.
+
+    Attributes:
+        kinds: events of each queue by kind; incomplete until `is_seeded`.
+    """
+
+    is_seeded: bool
+    kinds: dict[Queue, Counter[str]]
+
+    @property
+    def queues(self) -> Mapping[Queue, Any]:
+        """The queues that have figures."""
+
+    def queue(self, key: Queue) -> Sequence[QueueOverview]:
+        """Return a queue's figures on each lane."""
+
+    def count(self, name: str, vhost: str | None = None) -> int:
+        """Return a total of all vhosts, or of one."""
+
+
+F = TypeVar("F", bound=Figures)
+
+
+class Scrape(NamedTuple, Generic[F]):
     """What a response shows.
 
     Attributes:
@@ -35,7 +63,7 @@ class Scrape(NamedTuple):
         left_out: family -> how many of its series are not in it for the same reason.
     """
 
-    figures: JobFigures
+    figures: F
     endpoint: str
     queues: list[Queue]
     vhosts: frozenset[str] | None = None
@@ -48,7 +76,7 @@ class Scrape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(Generic[F]):
     """A metric family.
 
     Attributes:
@@ -68,9 +96,9 @@ class Family:
     form: Form
     help: str
     labels: tuple[str, ...]
-    read: Callable[[Scrape], Iterable[Sample]]
+    read: Callable[[Scrape[F]], Iterable[Sample]]
     by_queue: bool = False
-    histogram: Callable[[Scrape], Distribution] | None = None
+    histogram: Callable[[Scrape[F]], Distribution] | None = None
     detailed: tuple[str, ...] = ()
     share: float | None = None
     rest: Callable[[list[Sample]], list[Sample]] | None = None
@@ -79,7 +107,7 @@ class Family:
         """Whether it has one series per queue in a response."""
         return self.by_queue and endpoint != "aggregated"
 
-    def within(self, view: Scrape, most: int) -> tuple[list[Sample], int]:
+    def within(self, view: Scrape[F], most: int) -> tuple[list[Sample], int]:
         """Return its first series, with the rest added up, and how many are left out.
 
         Args:
@@ -90,7 +118,7 @@ class Family:
         added = self.rest(rest) if rest and self.rest is not None else []
         return found[:most] + added, len(rest)
 
-    def metric(self, view: Scrape, samples: Iterable[Sample] | None = None) -> Metric:
+    def metric(self, view: Scrape[F], samples: Iterable[Sample] | None = None) -> Metric:
         """Return the family with its series; in a detailed view with RabbitMQ's prefix.
 
         Args:
@@ -111,10 +139,10 @@ class Family:
         return metric
 
 
-def single(read: Callable[[JobFigures], float | None]) -> Callable[[Scrape], Iterator[Sample]]:
+def single(read: Callable[[F], float | None]) -> Callable[[Scrape[F]], Iterator[Sample]]:
     """Return a reader of one number without labels; None: no series."""
 
-    def samples(view: Scrape) -> Iterator[Sample]:
+    def samples(view: Scrape[F]) -> Iterator[Sample]:
         value = read(view.figures)
         if value is not None:
             yield (), value
@@ -122,17 +150,17 @@ def single(read: Callable[[JobFigures], float | None]) -> Callable[[Scrape], Ite
     return samples
 
 
-def total(*names: str) -> Callable[[Scrape], Iterator[Sample]]:
+def total(*names: str) -> Callable[[Scrape[F]], Iterator[Sample]]:
     """Return a reader of a total of all vhosts."""
     return single(lambda figures: sum(figures.count(name) for name in names))
 
 
 def by_queue(
-    read: Callable[[JobFigures, Queue], float | None],
-) -> Callable[[Scrape], Iterator[Sample]]:
+    read: Callable[[F, Queue], float | None],
+) -> Callable[[Scrape[F]], Iterator[Sample]]:
     """Return a reader of a number of each queue, added up unless the view is by object."""
 
-    def samples(view: Scrape) -> Iterator[Sample]:
+    def samples(view: Scrape[F]) -> Iterator[Sample]:
         figures = view.figures
         if view.endpoint == "aggregated":
             values = (read(figures, queue) for queue in list(figures.queues))
@@ -146,7 +174,7 @@ def by_queue(
     return samples
 
 
-def of_queue(name: str) -> Callable[[Scrape], Iterator[Sample]]:
+def of_queue(name: str) -> Callable[[Scrape[F]], Iterator[Sample]]:
     """Return a reader of an attribute of `QueueOverview`, added up over the lanes."""
     parts = name.split("+")
     return by_queue(
@@ -156,13 +184,13 @@ def of_queue(name: str) -> Callable[[Scrape], Iterator[Sample]]:
     )
 
 
-def events_of_queue(*kinds: str) -> Callable[[Scrape], Iterator[Sample]]:
+def events_of_queue(*kinds: str) -> Callable[[Scrape[F]], Iterator[Sample]]:
     """Return a reader of the number of events of some kinds.
 
     Aggregated, it is the total of the vhosts: it also counts queues that were deleted.
     """
 
-    def of_one(figures: JobFigures, queue: Queue) -> float | None:
+    def of_one(figures: F, queue: Queue) -> float | None:
         counts = figures.kinds.get(queue)
         if not figures.is_seeded:
             return None
@@ -170,7 +198,7 @@ def events_of_queue(*kinds: str) -> Callable[[Scrape], Iterator[Sample]]:
 
     per_queue, everything = by_queue(of_one), total(*kinds)
 
-    def samples(view: Scrape) -> Iterator[Sample]:
+    def samples(view: Scrape[F]) -> Iterator[Sample]:
         return everything(view) if view.endpoint == "aggregated" else per_queue(view)
 
     return samples
