@@ -21,8 +21,11 @@ from streaming.amqp.login import new_password_hash
 
 AMQP_PORT = "5672"
 MANAGEMENT_PORT = "15672"
-LAST_LINE = "management at "
-READY = "Server startup complete; 1 plugins started.\n * rabbitmq_management"
+METRICS_PORT = "15692"
+LAST_LINE = "metrics at "
+READY = (
+    "Server startup complete; 2 plugins started.\n * rabbitmq_management\n * rabbitmq_prometheus"
+)
 
 
 def definitions(environment: Mapping[str, str]) -> dict[str, object]:
@@ -46,13 +49,14 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> int:
     """Run the broker until a signal; return its exit status."""
     port = environment.get("RABBITMQ_NODE_PORT", AMQP_PORT)
     management = environment.get("DLX_MANAGEMENT_PORT", MANAGEMENT_PORT)
+    metrics = environment.get("DLX_METRICS_PORT", METRICS_PORT)
     with tempfile.TemporaryDirectory() as folder:
         if "--definitions" not in arguments:
             file = Path(folder) / "definitions.json"
             file.write_text(json.dumps(definitions(environment)), "utf-8")
             arguments = ["--definitions", str(file), *arguments]
         command = [sys.executable, "-m", "streaming.cli", "amqp", "--memory", "--host", "0.0.0.0"]
-        ports = ["--port", port, "--management", management]
+        ports = ["--port", port, "--management", management, "--metrics", metrics]
         with subprocess.Popen(
             [*command, *ports, *arguments], stdout=subprocess.PIPE, text=True
         ) as broker:

@@ -106,6 +106,7 @@ class Connection:
         frame_max: the largest frame that both sides take, in bytes.
         client_properties: what the client says of itself.
         publishes: whether it has published anything: such connections may be blocked.
+        has_opened: whether it has ever opened a vhost.
         mechanism: how it logged in.
         bytes_received, bytes_sent: since it was opened.
         next_check_s: when `check` is due.
@@ -126,6 +127,7 @@ class Connection:
         self.bytes_received = self.bytes_sent = 0
         self.vhost: OpenVhost | None = None
         self.channels: dict[int, Channel] = {}
+        self.has_opened = False
         self.connected_at_s = now_s()
         self.next_check_s = self.connected_at_s + HANDSHAKE_TIMEOUT_S
         self._host = host
@@ -434,6 +436,7 @@ class Connection:
 
     def _open(self, vhost_name: str) -> None:
         self.vhost, self._replies = self._host.open_vhost(vhost_name, self._user)
+        self.has_opened = True
         self.state = State.OPEN
         self._send(m.ConnectionOpenOk())
         self._plan_check()

@@ -53,6 +53,8 @@ class Server:
         pressure: why publishing connections must not be read, besides memory; None if they may.
         follows_wall_clock: whether timers are set; else a test moves time.
         bytes_received, bytes_sent: over all connections, since the start.
+        blocked_by: why publishing connections are not read; None if they are.
+        connections_opened, connections_closed: those that have opened a vhost.
     """
 
     def __init__(
@@ -85,6 +87,8 @@ class Server:
         self._none_left = asyncio.Event()
         self.follows_wall_clock = True
         self.bytes_received = self.bytes_sent = 0
+        self.connections_opened = self.connections_closed = 0
+        self.blocked_by: str | None = None
 
     def add_vhost(self, vhost: OpenVhost) -> None:
         """Let clients open one more vhost."""
@@ -134,6 +138,7 @@ class Server:
             ) or refuse_user_connection(user.limits, len(mine), user.name)
             if refusal is not None:
                 raise AmqpError(refusal.code, refusal.text)
+        self.connections_opened += 1
         return vhost, self.replies[name]
 
     def open_channel(self, user: User) -> None:
@@ -153,6 +158,7 @@ class Server:
     def gone(self, connection: Connection) -> None:
         """Forget a connection whose socket is closed."""
         del self.connections[connection]
+        self.connections_closed += connection.has_opened
         if not self.connections:
             self._none_left.set()
         self.turn_ended()
@@ -233,7 +239,7 @@ class Server:
         resident = sum(vhost.resident_bytes for vhost in self.vhosts.values())
         mark = self.high_mark_bytes * (_LOW_MARK if self.is_blocked else 1)
         reason = "low on memory" if resident > mark else self.pressure()
-        blocked = reason is not None
+        blocked, self.blocked_by = reason is not None, reason
         if blocked == self.is_blocked:
             return
         self.is_blocked = blocked

@@ -73,7 +73,9 @@ class BatchOverview(NamedTuple):
 def overview_of(shard: ShardState) -> ShardOverview:
     """The overview of a shard; loads every queue."""
     context = shard.context
-    queues = {name: _overview(shard.queues.named(name)) for name in sorted(context.vhost.queues)}
+    queues = {
+        name: queue_overview(shard.queues.named(name)) for name in sorted(context.vhost.queues)
+    }
     messages, size = shard.resident()
     return ShardOverview(
         context.clock.now_ms,
@@ -90,10 +92,11 @@ def overview_of(shard: ShardState) -> ShardOverview:
 
 def batch_overview_of(shard: ShardState) -> BatchOverview:
     """The overview of the batch that ends; loads nothing."""
-    return BatchOverview([_overview(queue) for queue in shard.queues.loaded()], shard.channels)
+    return BatchOverview([queue_overview(queue) for queue in shard.queues.loaded()], shard.channels)
 
 
-def _overview(queue: Queue) -> QueueOverview:
+def queue_overview(queue: Queue) -> QueueOverview:
+    """The figures of one queue."""
     return QueueOverview(
         queue.name,
         queue.declaration.queue_type,

@@ -49,6 +49,13 @@ class AmqpSettings(types.Section):
         "others from the log when they are delivered.",
         types.size(1_048_576, 1 << 40),
     )
+    metrics_port: int = types.setting(
+        15_692,
+        "Where the front answers Prometheus and health checks, on the address of `dlx amqp "
+        "--host`: the port that RabbitMQ has for it. 0: nowhere. It needs no password and shows "
+        "the names of queues.",
+        types.whole(0, 65_535),
+    )
     snapshot_records: int = types.setting(
         200_000,
         "The front writes a snapshot of its state after this many records of a log, so that the "

@@ -11,8 +11,9 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from streaming.exposition.families import (
@@ -239,8 +240,14 @@ def _global(protocol: str, name: str, counts: str, text: str) -> Family[F]:
     return Family(f"rabbitmq_global_messages_{name}_total", "counter", text, ("protocol",), read)
 
 
-def users_of_queues(protocol: str, publishers: Callable[[F], float]) -> tuple[Family[F], Family[F]]:
-    """Consumers and publishers, with the label `protocol`."""
+def users_of_queues(
+    protocol: str, publishers: Callable[[F], float], text: str
+) -> tuple[Family[F], Family[F]]:
+    """Consumers and publishers, with the label `protocol`.
+
+    Args:
+        text: what a publisher is.
+    """
 
     def consumers(view: Scrape[F]) -> Iterator[Sample]:
         for _, value in _consumers(view):
@@ -254,7 +261,7 @@ def users_of_queues(protocol: str, publishers: Callable[[F], float]) -> tuple[Fa
         Family(
             "rabbitmq_global_publishers",
             "gauge",
-            "Open channels, less consumers.",
+            text,
             ("protocol",),
             publishing,
         ),
@@ -291,10 +298,20 @@ def objects(
     ]
 
 
-def churn() -> list[Family[F]]:
-    """What came and went."""
+def churn(texts: Mapping[str, str] = MappingProxyType({})) -> list[Family[F]]:
+    """What came and went.
+
+    Args:
+        texts: of counters that count something else.
+    """
     return [
-        plain(f"rabbitmq_{name}_total", "counter", text, total(name), "connection_churn_metrics")
+        plain(
+            f"rabbitmq_{name}_total",
+            "counter",
+            texts.get(name, text),
+            total(name),
+            "connection_churn_metrics",
+        )
         for name, text in _rows(_CHURN)
     ]
 

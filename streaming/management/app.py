@@ -34,12 +34,16 @@ class Management:
 
     Args:
         listeners: name of the protocol, address and port of what the server listens on.
+        counting: counts what happens; others may read it.
     """
 
     def __init__(
-        self, front: Front, listeners: Callable[[], list[tuple[str, str, int]]] = list
+        self,
+        front: Front,
+        listeners: Callable[[], list[tuple[str, str, int]]] = list,
+        counting: Counting | None = None,
     ) -> None:
-        counting = Counting()
+        counting = counting or Counting()
         front.server.opened.append(counting.watch)
         for vhost in front.server.vhosts.values():
             counting.watch(vhost)

@@ -266,8 +266,12 @@ class Counting:
         counts = self._vhosts[vhost.name] = VhostCounts(vhost)
         vhost.watchers.append(counts.watch)
 
+    def keep(self, vhosts: Collection[str]) -> None:
+        """Forget all other vhosts, which are gone."""
+        for name in self._vhosts.keys() - set(vhosts):
+            self._forget(name)
+
     def _forget(self, name: str) -> None:
-        """Forget a vhost that is gone."""
         self._vhosts.pop(name, None)
         self._of_vhosts.pop(name, None)
         for key in [key for key in self._of_queues if key[0] == name]:
@@ -288,10 +292,14 @@ class Counting:
             found.update(self._vhosts[name].of_all())
         return found
 
-    def churned(self) -> dict[str, int]:
-        """How many connections, channels and queues came and went."""
+    def entered(self, name: str) -> int:
+        """How many copies have entered queues of a vhost, dead letters included."""
+        return self._vhosts[name].kinds[_ENQUEUED]
+
+    def churned(self, name: str | None = None) -> dict[str, int]:
+        """How many connections, channels and queues came and went, in one vhost or in all."""
         found: Counter[str] = Counter()
-        for counts in self._vhosts.values():
+        for counts in self._vhosts.values() if name is None else (self._vhosts[name],):
             found.update(counts.churn)
         found["queue_declared"] = found["queue_created"]
         return {name: found[name] for name in CHURN}
@@ -303,8 +311,7 @@ class Counting:
             vhosts: the names of all; others are gone.
         """
         total: Counter[str] = Counter()
-        for name in self._vhosts.keys() - set(vhosts):
-            self._forget(name)
+        self.keep(vhosts)
         for name, counts in list(self._vhosts.items()):
             of_vhost = dict(counts.of_all())
             for lengths in self._sample_queues(name, counts, at_ms):

@@ -60,7 +60,7 @@ def _families() -> Iterator[JobFamily]:
     )
     yield from rabbitmq.queues()
     yield from rabbitmq.messages(PROTOCOL)
-    yield from rabbitmq.users_of_queues(PROTOCOL, _publishers)
+    yield from rabbitmq.users_of_queues(PROTOCOL, _publishers, "Open channels, less consumers.")
     yield Family(
         "rabbitmq_message_size_bytes",
         "histogram",

@@ -51,11 +51,14 @@ class Bodies(StoredMessages):
 
     Attributes:
         recent_bytes: properties and bodies of those that were not fetched.
+        max_bytes: how much of them may stay in memory.
+        fetches: how often messages were read from the log.
     """
 
     def __init__(self, max_bytes: int, fetch: Fetch, fetched: Callable[[], None]) -> None:
         super().__init__()
-        self.recent_bytes = 0
+        self.recent_bytes = self.fetches = 0
+        self.max_bytes = max_bytes
         self._most_ahead = max_bytes // _AHEAD_PART
         self._most_recent = max_bytes - self._most_ahead
         self._fetch = fetch
@@ -69,6 +72,11 @@ class Bodies(StoredMessages):
 
     def __len__(self) -> int:
         return len(self._recent) + len(self._ahead)
+
+    @property
+    def held_bytes(self) -> int:
+        """Properties and bodies in memory."""
+        return self.recent_bytes + self._ahead_bytes
 
     def add(self, stored: Stored, offset: int) -> Message:
         """Keep a message that was just published; return how the core knows it."""
@@ -154,6 +162,7 @@ class Bodies(StoredMessages):
 
     def _begin(self, offset: int) -> None:
         self._next_ahead = None
+        self.fetches += 1
         self._pending = self._fetch(offset)
         self._pending.add_done_callback(lambda _done: self._fetched())
 

@@ -11,6 +11,7 @@ is there: only one that is silent, or has said that it ends.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,6 +35,7 @@ from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.leaders import BEAT_S, Beat, Leaders
 from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
+from streaming.sequencer.log_state import LogState
 from streaming.sequencer.log_vhost import LogVhost, Role
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
 from streaming.sequencer.records import Record
@@ -211,6 +213,10 @@ class Front:
                 return "Kafka is slow"
         return None
 
+    def states(self) -> dict[str, LogState]:
+        """How each vhost is doing."""
+        return {name: log.state() for name, log in self._logs.items()}
+
     # -- for the logs
 
     @property
@@ -251,6 +257,9 @@ class _Log:
         self._bodies = BodyReader(LogReader(settings.properties, self.topic))
         self._snapshots = Snapshots(settings.checkpoint, name)
         self._snapshot_at = 0
+        self._written_s: float | None = None
+        self._takeover_s: float | None = None
+        self._before: Counter[str] = Counter()  # of vhosts that it followed or led before
         self._snapshot_s = time.monotonic()
         self._one_snapshot = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log")  # all that reads the log
@@ -275,6 +284,44 @@ class _Log:
     def is_idle(self) -> bool:
         """Whether everything that clients did is applied, and they know."""
         return self.vhost is None or not self.vhost.leads or self.vhost.is_idle
+
+    def state(self) -> LogState:
+        """How it is doing."""
+        vhost = self.vhost
+        counts = self._counts()
+        found = LogState(
+            topic=self.topic,
+            takeovers=counts["takeovers"],
+            takeover_s=self._takeover_s,
+            losses=counts["losses"],
+            digests_written=counts["digests_written"],
+            digests_compared=counts["digests_compared"],
+            fetches=counts["fetches"],
+            snapshot_at=self._snapshot_at,
+            snapshot_s=self._written_s,
+        )
+        if vhost is None:
+            return found
+        return msgspec.structs.replace(
+            found,
+            leads=vhost.leads,
+            epoch=vhost.epoch if vhost.epoch >= 0 else None,
+            next_offset=vhost.position,
+            backlog=vhost.backlog,
+            oldest_ms=vhost.oldest_ms,
+            body_bytes=vhost.stored.held_bytes,
+            max_body_bytes=vhost.stored.max_bytes,
+        )
+
+    def _counts(self) -> Counter[str]:
+        """What has happened since the start, also before the vhost was opened again."""
+        found = self._before.copy()
+        vhost = self.vhost
+        if vhost is not None:
+            found["digests_written"] += vhost.digests_written
+            found["digests_compared"] += vhost.digests_compared
+            found["fetches"] += vhost.stored.fetches
+        return found
 
     # -- following and leading
 
@@ -301,9 +348,11 @@ class _Log:
         self._front.server.add_vhost(vhost)
         self._front.leads.set()
         self._copy(vhost)
+        self._before["takeovers"] += 1
+        self._takeover_s = time.monotonic() - begin_s
         logger.info(
             "vhost %s: leads since offset %s of %s, after %.1f s",
-            *(self.name, epoch.offset, self.topic, time.monotonic() - begin_s),
+            *(self.name, epoch.offset, self.topic, self._takeover_s),
         )
 
     def _copy(self, vhost: LogVhost) -> None:
@@ -460,6 +509,7 @@ class _Log:
             self._snapshot_s = time.monotonic()
             try:
                 await asyncio.to_thread(self._snapshots.write, self._snapshot_at, entries)
+                self._written_s = time.time()
             except OSError as error:
                 logger.warning("vhost %s: no snapshot was written: %s", self.name, error)
 
@@ -509,10 +559,12 @@ class _Log:
     def over(self, vhost: LogVhost, reason: str) -> None:
         """See `Host`."""
         logger.warning("vhost %s: this front leads it no more: %s", self.name, reason)
+        self._before["losses"] += 1
         server = self._front.server
         if server.vhosts.get(self.name) is vhost:
             server.remove_vhost(self.name, SHUTDOWN)
         if self._front.settings.standby and self._front.reason is None:
+            self._before = self._counts()
             self.vhost = None
             self._front.run(self.live())
         else:

@@ -18,7 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from streaming.amqp.entries import Ask, Entry, Publish, Settle, Then
 from streaming.amqp.vhosts import OpenVhost
@@ -58,6 +58,20 @@ class Role(Enum):
     OVER = auto()
 
 
+class Backlog(NamedTuple):
+    """Records on their way to be applied.
+
+    Attributes:
+        unsent: the producer takes none now.
+        unacknowledged: Kafka has not acknowledged them.
+        unfolded: Kafka has them.
+    """
+
+    unsent: int = 0
+    unacknowledged: int = 0
+    unfolded: int = 0
+
+
 class Host(Protocol):
     """The process that a vhost is in."""
 
@@ -93,6 +107,7 @@ class LogVhost(OpenVhost):
         epoch: offset of its epoch record, once it leads.
         position: offset of the next record of the log.
         copied: how far inputs were copied into the log.
+        digests_written, digests_compared: how many, since it was opened.
     """
 
     stored: Bodies
@@ -126,6 +141,7 @@ class LogVhost(OpenVhost):
         self._unsent: deque[Record] = deque()
         self._last_ms = 0
         self._is_ticking = False
+        self.digests_written = self.digests_compared = 0
         self._digested = -1  # the boundary of the newest digest that was written
         self._known = Acknowledged(0, -1)
         self._unexpected: Acknowledged | None = None
@@ -156,13 +172,16 @@ class LogVhost(OpenVhost):
         """Fold a record of the log; return its header, None if it is no record of a front."""
         self.position = record.offset + 1
         try:
-            return self._replay.take(self.fold, record)
+            header = self._replay.take(self.fold, record)
         except UnknownRecordError as error:
             logger.warning(
                 "vhost %s: the record at offset %s changes nothing: %s",
                 *(self.name, record.offset, error),
             )
             return None
+        if header.kind == LogKind.DIGEST and header.epoch == self.fold.epoch:
+            self.digests_compared += 1
+        return header
 
     # -- leading
 
@@ -231,6 +250,14 @@ class LogVhost(OpenVhost):
             if isinstance(each, Record):
                 return each.at_ms
         return None
+
+    @property
+    def backlog(self) -> Backlog:
+        """What waits on its way to be applied."""
+        waiting = sum(isinstance(each, Record) for each in self._waiting)
+        unsent = len(self._unsent)
+        unfolded = min(max(self._known.offset + 1 - self.position, 0), waiting - unsent)
+        return Backlog(unsent, waiting - unsent - unfolded, unfolded)
 
     def _write_turn(self) -> None:
         """Append what clients have done since the last time."""
@@ -410,6 +437,7 @@ class LogVhost(OpenVhost):
         last = self.fold.last_digest
         if last is not None and last[0] > max(self._digested, self.epoch):
             self._digested = last[0]
+            self.digests_written += 1
             self._queue(self._records.digest(self._instant_ms(), Digest(*last)))
             self._send()
 

@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import typer.main
@@ -17,6 +17,8 @@ from streaming.broker.events import Kind
 from streaming.cli.doctor.explain import TEXTS
 from streaming.cli.main import build_app
 from streaming.config import settings_reference
+from streaming.exposition.families import Family
+from streaming.front_metrics.families import FRONT
 from streaming.metrics.alerts import CASES, alert_names
 from streaming.metrics.collector import JOB
 from streaming.protocol import defaults
@@ -105,8 +107,18 @@ def _event_kinds() -> Iterator[str]:
 
 
 def _metrics() -> Iterator[str]:
+    return _families(JOB.families)
+
+
+def _front_metrics() -> Iterator[str]:
+    """Those that the job does not have."""
+    known = {family.name for family in JOB.families}
+    return _families([family for family in FRONT.families if family.name not in known])
+
+
+def _families(families: Sequence[Family[Any]]) -> Iterator[str]:
     yield from ("| family | form | labels | what it is |", "|---|---|---|---|")
-    for family in JOB.families:
+    for family in families:
         labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
         yield f"| `{family.name}` | {family.form} | {labels} | {family.help} |"
 
@@ -181,6 +193,7 @@ PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "configuration": _configuration,
     "event kinds": _event_kinds,
     "findings": _findings,
+    "front metrics": _front_metrics,
     "metrics": _metrics,
     "python api": api.reference,
     "queries api": api.queries_reference,

@@ -15,6 +15,7 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
 from streaming.cli.options import OwnConfigFile, find_config
+from streaming.cli.run.amqp_metrics import CannotServeMetricsError, MetricsPort, serve_metrics
 from streaming.cli.run.amqp_verify import verify
 from streaming.cli.topology.commands import CompatOption
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from streaming.amqp.memory import MemoryBroker
     from streaming.amqp.server import Server
     from streaming.amqp.web.server import WebServer
+    from streaming.management.counting import Counting
     from streaming.management.serving import Serving
 
 AMQP_PORT: Final = 5672
@@ -76,6 +78,18 @@ def amqp(
             max=65_535,
             help="Serve RabbitMQ's management API on this port: 15672 is RabbitMQ's. "
             "Needs the extra console.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics",
+            metavar="PORT",
+            min=0,
+            max=65_535,
+            help="Serve metrics for Prometheus, with RabbitMQ's names, on this port; 0 for any "
+            "that is free. Default: amqp.metrics_port of the configuration, 15692; with --memory "
+            "none. Needs the extra amqp.",
         ),
     ] = None,
     tls: Annotated[
@@ -154,6 +168,7 @@ def amqp(
             vhost or [],
             document,
             listening,
+            metrics,
             standby=standby,
         )
     if standby or vhost:
@@ -172,7 +187,16 @@ def amqp(
         broker.load(document)
         for problem in broker.skipped:
             print(f"{definitions}: skipped: {problem}", file=sys.stderr)
-    return run_server(_serve(broker, listening, web, management))
+    ports = _Ports(web, management, metrics)
+    return run_server(_serve(broker, listening, ports))
+
+
+class _Ports(NamedTuple):
+    """Where else a broker in memory is served; None for nowhere."""
+
+    web: int | None
+    management: int | None
+    metrics: int | None
 
 
 class Listening(NamedTuple):
@@ -224,20 +248,30 @@ def run_server(serving: Coroutine[Any, Any, int]) -> int:
         return runner.run(serving)
 
 
-async def _serve(
-    broker: "MemoryBroker", listening: Listening, web: int | None, management: int | None
-) -> int:
+async def _serve(broker: "MemoryBroker", listening: Listening, ports: _Ports) -> int:
+    from streaming.management.counting import Counting
+
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     listeners = await listen(broker.server, listening)
     if not listeners:
         return EXIT_INVALID
-    pages = None if web is None else await _serve_web(broker, listening.host, web)
-    api = None
-    if management is not None:
-        api = await _serve_management(broker, listening.host, management, listeners)
+    host = listening.host
+    pages = None if ports.web is None else await _serve_web(broker, host, ports.web)
+    counting = api = None
+    if ports.management is not None:
+        counting = Counting()
+        api = await _serve_management(broker, (host, ports.management), listeners, counting)
+    where = None if ports.metrics is None else MetricsPort(host, ports.metrics, is_asked=True)
+    try:
+        metrics = serve_metrics(broker.server, where, "memory", counting=counting)
+    except CannotServeMetricsError:
+        await broker.server.close()
+        return EXIT_INVALID
     await stopping.wait()
+    if metrics is not None:
+        metrics.stop()
     if api is not None:
         await api.stop()
     if pages is not None:
@@ -268,7 +302,10 @@ async def _serve_web(broker: "MemoryBroker", host: str, port: int) -> "WebServer
 
 
 async def _serve_management(
-    broker: "MemoryBroker", host: str, port: int, listeners: list[tuple[str, str, int]]
+    broker: "MemoryBroker",
+    address: tuple[str, int],
+    listeners: list[tuple[str, str, int]],
+    counting: "Counting",
 ) -> "Serving":
     """Serve RabbitMQ's management API beside the broker.
 
@@ -279,10 +316,11 @@ async def _serve_management(
     from streaming.management.memory import MemoryFront
     from streaming.management.serving import Serving
 
-    listener = socket.create_server((host, port))
+    host, _port = address
+    listener = socket.create_server(address)
     port = listener.getsockname()[1]
     listeners.append(("http", host, port))
-    serving = Serving(Management(MemoryFront(broker), lambda: listeners), listener)
+    serving = Serving(Management(MemoryFront(broker), lambda: listeners, counting), listener)
     print(f"management at http://{host}:{port}/api/", flush=True)
     return serving
 

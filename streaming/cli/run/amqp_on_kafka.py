@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.run.amqp import Listening, listen, run_server
+from streaming.cli.run.amqp_metrics import CannotServeMetricsError, MetricsPort, serve_metrics
 from topology.errors import InvalidDocumentError, Problem
 from topology.suggestions import did_you_mean
 
@@ -27,6 +28,7 @@ def serve_logs(
     vhosts: list[str],
     document: dict[str, Any] | None,
     listening: Listening,
+    metrics_port: int | None,
     *,
     standby: bool,
 ) -> int:
@@ -36,6 +38,7 @@ def serve_logs(
         file: the configuration.
         vhosts: those to serve; none: all.
         document: definitions to import.
+        metrics_port: None: that of the configuration.
 
     Raises:
         DlxError: it cannot start.
@@ -58,7 +61,17 @@ def serve_logs(
     imports = _imports(config, names, document)
     users = _users(config, document)
     create_topics(config, settings)
-    return run_server(_serve(config, settings, imports, users, listening))
+    metrics = _metrics_port(config, listening.host, metrics_port)
+    return run_server(_serve(config, settings, imports, users, listening, metrics))
+
+
+def _metrics_port(config: "JobConfig", host: str, port: int | None) -> MetricsPort | None:
+    """Where metrics are served; None for nowhere."""
+    if port is None and not config.amqp.metrics_port:
+        return None
+    is_asked = port is not None
+    chosen = config.amqp.metrics_port if port is None else port
+    return MetricsPort(host, chosen, is_asked, config.metrics.hosts)
 
 
 def chosen_vhosts(config: "JobConfig", vhosts: list[str]) -> list[str]:
@@ -125,6 +138,7 @@ async def _serve(
     imports: "dict[str, Import]",
     users: "Users",
     listening: Listening,
+    metrics_port: MetricsPort | None,
 ) -> int:
     from streaming.amqp.server import Server
     from streaming.sequencer.front import Front
@@ -140,14 +154,34 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     front = Front(settings, server, imports)
+    try:
+        metrics = serve_metrics(
+            server,
+            metrics_port,
+            f"{config.kafka.client_id}-amqp",
+            logs=front.states,
+            not_ready=lambda: _not_ready(front),
+            max_series=config.metrics.max_series,
+        )
+    except CannotServeMetricsError:
+        await front.stop()
+        return EXIT_INVALID
     front.start()
     status = await _run_front(front, stopping, listening)
+    if metrics is not None:
+        metrics.stop()
     await front.stop()
     if front.reason is not None:
         print(f"dlx amqp: {front.reason}", file=sys.stderr)
         status = status or EXIT_FINDINGS
     print("stopped", flush=True)
     return status
+
+
+def _not_ready(front: "Front") -> str:
+    if any(state.leads for state in front.states().values()):
+        return ""
+    return "clients cannot open any vhost here: it starts, or another front leads"
 
 
 async def _run_front(front: "Front", stopping: asyncio.Event, listening: Listening) -> int:

@@ -1,6 +1,7 @@
 """`dlx amqp --memory`: the command, as a process."""
 
 import json
+import re
 import signal
 import socket
 import ssl
@@ -48,6 +49,44 @@ def test_clients_connect_until_the_command_is_stopped(tmp_path):
     assert (process.returncode, rest) == (0, "stopped\n")
     assert "skipped" in errors
     assert "Traceback" not in errors
+
+
+def test_metrics_have_a_port_where_they_are_asked_for():
+    options = ("--port", "0", "--metrics", "0", "--management", "0")
+    with subprocess.Popen(
+        (*DLX, "--memory", *options), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline().strip() for _ in range(3)]
+        address = urlsplit(said[2].removeprefix("metrics at "))
+        with pika.BlockingConnection(
+            pika.URLParameters(said[0].removeprefix("listening on "))
+        ) as connection:
+            connection.channel().queue_declare("q")
+            found = []
+            for path in ("/metrics", "/readyz"):
+                web = HTTPConnection(str(address.hostname), address.port)
+                web.request("GET", path)
+                answer = web.getresponse()
+                found.append((answer.status, answer.read().decode()))
+                web.close()
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+    assert [line.partition(" at ")[0] for line in said[1:]] == ["management", "metrics"]
+    assert "rabbitmq_connections 1.0\nrabbitmq_channels" in re.sub("# .*\n", "", found[0][1])
+    assert "rabbitmq_queues_created_total 1.0" in found[0][1]
+    assert found[1] == (200, "ok\n")
+    assert process.returncode == 0
+
+
+def test_a_port_for_metrics_that_is_in_use_is_refused_if_it_was_asked_for():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("--memory", "--port", "0", "--metrics", str(port))
+
+    assert done.returncode == 2
+    assert f"dlx amqp: no metrics: --metrics: cannot listen on 127.0.0.1:{port}" in done.stderr
 
 
 def test_tls_has_a_port_of_its_own_beside_plain_amqp(tmp_path):

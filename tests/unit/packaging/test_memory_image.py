@@ -36,11 +36,18 @@ def python(tmp_path_factory):
 
 @contextmanager
 def container(python, folder, *arguments, **environment):
-    """The program as the image runs it; its AMQP port, its other port and itself."""
+    """The program as the image runs it; the ports of AMQP and of the API, and itself."""
     ports = {"RABBITMQ_NODE_PORT": str(free_port()), "DLX_MANAGEMENT_PORT": str(free_port())}
+    metrics = {"DLX_METRICS_PORT": "0"}
     process = subprocess.Popen(
         [python, CHECKOUT / "docker" / "memory.py", *arguments],
-        env={"PYTHONPATH": str(CHECKOUT), "PATH": "/usr/bin:/bin", **ports, **environment},
+        env={
+            "PYTHONPATH": str(CHECKOUT),
+            "PATH": "/usr/bin:/bin",
+            **ports,
+            **metrics,
+            **environment,
+        },
         cwd=folder,
         stdout=subprocess.PIPE,
         text=True,
@@ -78,6 +85,14 @@ def test_a_client_and_the_management_api_find_what_rabbitmqs_image_has(python, t
         assert [each["name"] for each in answer.json()] == ["work"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
+
+
+def test_metrics_are_served_as_rabbitmqs_image_does(python, tmp_path):
+    port = free_port()
+    with container(python, tmp_path, DLX_METRICS_PORT=str(port)) as _:
+        answer = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10)
+
+    assert "rabbitmq_connections 0.0" in answer.text
 
 
 def test_user_password_and_vhost_are_those_of_the_environment(python, tmp_path):

@@ -356,3 +356,40 @@ def test_digests_are_written_and_compared():
 
     assert kinds(port).count("DIGEST") == 1
     assert follower.fold.last_digest == vhost.fold.last_digest
+
+
+def test_what_waits_to_be_applied_is_counted_by_step():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    assert vhost.backlog == (0, 0, 0)
+
+    publish(vhost, ear, b"one")
+    publish(vhost, ear, b"two")
+    port.run()
+    assert vhost.backlog == (0, 2, 0)
+
+    port.is_full = True
+    publish(vhost, ear, b"three")
+    port.run()
+    assert vhost.backlog == (1, 2, 0)
+
+    port.is_full = False
+    acknowledge(vhost, port)
+    assert vhost.backlog == (0, 0, 0)
+
+
+def test_digests_that_are_written_and_those_that_are_compared_are_counted():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    for number in range(SEGMENT + 10):
+        publish(vhost, ear, b"%d" % number, number + 1)
+    acknowledge(vhost, port)
+
+    follower = port.open(leads=False)
+
+    assert vhost.digests_written == 1
+    assert vhost.digests_compared == 0
+    assert follower.digests_compared == 1
+    assert follower.digests_written == 0
