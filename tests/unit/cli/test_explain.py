@@ -9,6 +9,7 @@ import pytest
 
 import streaming.contents
 import streaming.embedded
+import streaming.exposition
 import streaming.ledger
 import streaming.metrics
 import streaming.pipeline
@@ -19,8 +20,8 @@ from streaming.pipeline.observe.failures import code_of_failure
 from topology.errors import DlxError
 
 JOB = (
-    *(streaming.contents, streaming.embedded, streaming.ledger, streaming.metrics),
-    *(streaming.pipeline, streaming.spark),
+    *(streaming.contents, streaming.embedded, streaming.exposition, streaming.ledger),
+    *(streaming.metrics, streaming.pipeline, streaming.spark),
 )
 
 NO_ERRORS_OF_A_JOB = {

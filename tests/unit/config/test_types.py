@@ -11,8 +11,15 @@ from streaming.config.types import Section, Setting, settings_of
 
 UNITS = ("_ms", "_bytes", "_rows", "_commits", "_partitions", "_fraction", "_memory")
 COUNTS = {
-    *("max_series", "partitions", "lanes", "default_delivery_limit", "replication_factor"),
+    *(
+        "max_series",
+        "partitions",
+        "lanes",
+        "default_delivery_limit",
+        "replication_factor",
+    ),
     "snapshot_records",
+    "metrics_port",
 }
 
 
