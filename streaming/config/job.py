@@ -154,6 +154,14 @@ class JobSettings(types.Section):
         types.whole(1, 10_000),
         example="8",
     )
+    nice: int | None = types.setting(
+        None,
+        "How far Spark on the driver's machine yields to other programs, as the system counts "
+        "it: with 10, Kafka and `dlx amqp` have most of the processor while all want it, and "
+        "tables catch up afterwards. Not set: 10 if a vhost is sequenced, else 0.",
+        types.whole(0, 19),
+        example="10",
+    )
     spark_properties: dict[str, Property] = types.setting(
         {},
         "Further properties of the Spark session, such as the credentials of shared storage: "

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -50,6 +50,28 @@ def launch_jvm(settings: Mapping[str, str], output: Path, *, as_json: bool = Fal
                 + "".join(f"  {line}\n" for line in said)
                 + f"Its output is in {output}. Check the Java (JAVA_HOME) and the driver memory."
             ) from failure
+
+
+def make_nice(gateway: Any, nice: int) -> None:
+    """Let the JVM and what it will start yield to other programs.
+
+    On Linux each thread has its own niceness, and what a thread starts inherits it; a thread that
+    starts while others are changed is seen in the next round.
+
+    Args:
+        nice: as the system counts it; 0 changes nothing.
+    """
+    process: int = gateway.proc.pid
+    tasks = Path(f"/proc/{process}/task")
+    changed: set[int] = set()
+    while nice:
+        found = {int(each.name) for each in tasks.iterdir()} if tasks.is_dir() else {process}
+        if found <= changed:
+            return
+        for task in found - changed:
+            with suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, task, nice)
+        changed |= found
 
 
 def _json_lines(output: Path) -> BinaryIO:

@@ -71,6 +71,9 @@ AT_LAUNCH = "spark.driver."
 JVM_ENDS_S = 5.0
 """How long to wait for the end of a JVM whose connections broke."""
 
+NICE_TO_FRONTS = 10
+"""What `job.nice` is by default with a sequenced vhost."""
+
 PANDAS_WARNING = "PySpark does not yet fully support pandas"
 
 
@@ -91,6 +94,7 @@ class SessionConfig:
         storage_options: as deltalake takes them; they may hold secrets.
         executor_python: the Python of a cluster's executors; by default the path of this one.
         ships_packages: whether a cluster's executors get the packages that tasks import.
+        nice: by how much the JVM, and the Python workers of its machine, yield to other programs.
         properties: further Spark properties, which override all others. They may hold secrets.
     """
 
@@ -106,6 +110,7 @@ class SessionConfig:
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     executor_python: str | None = None
     ships_packages: bool = False
+    nice: int = 0
     log_level: str = "warn"
     log_format: LogFormat = "text"
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -119,6 +124,13 @@ class SessionConfig:
 
 _scratch: dict[int, Scratch] = {}
 """The temporary folder of each session of this process, by the process id of its JVM."""
+
+
+def nice_of(config: JobConfig) -> int:
+    """By how much Spark yields; by default to fronts, since clients wait for them."""
+    if config.job.nice is not None:
+        return config.job.nice
+    return NICE_TO_FRONTS if config.log_topics() else 0
 
 
 def session_config(
@@ -140,6 +152,7 @@ def session_config(
         shuffle_partitions=job.shuffle_partitions,
         executor_python=job.executor_python,
         ships_packages=job.executor_packages == "shipped",
+        nice=nice_of(config),
         log_format=log_format,
         local_checkpoints=on_disk and job.shared_mount is None,
         s3_checkpoints=checkpoint_storage(job.checkpoint_location) == "s3",
@@ -186,6 +199,7 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
                 output,
                 as_json=config.log_format == "json",
             )
+            jvm.make_nice(gateway, config.nice)
         except BaseException:
             scratch.remove()
             raise

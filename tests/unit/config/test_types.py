@@ -11,6 +11,7 @@ from streaming.config.types import Section, Setting, settings_of
 
 UNITS = ("_ms", "_bytes", "_rows", "_commits", "_partitions", "_fraction", "_memory")
 COUNTS = {
+    "nice",
     *(
         "max_series",
         "partitions",
