@@ -19,6 +19,9 @@ class QueueOverview(NamedTuple):
             their bodies.
         consumers, waiting: all consumers, and those that can take a copy now.
         paused: whether handing out ready copies continues later.
+        fill: the share of its limit that its ready copies take, by number or bytes; 0: no limit.
+        drops_head, has_ttl, dead_letters: whether it drops its oldest copies when it is full, its
+            copies expire, and it has a dead-letter exchange.
     """
 
     name: str
@@ -32,6 +35,10 @@ class QueueOverview(NamedTuple):
     consumers: int
     waiting: int
     paused: bool
+    fill: float = 0.0
+    drops_head: bool = False
+    has_ttl: bool = False
+    dead_letters: bool = True
 
 
 class ShardOverview(NamedTuple):
@@ -97,6 +104,7 @@ def batch_overview_of(shard: ShardState) -> BatchOverview:
 
 def queue_overview(queue: Queue) -> QueueOverview:
     """The figures of one queue."""
+    settings = queue.settings
     return QueueOverview(
         queue.name,
         queue.declaration.queue_type,
@@ -109,4 +117,15 @@ def queue_overview(queue: Queue) -> QueueOverview:
         len(queue.consumers),
         len(queue.waiting),
         queue.paused,
+        max(
+            _share(queue.ready, settings.max_length),
+            _share(queue.ready_bytes, settings.max_length_bytes),
+        ),
+        settings.overflow == "drop-head",
+        settings.message_ttl_ms is not None,
+        settings.dead_letter_exchange is not None,
     )
+
+
+def _share(used: int, limit: int | None) -> float:
+    return 0.0 if limit is None else used / max(limit, 1)

@@ -43,8 +43,8 @@ class MetricsSettings(Section):
     quiet_queues: tuple[str, ...] = setting(
         (),
         "Queues whose deaths are part of a design, such as retries by reject: the shipped alerts "
-        "about dead letters leave them out, and so does the verdict of the console. `*` stands "
-        "for any characters.",
+        "about queues leave them out, and so does the verdict of the console. `*` stands for any "
+        "characters. alerts.quiet leaves queues out of one alert.",
         strings(r".{1,255}", "the name of a queue, or a pattern with *"),
     )
     max_series: int = setting(

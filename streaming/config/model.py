@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from streaming.config.alerts import AlertSettings
 from streaming.config.amqp import AmqpSettings, log_topic
 from streaming.config.console import ConsoleSettings
 from streaming.config.flow import FlowSettings
@@ -72,6 +73,11 @@ class JobConfig(Section):
     )
     metrics: MetricsSettings = setting(
         MetricsSettings(), "Metrics for Prometheus, and health checks.", table(MetricsSettings)
+    )
+    alerts: AlertSettings = setting(
+        AlertSettings(),
+        "Which queues single alerts leave out.",
+        table(AlertSettings),
     )
     console: ConsoleSettings = setting(
         ConsoleSettings(),

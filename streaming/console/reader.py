@@ -141,7 +141,7 @@ def portable(text: str) -> str:
 
 
 def read_instant(text: str) -> datetime:
-    """Read an instant as the pages write it: UTC unless it names a zone.
+    """Read an instant as the pages write it, UTC unless it names a zone; or @, and epoch seconds.
 
     Raises:
         QueryError: it is not an instant.
@@ -149,11 +149,13 @@ def read_instant(text: str) -> datetime:
     wanted = text.strip().upper()
     now = datetime.now(UTC)
     try:
+        if wanted.startswith("@"):  # as the links of alerts have it
+            return datetime.fromtimestamp(float(wanted[1:]), UTC)
         if _CLOCK.fullmatch(wanted):
             clock = datetime.fromisoformat(f"{now:%Y-%m-%d}T{wanted.zfill(5)}").replace(tzinfo=UTC)
             return clock if clock <= now else clock - timedelta(days=1)
         found = datetime.fromisoformat(wanted.removesuffix(" UTC"))
         return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         what = "expected a batch such as 1234, UTC such as 2026-11-22 10:05 or 10:05, or a message"
         raise QueryError(f"cannot read the instant {text!r}: {what}") from None

@@ -27,6 +27,9 @@ HEALTHY: Final = {
     'dlx_consumer_lag_records{topic="dlx.publishes",partition="0"}': "3 0 5 2 " * 22 + "1 0 4",
     "dlx_gate_open{}": "1x90",
     "dlx_held_messages{}": "0x90",
+    "dlx_kafka_reachable{}": "1x90",
+    "rabbitmq_disk_space_available_bytes{}": "50000000000x90",
+    'dlx_console_info{url="https://dlx.example.com"}': "1x90",
     "dlx_unexplained{}": "0x90",
     'dlx_metrics_series_left_out{family="dlx_dead_letters_total"}': "0x90",
     'dlx_publish_faults_total{kind="quarantined"}': "7x90",
@@ -38,6 +41,9 @@ HEALTHY: Final = {
     'dlx_dead_letters_total{vhost="/",queue="retry",reason="expired",outcome="dead_lettered"}': (
         "100+30x90"
     ),
+    # A queue whose consumers keep up with thousands that come and go.
+    'dlx_backlog_messages{vhost="/",queue="busy"}': "1200 3400 _ 2100 5000 1100 _x3 1900 " * 9,
+    'dlx_queue_fill_ratio{vhost="/",queue="busy"}': "0.6 0.7 _ 0.8 0.55 " * 18,
 }
 """Series of an hour and a half in which nothing is wrong, one value a minute."""
 
@@ -164,6 +170,98 @@ CASES: Final = (
         {"dlx_held_messages{}": "0x40 2x50"},
         {"DlxMessagesHeld": {}},
     ),
+    Case(
+        "the consumers of a queue are gone",
+        {'dlx_unconsumed_messages{vhost="/",queue="work"}': "_x57 20+20x33"},
+        {"DlxNoConsumer": _labels("work")},
+    ),
+    Case(
+        "a consumer restarts within half a minute",
+        {'dlx_unconsumed_messages{vhost="/",queue="work"}': "_x57 20 stale _x31"},
+        minute=58,
+    ),
+    Case(
+        "a queue is consumed once a night, and is left out of that alert alone",
+        {
+            'dlx_unconsumed_messages{vhost="/",queue="nightly"}': "_x20 20+20x70",
+            'dlx_quiet_queue{vhost="/",queue="nightly",alert="DlxNoConsumer"}': "1x90",
+            'dlx_queue_fill_ratio{vhost="/",queue="nightly"}': "_x57 0.95x33",
+        },
+        {"DlxNearMaxLength": _labels("nightly")},
+    ),
+    Case(
+        "4,000 messages a second come into a queue, and 200 go out",
+        {'dlx_backlog_messages{vhost="/",queue="work"}': "_x57 228000+228000x33"},
+        {"DlxBacklogGrowing": _labels("work")},
+        minute=58,
+    ),
+    Case(
+        "a queue grows slowly for a quarter of an hour",
+        {'dlx_backlog_messages{vhost="/",queue="work"}': "1500x40 1520+20x50"},
+        {"DlxBacklogGrowing": _labels("work")},
+    ),
+    Case(
+        "a queue stays as long as it has been all day",
+        {
+            'dlx_backlog_messages{vhost="/",queue="work"}': (
+                "40000 41000 39500 40200 " * 22 + "40000 40100"
+            )
+        },
+    ),
+    Case(
+        "a queue is nearly full",
+        {'dlx_queue_fill_ratio{vhost="/",queue="work"}': "0.6x56 0.95x34"},
+        {"DlxNearMaxLength": _labels("work")},
+    ),
+    Case(
+        "queues that are left out have no consumer, grow and are full",
+        {
+            'dlx_quiet_queue{vhost="/",queue="work"}': "1x90",
+            'dlx_unconsumed_messages{vhost="/",queue="work"}': "_x20 20+20x70",
+            'dlx_backlog_messages{vhost="/",queue="work"}': "_x20 228000+228000x70",
+            'dlx_queue_fill_ratio{vhost="/",queue="work"}': "_x20 1x70",
+        },
+    ),
+    Case(
+        "the fold of the job and that of the front part, and the job is started again",
+        {'dlx_failure{code="folds-differ"}': "_x57 1 1 _x31"},
+        {"DlxDigestDiffers": {"code": "folds-differ"}},
+        minute=59,
+    ),
+    Case(
+        "a job starts again after another failure",
+        {'dlx_failure{code="kafka-unreachable"}': "_x57 1x33"},
+    ),
+    Case(
+        "Kafka does not answer",
+        {"dlx_kafka_reachable{}": "1x57 0x33"},
+        {"DlxKafkaUnreachable": {}},
+        minute=59,
+    ),
+    Case(
+        "Kafka misses one question",
+        {"dlx_kafka_reachable{}": "1x56 0 1x33"},
+        minute=58,
+    ),
+    Case(
+        "the disk has little space",
+        {"rabbitmq_disk_space_available_bytes{}": "3000000000x57 1900000000x33"},
+        {"DlxDiskFillsUp": {}},
+        minute=59,
+    ),
+    Case(
+        "the disk fills up",
+        {"rabbitmq_disk_space_available_bytes{}": "50000000000-300000000x90"},
+        {"DlxDiskFillsUp": {}},
+    ),
+    Case(
+        "files of the disk come and go",
+        {
+            "rabbitmq_disk_space_available_bytes{}": (
+                "50000000000 47000000000 44000000000 50000000000 " * 22 + "50000000000 1"
+            ).removesuffix(" 1")
+        },
+    ),
     Case("a row of the ledger is gone", {"dlx_unexplained{}": "0x40 1x50"}, {"DlxUnexplained": {}}),
     Case(
         "a record is malformed",
@@ -229,6 +327,20 @@ CASES: Final = (
         {"DlxLagGrowing": {"topic": "dlx.publishes"}},
     ),
     Case(
+        "a backlog of records is worked off after a pause",
+        {
+            'dlx_consumer_lag_records{topic="dlx.publishes",partition="0"}': (
+                "0x50 200000-15000x13 0x27"
+            )
+        },
+    ),
+    Case(
+        "far more arrives than the job can do",
+        {'dlx_consumer_lag_records{topic="dlx.publishes",partition="0"}': "0x56 60000+600000x33"},
+        {"DlxLagGrowing": {"topic": "dlx.publishes"}},
+        minute=59,
+    ),
+    Case(
         "batches become slow",
         {
             'dlx_produce_to_visible_seconds_bucket{le="1.0"}': "0+60x40 2400x50",
@@ -252,9 +364,22 @@ def alert_names() -> dict[str, str]:
     return dict(found)
 
 
+def with_docs(rules: str, docs: str) -> str:
+    """Return the rules with runbook links into a place where the documentation is published."""
+    return re.sub(
+        r"runbook_url: 'docs/(\w+)\.md#(\w+)'",
+        lambda found: f"runbook_url: '{docs.rstrip('/')}/{found[1]}.html#{found[2]}'",
+        rules,
+    )
+
+
 def bare_rules() -> str:
     """Return the rules without annotations: promtool would compare them with ours."""
-    return re.sub(r"\n\s+annotations:\n(?:\s+(?:summary|action): .*\n?)+", "\n", RULES.read_text())
+    return re.sub(
+        r"\n\s+annotations:\n(?:\s+(?:summary|action|runbook_url|console): .*\n?)+",
+        "\n",
+        RULES.read_text(),
+    )
 
 
 def promtool_document(rules: Path, case: Case) -> dict[str, Any]:

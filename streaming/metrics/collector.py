@@ -5,7 +5,8 @@ from typing import Final
 from streaming.exposition.collector import Exposition
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.own import OWN
+from streaming.metrics.queue_health import QUEUE_HEALTH
 from streaming.metrics.rabbitmq import RABBITMQ
 
-JOB: Final = Exposition[JobFigures]((*RABBITMQ, *OWN))
+JOB: Final = Exposition[JobFigures]((*RABBITMQ, *OWN, *QUEUE_HEALTH))
 """What a job exposes."""

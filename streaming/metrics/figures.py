@@ -7,7 +7,7 @@ HTTP server reads them. Nobody waits for a lock: readers copy a mapping with `li
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -80,6 +80,11 @@ class JobFigures:
         retention_s: how long the tables keep what, if not for ever.
         unexplained: of the last balance; None before the first.
         quiet: patterns of queues that alerts leave out; see `metrics.quiet_queues`.
+        quiet_of: the same for single alerts, by name; see `alerts.quiet`.
+        taken_s: when a batch last handed out a message of a queue.
+        is_kafka_reachable: None before it was asked.
+        failure: the code of what ended the last run, until a batch is committed.
+        notified: attempts to notify the webhook, by outcome.
     """
 
     def __init__(self, job_name: str) -> None:
@@ -110,6 +115,12 @@ class JobFigures:
         self.memory_limit_bytes: int | None = None
         self.disk_path = ""
         self.quiet: tuple[str, ...] = ()
+        self.quiet_of: Mapping[str, tuple[str, ...]] = {}
+        self.taken_s: dict[Queue, float] = {}
+        self.is_kafka_reachable: bool | None = None
+        self.failure: str | None = None
+        self.console_url: str | None = None
+        self.notified: Counter[str] = Counter()
         self._deleted: set[Queue] = set()
 
     def batch(
@@ -123,6 +134,7 @@ class JobFigures:
         self.stats, self.gate, self.totals = stats, gate, done.totals
         self.offsets = done.offsets
         self.last_batch, self.last_batch_s = done.batch_id, time.time()
+        self.failure = None
         self.batch_seconds.add(done.seconds.get("batch", 0.0))
         for instant_ms, count in done.arrivals:
             self.visible_seconds.add(self.last_batch_s - instant_ms / 1000, count)
@@ -133,7 +145,11 @@ class JobFigures:
                 self._deleted.discard((report.vhost, queue.name))
             for name in traffic.deleted:
                 self.queues.pop((report.vhost, name), None)
+                self.taken_s.pop((report.vhost, name), None)
                 self._deleted.add((report.vhost, name))
+            for name, kinds in traffic.kinds.items():
+                if kinds.get("delivered") or kinds.get("consumed"):
+                    self.taken_s[report.vhost, name] = self.last_batch_s
             if not is_new:
                 continue
             for name, kinds in traffic.kinds.items():

@@ -1,6 +1,5 @@
 """The families that only dlx has, with the prefix `dlx_`."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, get_args
@@ -18,7 +17,6 @@ from streaming.metrics.figures import (
     Unhandled,
 )
 from streaming.pipeline.reports import FAULT_KINDS
-from streaming.queries.death_rates import pattern_of
 
 
 def _deaths(view: JobScrape) -> Iterator[Sample]:
@@ -34,14 +32,6 @@ def _added_up(deaths: list[Sample]) -> list[Sample]:
     for (_vhost, _queue, *why), count in deaths:
         found["", "", *why] += int(count)
     return list(found.items())
-
-
-def _quiet(view: JobScrape) -> Iterator[Sample]:
-    if view.figures.quiet:
-        pattern = re.compile(pattern_of(view.figures.quiet))
-        for vhost, name in view.queues:
-            if pattern.fullmatch(name):
-                yield (vhost, name), 1
 
 
 def _unhandled(read: Callable[[Unhandled], float]) -> Callable[[JobScrape], Iterator[Sample]]:
@@ -114,6 +104,21 @@ def _failures(view: JobScrape) -> Iterator[Sample]:
         yield (source,), view.figures.failures[source]
 
 
+def _failure(view: JobScrape) -> Iterator[Sample]:
+    if view.figures.failure is not None:
+        yield (view.figures.failure,), 1
+
+
+def _console(view: JobScrape) -> Iterator[Sample]:
+    if view.figures.console_url is not None:
+        yield (view.figures.console_url,), 1
+
+
+def _notifications(view: JobScrape) -> Iterator[Sample]:
+    for outcome in NOTIFIED:
+        yield (outcome,), view.figures.notified[outcome]
+
+
 def _histogram(name: str, text: str, read: Callable[[JobFigures], Histogram]) -> JobFamily:
     def distribution(view: JobScrape) -> Distribution:
         durations = read(view.figures)
@@ -121,6 +126,9 @@ def _histogram(name: str, text: str, read: Callable[[JobFigures], Histogram]) ->
 
     return Family(name, "histogram", text, (), lambda _: (), histogram=distribution)
 
+
+NOTIFIED: Final = ("sent", "failed", "dropped")
+"""What becomes of an attempt to notify the webhook."""
 
 QUEUE: Final = ("vhost", "queue")
 PARTITION: Final = ("topic", "partition")
@@ -359,13 +367,33 @@ OWN: Final[tuple[JobFamily, ...]] = (
     ),
     *left_out(),
     Family(
-        "dlx_quiet_queue",
+        "dlx_kafka_reachable",
         "gauge",
-        "1 for queues that metrics.quiet_queues names: alerts about deaths leave them out.",
-        QUEUE,
-        _quiet,
-        detailed=("dlx_dead_letters",),
-        share=0.05,
+        "1 if Kafka answered the last time that the job asked for the ends of its topics, else 0.",
+        (),
+        single(lambda figures: figures.is_kafka_reachable),
+    ),
+    Family(
+        "dlx_failure",
+        "gauge",
+        "1 for what ended the last run of the job, as `dlx doctor explain` names it, until a batch "
+        "is committed.",
+        ("code",),
+        _failure,
+    ),
+    Family(
+        "dlx_console_info",
+        "gauge",
+        "The address of the job's console, for the links of alerts.",
+        ("url",),
+        _console,
+    ),
+    Family(
+        "dlx_alert_notifications_total",
+        "counter",
+        "Attempts to notify the webhook since the start: sent, failed and tried again, or dropped.",
+        ("outcome",),
+        _notifications,
     ),
     Family(
         "dlx_metrics_failures_total",

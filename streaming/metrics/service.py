@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.broker.overview import QueueOverview
 from streaming.config import JobConfig, librdkafka_properties
+from streaming.config.console import ConsoleSettings
 from streaming.config.metrics import split_address
 from streaming.config.tables import period_ms
 from streaming.config.types import is_url
@@ -70,6 +71,8 @@ class Metrics:
             for kept, period in config.tables.retention.items()
         }
         self.figures.quiet = settings.quiet_queues
+        self.figures.quiet_of = config.alerts.quiet
+        self.figures.console_url = _console_url(config.console)
         self.health = Health(settings.stalled_after_ms / 1000)
         host, port = split_address(listen)
         self.server = job_server(
@@ -119,6 +122,8 @@ class Metrics:
         while not self._stopping.wait(self._config.metrics.interval_ms / 1000):
             with self._guarded("kafka"):
                 self._measure_lag(admin)
+            if self.figures.offsets:
+                self.figures.is_kafka_reachable = "kafka" not in self._logged
 
     def _measure_lag(self, admin: AdminClient) -> None:
         figures = self.figures
@@ -224,6 +229,13 @@ class Metrics:
                 )
         else:
             self._logged.discard(source)
+
+
+def _console_url(settings: ConsoleSettings) -> str | None:
+    """Return the address of the console beside this job, if it has one."""
+    if settings.listen is None:
+        return None
+    return settings.public_url or f"http://{settings.listen}"
 
 
 def _existing(path: str) -> str:

@@ -28,7 +28,7 @@ CASES = [case for case in ALL_CASES if case.minute <= LAST_MINUTE]
 MAX_GAP_MINUTES = 3
 """Between two successful scrapes; the values of a machine that stalls longer mean nothing."""
 
-UNITS = {"m": 60, "h": 3600}
+UNITS = {"s": 1, "m": 60, "h": 3600}
 UP = re.compile(r'up\{(?:job="(\w+)")?\}')
 
 
@@ -37,7 +37,7 @@ def values_of(script):
     found: list[float | None] = []
     for token in script.split():
         value, _, times = token.partition("x")
-        if value == "_":
+        if value in {"_", "stale"}:
             found += [None] * int(times or 1)
             continue
         parts = re.fullmatch(r"(-?\d+)([+-]\d+)?", value)
@@ -55,8 +55,8 @@ def faster(rules, speed):
         milliseconds = int(found[2]) * UNITS[found[3]] * 1_000 // speed
         return f"{found[1]}{milliseconds}ms"
 
-    rules = re.sub(r"(\[|offset |for: )(\d+)([mh])\b", shorter, rules)
-    rules = re.sub(r"> 4 \* 3600", f"> {4 * 3600 / speed}", rules)
+    rules = re.sub(r"(\[|offset |for: )(\d+)([smh])\b", shorter, rules)
+    rules = re.sub(r"([>,]) 4 \* 3600", rf"\1 {4 * 3600 / speed}", rules)
     return re.sub(r"_timestamp_seconds > 300", f"_timestamp_seconds > {300 / speed}", rules)
 
 
@@ -219,6 +219,6 @@ def test_each_alert_fires_in_its_hour_and_no_other(tmp_path):
 
 
 def test_a_script_has_the_values_that_promtool_would_give_it():
-    assert values_of("3 _ 1x2 0+2x2 _x2 5-1x1 -4x1") == [
+    assert values_of("3 _ 1x2 0+2x2 stale _ 5-1x1 -4x1") == [
         *(3, None, 1, 1, 1, 0, 2, 4, None, None, 5, 4, -4, -4)
     ]

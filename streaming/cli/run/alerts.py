@@ -1,6 +1,5 @@
 """`dlx config alerts`: the alert rules and dashboards that come with dlx."""
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Annotated, Final
@@ -58,13 +57,21 @@ def export(
     folder: Annotated[Path, typer.Argument(help="Folder to write to; it is created.")],
     *,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    docs: Annotated[
+        str | None,
+        typer.Option(
+            "--docs",
+            metavar="URL",
+            help="Where you publish this documentation, for the runbook links of the alerts.",
+        ),
+    ] = None,
 ) -> int:
     """Write the alert rules, two dashboards and an example configuration of Prometheus to a folder.
 
     dlx-alerts.yml belongs under rule_files of prometheus.yml; the dashboards dlx-job.json and
     dlx-dead-letters.json are imported in Grafana.
     """
-    from streaming.metrics.alerts import SHIPPED
+    from streaming.metrics.alerts import RULES, SHIPPED, with_docs
 
     files = sorted(SHIPPED.iterdir())
     existing = [file.name for file in files if (folder / file.name).exists()]
@@ -73,7 +80,10 @@ def export(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:
-            shutil.copyfile(file, folder / file.name)
+            text = file.read_text("utf-8")
+            if docs is not None and file == RULES:
+                text = with_docs(text, docs)
+            (folder / file.name).write_text(text, "utf-8")
             print(folder / file.name)
     except OSError as error:
         raise ExportError(f"{error.filename}: {error.strerror}; choose another folder") from None

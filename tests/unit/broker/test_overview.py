@@ -3,6 +3,27 @@
 from streaming.broker.overview import QueueOverview
 from tests.builders import START_MS, Broker
 
+RING = (0.0, True, False, False)
+"""What a queue without arguments does at a limit: it would drop its head, and nobody takes it."""
+
+
+def test_an_overview_says_how_full_a_queue_is_and_what_becomes_of_the_rest():
+    broker = Broker()
+    broker.queue("short", max_length=4, max_length_bytes=1_000, message_ttl=1_000)
+    broker.queue("small", max_length=100, max_length_bytes=10, dead_letter_exchange="")
+    broker.queue("none", max_length=0, overflow="reject-publish")
+    for _ in range(3):
+        broker.publish("", "short", "a")
+        broker.publish("", "small", "abc")
+
+    queues = broker.shard.overview().queues
+
+    assert [(one.name, *one[-4:]) for one in queues.values()] == [
+        ("none", 0.0, False, False, False),
+        ("short", 0.75, True, True, False),
+        ("small", 0.9, True, False, True),
+    ]
+
 
 def test_an_overview_counts_consumers_and_copies_by_place():
     broker = Broker(dead_letter_retry_ms=1_000, consumer_timeout_ms=None)
@@ -27,8 +48,8 @@ def test_an_overview_counts_consumers_and_copies_by_place():
     overview = broker.shard.overview()
 
     assert overview.queues == {
-        "idle": QueueOverview("idle", "classic", 0, 0, 0, 0, 0, 0, 1, 1, paused=False),
-        "plain": QueueOverview("plain", "classic", 1, 3, 2, 3, 0, 0, 1, 0, paused=False),
+        "idle": QueueOverview("idle", "classic", 0, 0, 0, 0, 0, 0, 1, 1, False, *RING),
+        "plain": QueueOverview("plain", "classic", 1, 3, 2, 3, 0, 0, 1, 0, False, *RING),
         "safe": QueueOverview("safe", "quorum", 0, 0, 0, 0, 1, 4, 0, 0, paused=False),
     }
     assert (overview.resident_messages, overview.resident_bytes) == (4, 10)

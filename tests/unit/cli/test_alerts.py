@@ -2,7 +2,7 @@
 
 import json
 
-from streaming.metrics.alerts import CASES, SHIPPED
+from streaming.metrics.alerts import CASES, RULES, SHIPPED
 from tests.fixtures.prometheus import program
 
 
@@ -40,6 +40,14 @@ def test_the_files_are_exported_and_not_overwritten(dlx, tmp_path):
     code, _, err = dlx("config", "alerts", "export", folder)
     assert (code, "--force" in err) == (2, True)
     assert dlx("config", "alerts", "export", folder, "--force")[0] == 0
+
+
+def test_runbook_links_lead_to_where_the_documentation_is_published(dlx, tmp_path):
+    dlx("config", "alerts", "export", tmp_path, "--docs", "https://wiki.example.com/dlx/")
+
+    rules = (tmp_path / RULES.name).read_text()
+    assert "runbook_url: 'https://wiki.example.com/dlx/alerts.html#dlxjobdown'" in rules
+    assert rules.count("https://wiki.example.com/dlx/alerts.html#") == rules.count("- alert:")
 
 
 def test_a_folder_that_cannot_be_made_is_refused(dlx, tmp_path):

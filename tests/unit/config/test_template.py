@@ -189,7 +189,7 @@ def test_the_default_template_has_every_default():
 
     assert list(document) == [
         "job", "kafka", "vhosts", "users", "inputs", "outbound", "amqp", "flow", "tables",
-        "metrics", "console",
+        "metrics", "alerts", "console",
     ]  # fmt: skip
     assert document["job"] == {
         "checkpoint_location": "checkpoints",
@@ -220,7 +220,7 @@ def test_the_reference_has_every_setting_under_its_header():
     assert list(sections) == [
         "[job]", "[kafka]", "[vhosts.NAME]", "[users.NAME]", "[[inputs]]", "[inputs.mapping]",
         "[outbound]", "[outbound.dead_letters]", "[amqp]", "[flow]", "[tables]", "[metrics]",
-        "[console]",
+        "[alerts]", "[console]",
     ]  # fmt: skip
     assert (kafka["connect_timeout_ms"].takes, kafka["connect_timeout_ms"].bounds) == (
         "a whole number of milliseconds",

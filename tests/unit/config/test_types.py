@@ -78,7 +78,7 @@ def test_the_name_of_a_number_ends_in_its_unit(section_class, field):
 def test_settings_are_listed_in_the_order_of_the_fields():
     assert list(settings_of(JobConfig)) == [
         "job", "kafka", "vhosts", "users", "inputs", "outbound", "amqp", "flow", "tables",
-        "metrics", "console",
+        "metrics", "alerts", "console",
     ]  # fmt: skip
 
 

@@ -169,6 +169,14 @@ def test_what_a_full_queue_drops_is_not_lost_and_what_a_consumer_rejects_is(boun
     }
 
 
+def test_an_instant_in_epoch_seconds_is_that_of_the_links_of_alerts():
+    assert read_instant("@1764000000.5") == datetime(2025, 11, 24, 16, 0, 0, 500_000, UTC)
+
+    for wrong in ("@", "@now", "@nan", "@1e99"):
+        with pytest.raises(QueryError, match="cannot read the instant"):
+            read_instant(wrong)
+
+
 def test_the_first_page_leaves_quiet_queues_out(bounded, make_client):
     page = make_client(bounded).get("/?as_of=1").text
     quiet = make_client(bounded, quiet=("work.*",)).get("/?as_of=1").text

@@ -13,7 +13,7 @@ OPEN = GateState(0, 1_000, "below", open=True)
 CLOSED = GateState(10_000, 0, "above", open=False)
 
 
-def queue(name: str, **numbers: int) -> QueueOverview:
+def queue(name: str, **numbers: float) -> QueueOverview:
     """The figures of a queue at rest."""
     members: dict[str, Any] = {
         **dict.fromkeys(QueueOverview._fields, 0),

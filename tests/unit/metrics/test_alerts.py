@@ -6,9 +6,20 @@ import subprocess
 
 import pytest
 
-from streaming.metrics.alerts import CASES, RULES, SHIPPED, Case, alert_names, play
+from streaming.config.alerts import ABOUT_QUEUES
+from streaming.metrics.alerts import (
+    CASES,
+    RULES,
+    SHIPPED,
+    Case,
+    alert_names,
+    play,
+    promtool_document,
+    with_docs,
+)
 from streaming.metrics.collector import JOB
 from tests.fixtures.prometheus import program
+from tools.docs.markdown import DOCS, anchors
 
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
 
@@ -44,6 +55,55 @@ def test_a_case_that_does_not_fire_is_reported(tmp_path):
 def test_every_alert_has_a_cause():
     assert {name for case in CASES for name in case.fires} == set(alert_names())
     assert RULES.read_text().count("- alert:") == len(alert_names())
+
+
+def test_each_alert_has_a_section_of_the_documentation():
+    links = dict(
+        re.findall(r"- alert: (\w+)\n(?:.*\n)*?\s+runbook_url: '(\S+)'", RULES.read_text())
+    )
+
+    assert links.keys() == alert_names().keys()
+    for name, link in links.items():
+        page, _, section = link.partition("#")
+        assert section in anchors(DOCS.parent / page), name
+        assert section == name.lower()
+
+
+def test_the_annotations_link_into_the_console_at_the_instant(tmp_path):
+    series = {'dlx_queue_fill_ratio{vhost="/",queue="a b&c"}': "0.95x90"}
+    case = Case("a queue is nearly full", series, {"DlxNearMaxLength": {}})
+    document = promtool_document(tmp_path / "rules.yml", case)
+    (tmp_path / "rules.yml").write_text(with_docs(RULES.read_text(), "https://wiki.example.com/"))
+    tests = document["tests"][0]["alert_rule_test"]
+    [one] = [test for test in tests if test["alertname"] == "DlxNearMaxLength"]
+    document["tests"][0]["alert_rule_test"] = [one]
+    [expected] = one["exp_alerts"]
+    expected["exp_labels"] |= {"vhost": "/", "queue": "a b&c"}
+    expected["exp_annotations"] = {
+        "summary": "Queue a b&c has taken 95% of its limit",
+        "action": "Consume it, or raise its max-length; beyond it messages die or are refused.",
+        "runbook_url": "https://wiki.example.com/alerts.html#dlxnearmaxlength",
+        "console": "https://dlx.example.com/queue?vhost=%2F&queue=a+b%26c&as_of=@3600",
+    }
+    (tmp_path / "case.yml").write_text(json.dumps(document))
+
+    done = subprocess.run(
+        [program("promtool"), "test", "rules", str(tmp_path / "case.yml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_about_a_queue_can_leave_queues_out():
+    rules = re.split(r"- alert: ", RULES.read_text())[1:]
+    about = {rule.partition("\n")[0] for rule in rules if "dlx_quiet_queue" in rule}
+
+    assert about == set(ABOUT_QUEUES)
+    for name in about:
+        assert f'dlx_quiet_queue{{alert=~"|{name}"}}' in RULES.read_text()
 
 
 @pytest.mark.parametrize("file", sorted(SHIPPED.glob("dlx-*")), ids=lambda file: file.name)

@@ -241,7 +241,7 @@ def test_a_response_is_whole_or_says_what_it_leaves_out(batches, endpoint, most)
     names_shown = {key[0] for key in values}
     assert set(whole) - names_shown <= {
         *("rabbitmq_resident_memory_limit_bytes", "rabbitmq_disk_space_available_bytes"),
-        *("dlx_unexplained", "dlx_balance_timestamp_seconds"),
+        *("dlx_unexplained", "dlx_balance_timestamp_seconds", "dlx_kafka_reachable"),
         *("dlx_as_of_earliest_timestamp_seconds", *whole * (endpoint == "detailed")),
     }
     deaths = {key: value for key, value in values.items() if key[0] == "dlx_dead_letters_total"}
@@ -302,9 +302,11 @@ def test_queues_that_alerts_leave_out_are_named_by_patterns(batches):
     queues = [queue(name) for name in ("work", "works", "retry.5s", "retry")]
     batches.run(report(BatchTraffic(queues=queues)))
 
-    quiet = {key[1] for key in batches.values() if key[0] == "dlx_quiet_queue"}
+    batches.figures.quiet_of = {"DlxNoConsumer": ("works",)}
 
-    assert quiet == {"work", "retry.5s"}
+    quiet = {key[1:3] for key in batches.values() if key[0] == "dlx_quiet_queue"}
+
+    assert quiet == {("", "work"), ("", "retry.5s"), ("DlxNoConsumer", "works")}
 
 
 def test_the_response_is_valid_text_whatever_queues_are_called(batches):
