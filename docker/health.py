@@ -1,9 +1,10 @@
 # ruff: noqa: INP001, PLC0415 (a script; each check imports what it needs)
 """The health checks of docker-compose.yml.
 
-    health.py job|traffic|tables CONFIG
+    health.py job|front|traffic|tables CONFIG
 
     job      the job says at /readyz that its stream makes progress
+    front    the AMQP front says at /readyz that clients can come
     traffic  a message was published within the last minute
     tables   the tables exist
 
@@ -26,13 +27,21 @@ if TYPE_CHECKING:  # a check runs every few seconds: it imports what it needs an
 
 ANSWER_TIMEOUT_S = 4
 RECENT_S = 60
+FRONT_PORT = 15_692
 
 
-def not_ready(config_file: Path) -> Iterator[str]:
-    """What the job says at /readyz, if it is not ready."""
-    listen = tomllib.loads(config_file.read_text("utf-8"))["metrics"]["listen"]
-    port = listen.rpartition(":")[2]
-    connection = HTTPConnection("127.0.0.1", int(port), timeout=ANSWER_TIMEOUT_S)
+def port_of(what: str, config_file: Path) -> int:
+    """The port at which the job or the front answers."""
+    config = tomllib.loads(config_file.read_text("utf-8"))
+    if what == "job":
+        return int(config["metrics"]["listen"].rpartition(":")[2])
+    return int(config.get("amqp", {}).get("metrics_port", FRONT_PORT))
+
+
+def not_ready(what: str, config_file: Path) -> Iterator[str]:
+    """What the job or the front says at /readyz, if it is not ready."""
+    port = port_of(what, config_file)
+    connection = HTTPConnection("127.0.0.1", port, timeout=ANSWER_TIMEOUT_S)
     try:
         connection.request("GET", "/readyz")
         answer = connection.getresponse()
@@ -40,7 +49,7 @@ def not_ready(config_file: Path) -> Iterator[str]:
         if answer.status != 200:  # noqa: PLR2004 - OK
             yield said
     except (OSError, HTTPException) as error:
-        yield f"the job does not answer: {error}"
+        yield f"the {what} does not answer: {error}"
     finally:
         connection.close()
 
@@ -94,13 +103,16 @@ def client(config: "JobConfig") -> "AdminClient":
 
 
 CHECKS = {"traffic": no_recent_publish, "tables": missing_table}
-"""The checks that need the configuration; `job` asks the job itself."""
+"""The checks that need the whole configuration."""
+
+ASKED = ("job", "front")
+"""The checks that ask a program itself."""
 
 
 def faults(what: str, config_file: Path) -> Iterator[str]:
     """The problems of a container."""
-    if what == "job":
-        yield from not_ready(config_file)
+    if what in ASKED:
+        yield from not_ready(what, config_file)
         return
     from confluent_kafka import KafkaException
 

@@ -82,6 +82,9 @@ class JobObserver:
 
     The job's thread calls `batch_done`; one other thread uses everything else.
 
+    Args:
+        logs: of sequenced vhosts.
+
     Attributes:
         depths: of the queues, and deaths in this run, up to the last batch processed.
         failed_at: invoices that were dead-lettered in this run, by second since the first batch.
@@ -91,7 +94,7 @@ class JobObserver:
         arrived: set while batches wait to be processed.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *logs: str) -> None:
         self.depths = Depths()
         self.batches = 0
         self.failed_at: Counter[int] = Counter()
@@ -102,7 +105,7 @@ class JobObserver:
         self.arrived = threading.Event()
         self._last_batch_id = -1
         self._waiting: deque[tuple[float, BatchDone]] = deque()
-        self._inputs = (address.publishes, address.commands)
+        self._inputs = (address.publishes, address.commands, *logs)
         self._partitions: list[TopicPartition] = []
         self._consumer = Consumer(
             {**address.properties, "group.id": "dlx-demo-lag", "log_level": 0}

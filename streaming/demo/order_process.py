@@ -25,6 +25,7 @@ INVOICES: Final = "invoices"
 FAILED_INVOICES: Final = "invoices.failed"
 QUOTES: Final = "quotes"
 SHIPPING: Final = "shipping"
+VHOST: Final = "shop"
 PARKING_EXCHANGE: Final = "orders.parking"
 ORDERS: Final = "orders"
 
@@ -70,6 +71,9 @@ QUEUES: Final = {
 
 WORKED: Final = (PAYMENTS, "payments.retry", INVOICES, SHIPPING, QUOTES)
 """The queues that are empty once all work is done."""
+
+PREFETCH: Final = {PAYMENTS: 100, INVOICES: 100, SHIPPING: 100, QUOTES: 1}
+"""Queue with a worker -> its prefetch."""
 
 Decision = Literal["ack", "reject", "requeue", "park"]
 
@@ -134,6 +138,13 @@ TOPOLOGY: Final[tuple[dict[str, Any], ...]] = (
     _policy("bounded", r"^(parking-lot|unroutable|invoices\.failed)$", MAX_DEAD_LETTERS),
 )
 """Commands, each after those it depends on, the policy last; running them again changes nothing."""
+
+
+DEFINITIONS: Final = {
+    "vhosts": [{"name": VHOST}],
+    "policies": [{**TOPOLOGY[-1]["policy"], "vhost": VHOST}],
+}
+"""What no AMQP client can declare: the policy, as a definitions.json."""
 
 
 def order(number: int) -> Order:

@@ -148,8 +148,8 @@ def place_lines(directory: Path, tables: Path) -> Iterator[str]:
         tables: "the Delta tables: messages, events, dead_letters, queue_contents, quarantine",
         tables.with_name("checkpoints"): "Spark's checkpoint: the broker's state",
         directory / "kafka": "the broker's log: topics and their records",
-        directory / "logs": "dlx.log, spark.log, kafka.log",
-        directory / "dlx.toml": "the job's configuration",
+        directory / "logs": "dlx.log, spark.log, kafka.log, amqp.log",
+        directory / "dlx.toml": "the configuration of the job and of the AMQP front",
     }
     width = max(len(str(place)) for place in places)
     for place, what in places.items():

@@ -1,19 +1,26 @@
 """The demo from start to end: a real Kafka, the job, its traffic, and the report.
 
-    DIR/kafka, DIR/checkpoints, DIR/tables/<name>, DIR/logs, DIR/dlx.toml
+    DIR/kafka, DIR/checkpoints, DIR/tables/<name>, DIR/logs, DIR/dlx.toml, DIR/shop.json
     of a cluster: DIR/spark, and DIR/store/dlx with copies of checkpoints and tables
 
-    start Kafka and Spark --> first batch --> traffic for N seconds, with a bad deploy
+    start Kafka, Spark and the AMQP front --> first batch
+        --> traffic for N seconds, with a bad deploy
         --> no more publishes --> its dead letters are found, sent back and acknowledged
-        --> all input committed --> stop the job --> report --> stop Kafka
+        --> all input committed --> stop the front and the job --> report --> stop Kafka
+
+The shop is in a vhost of its own, which belongs to AMQP clients. The vhost `/` beside it is for
+clients of the wire format and for commands such as `dlx publish`.
 
 A run in the same directory continues where the last one stopped.
 """
 
+import json
 import logging
 import math
 import os
+import shlex
 import time
+import tomllib
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -23,12 +30,22 @@ import attrs
 from rich.console import Console
 
 from streaming.client.address import address_of
-from streaming.config import JobConfig, JobSettings, KafkaSettings, TablesSettings, show_config
+from streaming.config import (
+    JobConfig,
+    JobSettings,
+    KafkaSettings,
+    TablesSettings,
+    VhostSettings,
+    show_config,
+)
 from streaming.demo import report
+from streaming.demo.amqp_shop import AmqpShop
 from streaming.demo.browser import console
 from streaming.demo.errors import DemoError
+from streaming.demo.front import DemoFront
 from streaming.demo.job_observer import JobObserver
-from streaming.demo.order_process import BAD_RELEASE, REPAIRED_RELEASE, WORKED
+from streaming.demo.order_numbers import first_number
+from streaming.demo.order_process import BAD_RELEASE, DEFINITIONS, REPAIRED_RELEASE, VHOST, WORKED
 from streaming.demo.screen import Screen, ScreenState, say
 from streaming.demo.steps import Step
 from streaming.demo.story import (
@@ -42,6 +59,7 @@ from streaming.demo.traffic import Traffic
 from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.jvm.jars import resolve_jars
 from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.embedded.kafka.ports import LOOPBACK
 from streaming.job_locations import tables_place
 from streaming.pipeline.job import Job
 from streaming.queries.audit.balance import balance
@@ -63,8 +81,17 @@ FINISH_TIMEOUT_S: Final = 30.0
 SETTLE_TIMEOUT_S: Final = 120.0
 
 
-def job_config(directory: Path, bootstrap_servers: str) -> JobConfig:
-    """The configuration of the demo's job."""
+DEFINITIONS_NAME: Final = "shop.json"
+
+
+def job_config(
+    directory: Path, bootstrap_servers: str, definitions: Path | None = None
+) -> JobConfig:
+    """The configuration of the demo's job.
+
+    Args:
+        definitions: of the shop; by default a file in the directory.
+    """
     job = JobSettings(
         checkpoint_location=str(directory / "checkpoints"),
         tables_location=str(directory / "tables"),
@@ -76,7 +103,27 @@ def job_config(directory: Path, bootstrap_servers: str) -> JobConfig:
         job=job,
         kafka=KafkaSettings(bootstrap_servers=(bootstrap_servers,)),
         tables=TablesSettings(contents_lag_ms=1_000),
+        vhosts={
+            "/": VhostSettings(),
+            VHOST: VhostSettings(
+                sequenced=True, definitions=str(definitions or directory / DEFINITIONS_NAME)
+            ),
+        },
     )
+
+
+def refuse_earlier(directory: Path) -> None:
+    """Refuse the directory of a demo whose shop did not speak AMQP.
+
+    Raises:
+        DemoError: it is one.
+    """
+    file = directory / CONFIG_NAME
+    if file.exists() and VHOST not in tomllib.loads(file.read_text("utf-8")).get("vhosts", {}):
+        raise DemoError(
+            f"--dir: {directory} has a demo of an earlier version, whose shop did not speak AMQP. "
+            f"Choose another directory, or remove it: dlx reset --config {shlex.quote(str(file))}"
+        )
 
 
 class Running(NamedTuple):
@@ -137,17 +184,20 @@ class Show:
             DlxError: something could not be started, or failed.
             KeyboardInterrupt: interrupted; nothing is left running.
         """
+        refuse_earlier(self._directory)
         with ExitStack() as stack, ExitStack() as stream:
             kafka = self._start_kafka(stack)
             config = job_config(self._directory, kafka.bootstrap_servers)
             if self._with_cluster:
                 config = self._start_cluster(stack, config)
             file = self._directory / CONFIG_NAME
+            (self._directory / DEFINITIONS_NAME).write_text(json.dumps(DEFINITIONS), "utf-8")
             file.write_text(show_config(config), "utf-8")
             with suppress(OSError):  # commands then need --config
                 remember_demo(file)
             address = address_of(config)
-            observer = JobObserver(address)
+            log = config.log_topics()[VHOST]
+            observer = JobObserver(address, log)
             stack.callback(observer.close)
             with closing(self._open()) as tables:
                 observer.load_queues(tables)
@@ -157,7 +207,9 @@ class Show:
             job.start()
             if self._with_console:
                 stack.enter_context(console(self._tables, file, self._show_link))
-            traffic = Traffic(address)
+            url = self._start_front(stream, file)
+            shop = AmqpShop(url, lambda: first_number(address.properties, log))
+            traffic = Traffic(shop)
             stream.callback(traffic.stop)
             view = Screen(self._console)
             stream.callback(view.close)
@@ -168,9 +220,9 @@ class Show:
                 stream.close()
                 if self._with_cluster:  # the store ends too; its copy is for queries
                     file.write_text(show_config(self._on_copy(config)), "utf-8")
-            closed = self._report()
+            closed = self._report(url)
             if self._keep:
-                self._stay(kafka, job)
+                self._stay(kafka, url, job)
         return closed
 
     def _show_link(self, link: str) -> None:
@@ -192,6 +244,15 @@ class Show:
         say(self._console, f"Kafka listens on {kafka.bootstrap_servers}")
         return kafka
 
+    def _start_front(self, stream: ExitStack, config: Path) -> str:
+        """Start the AMQP front, which `stream` stops; return the URL of the shop's vhost."""
+        say(self._console, "starting the AMQP front ...", "dim")
+        front = DemoFront(config, self._directory / "logs" / "amqp.log")
+        stream.callback(front.stop)
+        url = f"amqp://guest:guest@{LOOPBACK}:{front.start()}/{VHOST}"
+        say(self._console, f"RabbitMQ's clients connect to {url}; the shop does, with pika")
+        return url
+
     def _start_cluster(self, stack: ExitStack, config: JobConfig) -> JobConfig:
         """Start a cluster, which `stack` stops; return the configuration of the job on it."""
         say(self._console, "starting an object store, a Spark master and two workers ...", "dim")
@@ -207,7 +268,11 @@ class Show:
 
     def _on_copy(self, config: JobConfig) -> JobConfig:
         """The configuration of a job on the copy of the store."""
-        local = job_config(self._folder.parent, config.kafka.bootstrap_servers[0])
+        local = job_config(
+            self._folder.parent,
+            config.kafka.bootstrap_servers[0],
+            self._directory / DEFINITIONS_NAME,
+        )
         return attrs.evolve(local, job=attrs.evolve(local.job, log_dir=config.job.log_dir))
 
     def _open(self) -> Tables:
@@ -352,7 +417,7 @@ class Show:
             console_link=self._link,
         )
 
-    def _report(self) -> bool:
+    def _report(self, url: str) -> bool:
         with closing(self._open()) as tables:
             rows = report.histories(tables)
             self._section("Dead letters, by queue and reason", report.summary_lines(tables))
@@ -363,7 +428,8 @@ class Show:
         queries = report.query_lines(self._directory, self._folder, CHECKOUT, rows)
         self._section("Query the dead letters", queries)
         self._section(
-            "Try next", self._story.next_lines(running=self._keep, in_cluster=self._with_cluster)
+            "Try next",
+            self._story.next_lines(url if self._keep else None, in_cluster=self._with_cluster),
         )
         return drawn.unexplained == 0
 
@@ -372,10 +438,12 @@ class Show:
         for line in lines:
             say(self._console, f"  {line}")
 
-    def _stay(self, kafka: EmbeddedKafka, job: Job) -> None:
-        """Keep Kafka and the job running; Ctrl-C is then a successful end."""
-        words = f"\nKafka ({kafka.bootstrap_servers}) and the job keep running; Ctrl-C stops them."
-        say(self._console, words, "bold")
+    def _stay(self, kafka: EmbeddedKafka, url: str, job: Job) -> None:
+        """Keep everything running; Ctrl-C is then a successful end."""
+        words = (
+            f"\nKafka ({kafka.bootstrap_servers}), the AMQP front ({url}) and the job keep running"
+        )
+        say(self._console, f"{words}; Ctrl-C stops them.", "bold")
         try:
             while not job.wait(0.5):
                 pass

@@ -173,11 +173,11 @@ class Story:
         text = f"{row['acked']} of {row['moved']} letters were acknowledged"
         self._say(f"{text}; {row['died']} died again")
 
-    def next_lines(self, *, running: bool, in_cluster: bool = False) -> Iterator[str]:
+    def next_lines(self, url: str | None = None, *, in_cluster: bool = False) -> Iterator[str]:
         """What to try next, on the tables of this run.
 
         Args:
-            running: whether the job keeps running.
+            url: where AMQP clients connect, if job and front keep running.
             in_cluster: whether it is the demo's in a cluster.
         """
         since = self._instants.get(Step.deploy, "10m")
@@ -185,9 +185,9 @@ class Story:
         yield f"dlx queues diff {FAILED_INVOICES} {since} {config}"
         yield f"dlx redrives list {config}"
         yield f"dlx dead-letters groups --by routing_key,reason --new-since {since} {config}"
-        if running:
+        if url is not None:
             yield f"dlx queues list {config}"
-            yield f"dlx publish 'my first order' --routing-key {INVOICES} {config}"
+            yield f"python -c {shlex.quote(published(url))}"
         else:
             yield f"dlx console {config}"
             place = f"--dir {shlex.quote(str(self._config.parent))}"
@@ -220,6 +220,14 @@ class Story:
 
     def _output(self, *arguments: str) -> str:
         return self._dlx(arguments, self._config, max(self._console.width - 2, 40))
+
+
+def published(url: str) -> str:
+    """A program that publishes one message with pika."""
+    return (
+        f"import pika; c = pika.BlockingConnection(pika.URLParameters({url!r})); "
+        f"c.channel().basic_publish('', {INVOICES!r}, b'my first order'); c.close()"
+    )
 
 
 def enter_was_pressed() -> bool:

@@ -1,31 +1,30 @@
-"""The demo's traffic: a shop that publishes orders, and four workers, over one `Connection`.
+"""The demo's traffic: a shop that publishes orders, and four workers.
 
-start() --> the job answers --> topology declared --> publishing and consuming
-                                                        | close_shop(), stop()
-                            closed <-- consumers closed <-- no more publishes
+start() --> the broker answers --> topology declared --> publishing and consuming
+                                                           | close_shop(), stop()
+                               closed <-- consumers closed <-- no more publishes
+
+In the demo they are AMQP clients with pika, of the front that the demo starts. Alone
+(`--traffic-only`) they are clients of the wire format, of a job that runs elsewhere.
 """
 
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
-from streaming.client import BrokerError, ClientError, Connection, Delivery, Publisher
 from streaming.client.address import Address
 from streaming.demo.errors import DemoError
+from streaming.demo.kafka_shop import KafkaShop
 from streaming.demo.order_process import (
     GOOD_RELEASE,
     INVOICES,
     PAYMENTS,
-    QUOTES,
+    PREFETCH,
     SHIPPING,
-    TOPOLOGY,
     Decision,
     Order,
     invoice,
@@ -36,16 +35,11 @@ from streaming.demo.order_process import (
     shipment,
 )
 from streaming.demo.screen import LINE_EVERY_S, say, traffic_words
-from streaming.kafka_offsets import once_led
+from streaming.demo.shop import Desk, Incoming, Shop
 
 ORDERS_PER_S: Final = 40.0
 QUOTE_WORK_S: Final = 0.4
-PREFETCH: Final = {PAYMENTS: 100, INVOICES: 100, SHIPPING: 100, QUOTES: 1}
-"""Queue with a worker -> its prefetch."""
-
-ANSWER_TIMEOUT_S: Final = 30.0
-KAFKA_TIMEOUT_S: Final = 5.0
-CONFIRM_TIMEOUT_S: Final = 2.0
+LOOK_EVERY_S: Final = 0.05
 JOIN_TIMEOUT_S: Final = 40.0
 AFTERWORK_S: Final = 3.0
 """How long consumers continue after the last publish."""
@@ -72,13 +66,12 @@ class TrafficCounters:
 
 
 class Traffic:
-    """A publisher and consumers that use one job; `opened` is set once messages flow."""
+    """A publisher and consumers of one broker; `opened` is set once messages flow."""
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    def __init__(self, shop: Shop) -> None:
+        self._broker = shop
         self.counters = TrafficCounters()
         self.opened = threading.Event()
-        self._connection: Connection | None = None
         self._failure: Exception | None = None
         self._shop_closed = threading.Event()
         self._release = GOOD_RELEASE
@@ -100,8 +93,8 @@ class Traffic:
     def stop(self) -> None:
         """Stop publishing and close the consumers; what they hold returns to its queue."""
         self._stopping.set()
-        if self._connection is not None and not self.opened.is_set():
-            self._connection.close()  # ends what waits for an answer
+        if not self.opened.is_set():
+            self._broker.close()  # ends what waits for an answer
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(JOIN_TIMEOUT_S)
@@ -130,72 +123,53 @@ class Traffic:
         return threading.Thread(target=guarded, name=name, daemon=True)
 
     def _shop(self) -> None:
-        connection = self._connected()
-        if connection is None:
+        if not self._broker.open(self._stopping):
             return
-        with connection:
-            declare(connection)
-            publisher = connection.publisher()
+        try:
             for queue in PREFETCH:
-                worker = self._thread(self._work, f"demo-{queue}", connection, publisher, queue)
+                worker = self._thread(self._work, f"demo-{queue}", queue)
                 self._threads.append(worker)
                 worker.start()
             self.opened.set()
-            self._sell(publisher)
-            with suppress(ClientError):  # the report counts what was not confirmed
-                publisher.wait_for_confirms(CONFIRM_TIMEOUT_S)
+            with self._broker.desk() as desk:
+                self._sell(desk)
+        finally:
+            self._broker.close()
 
-    def _connected(self) -> Connection | None:
-        """A connection to a job that answers; None if the demo stops before there is one."""
-        while not self._stopping.wait(0.5):
-            with suppress(ClientError):  # Kafka, the topics or the job are not there yet
-                self._connection = Connection(self._address, timeout_s=ANSWER_TIMEOUT_S)
-                try:
-                    self._connection.channel().close()
-                except ClientError:
-                    self._connection.close()
-                    raise
-                return self._connection
-        return None
-
-    def _sell(self, publisher: Publisher) -> None:
+    def _sell(self, desk: Desk) -> None:
         """Publish the orders that are due, until the demo stops."""
-        number = first = next_order(self._address)
+        number = first = self._broker.first_order()
         opened_s = time.monotonic()
-        while not self._stopping.wait(0.05):
+        while not self._stopping.is_set():
+            desk.rest(LOOK_EVERY_S)
             if self._shop_closed.is_set():
                 continue
             due = first + int((time.monotonic() - opened_s) * ORDERS_PER_S)
             while number < due and not self._stopping.is_set():
-                self._publish(publisher, order(number))
+                self._publish(desk, order(number))
                 number += 1
 
-    def _publish(self, publisher: Publisher, message: Order) -> None:
+    def _publish(self, desk: Desk, message: Order) -> None:
         self.counters.add("published")
-        confirm = publisher.publish(
-            message.exchange,
-            message.routing_key,
-            message.body,
-            message.properties,
-            message.headers,
-        )
-        confirm.add_done_callback(self._confirmed)
+        desk.publish(message, self._confirmed)
 
-    def _confirmed(self, confirm: Future[None]) -> None:
-        self.counters.add("confirmed" if confirm.exception() is None else "nacked")
+    def _confirmed(self, is_taken: bool) -> None:  # noqa: FBT001 (the only thing it says)
+        self.counters.add("confirmed" if is_taken else "nacked")
 
-    def _work(self, connection: Connection, publisher: Publisher, queue: str) -> None:
-        """Settle the deliveries of one queue until the connection closes."""
-        with connection.channel(channel_name(queue)) as channel:
-            for delivery in channel.consume(queue, prefetch=PREFETCH[queue]):
+    def _work(self, queue: str) -> None:
+        """Settle the deliveries of one queue until the shop closes."""
+        with self._broker.desk() as desk:
+            for delivery in desk.deliveries(queue, PREFETCH[queue]):
                 if self._stopping.is_set():
                     return
+                if delivery is None:
+                    continue
                 decision = self._decide(queue, delivery)
                 if decision in {"ack", "park"}:
                     # Publish before the ack: after a crash in between, it is delivered again.
                     if queue == PAYMENTS:
                         message = parked if decision == "park" else paid
-                        self._publish(publisher, message(delivery.body))
+                        self._publish(desk, message(delivery.body))
                     delivery.ack()
                     self.counters.add("acked")
                 else:
@@ -204,7 +178,7 @@ class Traffic:
                 if queue == INVOICES:
                     self.counters.add(f"invoices {decision}ed")
 
-    def _decide(self, queue: str, delivery: Delivery) -> Decision:
+    def _decide(self, queue: str, delivery: Incoming) -> Decision:
         if queue == PAYMENTS:
             return payment(delivery.body, delivery.headers)
         if queue == INVOICES:
@@ -213,48 +187,6 @@ class Traffic:
             return shipment(delivery.body)
         self._stopping.wait(QUOTE_WORK_S)
         return "ack"
-
-
-def channel_name(queue: str) -> str:
-    """The channel on which the worker of a queue consumes, in every run."""
-    return f"demo-{queue}"
-
-
-def declare(connection: Connection) -> None:
-    """Declare the topology, and close the channels of an earlier run that was killed.
-
-    Raises:
-        DemoError: a declaration was refused.
-    """
-    for queue in PREFETCH:
-        connection.send({"op": "close_channel"}, channel_name(queue))
-    channel = connection.channel()
-    *declarations, policy = TOPOLOGY
-    for document in declarations:
-        connection.send(document, channel.name)
-    try:
-        channel.sync()
-        channel.close()
-    except ClientError as error:
-        raise DemoError(
-            f"the broker refused the demo's topology: {error}\n"
-            "Other declarations already use these names: choose another directory (--dir)."
-        ) from error
-    with suppress(BrokerError):  # only administrators may
-        connection.request(policy, channel_name("policy"))
-
-
-def next_order(address: Address) -> int:
-    """The number of the first order of this run: how many records earlier runs published."""
-    asking = Consumer({**address.properties, "group.id": "dlx-demo", "log_level": 0})
-    try:
-        place = TopicPartition(address.publishes, 0)
-        _low, high = once_led(
-            lambda: asking.get_watermark_offsets(place, timeout=KAFKA_TIMEOUT_S), KAFKA_TIMEOUT_S
-        )
-        return int(high)
-    finally:
-        asking.close()
 
 
 def run_traffic_only(
@@ -268,9 +200,10 @@ def run_traffic_only(
     Raises:
         DemoError: the traffic cannot continue.
     """
-    traffic = Traffic(address)
+    shop = KafkaShop(address)
+    traffic = Traffic(shop)
     traffic.start()
-    say(console, f"waiting for the job and its topics on {address.bootstrap}")
+    say(console, f"waiting for {shop.place}")
     try:
         while not traffic.opened.is_set() and traffic.is_running and not stopping.wait(0.2):
             pass

@@ -43,13 +43,16 @@ def demo(
     keep: Annotated[
         bool,
         typer.Option(
-            "--keep", help="After the report, keep Kafka and the job running until Ctrl-C."
+            "--keep",
+            help="After the report, keep Kafka, the job and the front running until Ctrl-C.",
         ),
     ] = False,
     traffic_only: Annotated[
         bool,
         typer.Option(
-            "--traffic-only", help="Only publish and consume, for the running job of --config."
+            "--traffic-only",
+            help="Only publish and consume, for the running job of --config, as clients of the "
+            "wire format.",
         ),
     ] = False,
     cluster: Annotated[
@@ -74,9 +77,9 @@ def demo(
 ) -> int:
     """Show the whole system at work; no setup needed.
 
-    Starts Kafka and the job and declares the queues of an order process: retry with a TTL, a
-    parking lot, an alternate exchange, a length limit. A publisher and four consumers work on them
-    while a live view shows the queues.
+    Starts Kafka, the job and an AMQP front (`dlx amqp`), and declares the queues of an order
+    process: retry with a TTL, a parking lot, an alternate exchange, a length limit. A publisher and
+    four consumers work on them with pika, a client of RabbitMQ, while a live view shows the queues.
 
     Then somebody deploys a bad release, and one kind of order dies. The demo finds the cause, shows
     what was in the queue before, sends the dead letters back, and follows them until they are

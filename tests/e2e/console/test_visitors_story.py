@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import expect
 
 from streaming.console.pages.redrives import TYPED_ABOVE
-from streaming.demo.order_process import FAILED_INVOICES, INVOICES, POISONED
+from streaming.demo.order_process import FAILED_INVOICES, INVOICES, POISONED, VHOST
 from streaming.queries.duckdb_tables import Tables
 from tests.fixtures.browser import Visitor
 from tests.fixtures.demo import PATIENCE_S, Demo
@@ -170,7 +170,7 @@ def test_the_visitor_finds_the_bad_release_and_sends_its_letters_back_once(demo,
     visitor.page.locator("main tbody a").first.click()
     expect(visitor.page.locator("main")).to_contain_text("redriven")
     story.picture("message")
-    story.open("/topology", stretch="1h")
+    story.open("/topology", vhost=VHOST, stretch="1h")
     story.picture("topology-dark", dark=True)
     visitor.close()
 

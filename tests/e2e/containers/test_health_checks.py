@@ -1,5 +1,6 @@
 """The scripts of the image, as Docker runs them."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -8,7 +9,10 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from streaming.amqp.clocks import WallClock
+from streaming.amqp.memory import MemoryBroker
 from streaming.embedded.kafka.ports import LOOPBACK
+from streaming.front_metrics.service import FrontMetrics
 from streaming.ledger.schema.table_setup import open_table
 from streaming.metrics.figures import JobFigures
 from streaming.metrics.health import Health
@@ -60,6 +64,29 @@ def test_the_job_is_healthy_while_it_says_so(tmp_path):
     server.stop()
     status, (said,) = run_script("health.py", "job", config)
     assert (status, said.startswith("the job does not answer: ")) == (1, True)
+
+
+def test_the_front_is_healthy_once_clients_can_come(tmp_path):
+    reasons = ["another front leads", ""]
+
+    async def run():
+        metrics = FrontMetrics(
+            MemoryBroker(WallClock()).server, "front", not_ready=lambda: reasons.pop(0)
+        )
+        port = metrics.serve("--metrics", LOOPBACK, 0)
+        config = tmp_path / "dlx.toml"
+        config.write_text(f"[amqp]\nmetrics_port = {port}\n")
+        answers = [
+            await asyncio.to_thread(run_script, "health.py", "front", config) for _ in range(2)
+        ]
+        metrics.stop()
+        return [*answers, await asyncio.to_thread(run_script, "health.py", "front", config)]
+
+    before, after, (status, (said,)) = asyncio.run(run())
+
+    assert before == (1, ["another front leads"])
+    assert after == (0, [])
+    assert (status, said.startswith("the front does not answer: ")) == (1, True)
 
 
 def test_tables_are_healthy_once_they_exist(tmp_path):

@@ -127,7 +127,7 @@ def test_the_redrive_approves_the_sealed_letters(told, approved):
 def test_the_demo_of_a_cluster_continues_in_a_cluster(told):
     story, _out = told
 
-    lines = list(story.next_lines(running=False, in_cluster=True))
+    lines = list(story.next_lines(in_cluster=True))
 
     assert [line.split()[:3] for line in lines if "dlx demo" in line] == [
         ["dlx", "demo", "--cluster"]
@@ -159,9 +159,7 @@ def test_what_to_try_next_runs_on_the_tables(told, dlx):
     story, _out = told
 
     reading = [
-        line
-        for line in story.next_lines(running=False)
-        if not line.startswith(("dlx demo", "dlx console"))
+        line for line in story.next_lines() if not line.startswith(("dlx demo", "dlx console"))
     ]
 
     assert len(reading) == 3

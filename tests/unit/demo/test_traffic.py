@@ -3,16 +3,24 @@
 import io
 import threading
 
+import pytest
 from rich.console import Console
 
 from streaming.client.address import Address
+from streaming.demo.amqp_shop import AmqpShop
+from streaming.demo.kafka_shop import KafkaShop
 from streaming.demo.traffic import Traffic, run_traffic_only
 
 NOWHERE = Address(bootstrap="127.0.0.1:1", kafka={"log_level": "0"})
 
 
-def test_traffic_waits_for_a_job_and_stops_without_one():
-    traffic = Traffic(NOWHERE)
+@pytest.mark.parametrize(
+    "shop",
+    [KafkaShop(NOWHERE), AmqpShop("amqp://127.0.0.1:1/shop", lambda: 0)],
+    ids=["kafka", "amqp"],
+)
+def test_traffic_waits_for_its_broker_and_stops_without_one(shop):
+    traffic = Traffic(shop)
 
     traffic.start()
     traffic.stop()

@@ -194,7 +194,8 @@ def test_every_container_has_limits_and_a_health_check():
 
 def test_programs_of_health_checks_are_in_the_images():
     health = in_checkout("/opt/dlx/docker/health.py")
-    checks = {"job", *runpy.run_path(str(health))["CHECKS"]}
+    script_members = runpy.run_path(str(health))
+    checks = {*script_members["ASKED"], *script_members["CHECKS"]}
     [address] = load_config(CONFIG).kafka.bootstrap_servers
 
     assert KAFKA["healthcheck"]["test"][-1].endswith("/dev/tcp/" + address.replace(":", "/"))
@@ -223,7 +224,10 @@ def test_ports_are_open_to_this_machine_alone_and_chosen_by_variables():
     names = {"kafka", "job", "amqp", "console", "prometheus", "grafana", "cluster-job"}
     assert found.keys() == names
     assert {host for ports in found.values() for host, *_ in ports} == {"127.0.0.1"}
-    assert len({variable for ports in found.values() for _, variable, *_ in ports}) == len(found)
+    opened = [variable for ports in found.values() for _, variable, *_ in ports]
+    assert len(set(opened)) == len(opened)
+    page = (CHECKOUT / "docs" / "docker.md").read_text("utf-8")
+    assert [variable for variable in opened if f"`{variable}`" not in page] == []
     listen = load_config(CONFIG).metrics.listen
     assert listen is not None
     assert found["job"][0][3] == listen.rpartition(":")[2]
@@ -238,9 +242,16 @@ def test_rabbitmqs_clients_find_its_port_its_user_and_a_sequenced_vhost():
     [vhost] = config.log_topics()
     anywhere = Client(is_loopback=False)
 
-    assert published(service) == [("127.0.0.1", "DLX_AMQP_PORT", "5672", str(AMQP_PORT))]
+    metrics_port = str(config.amqp.metrics_port)
+    assert published(service) == [
+        ("127.0.0.1", "DLX_AMQP_PORT", "5672", str(AMQP_PORT)),
+        ("127.0.0.1", "DLX_AMQP_METRICS_PORT", "15692", metrics_port),
+    ]
+    assert runpy.run_path(str(in_checkout("/opt/dlx/docker/health.py")))["FRONT_PORT"] == int(
+        metrics_port
+    )
     assert arguments["--host"] == "0.0.0.0"  # noqa: S104 (of the container, for its port)
-    assert service["healthcheck"]["test"][-1].endswith(f"/dev/tcp/localhost/{AMQP_PORT}")
+    assert service["healthcheck"]["test"][-2] == "front"
     assert loaded.skipped == ()
     assert [*loaded.vhosts] == [vhost]
     user = Users(users_in(document)).login("PLAIN", b"\0guest\0guest", anywhere)
@@ -312,13 +323,15 @@ def test_prometheus_and_grafana_have_the_job_and_the_shipped_files():
     monitoring = in_checkout("/opt/dlx/docker/monitoring")
     prometheus = yaml.safe_load((monitoring / "prometheus.yml").read_text())
     grafana = monitoring / "grafana"
-    [scrape] = prometheus["scrape_configs"]
+    scrape, front = prometheus["scrape_configs"]
     [dashboards] = yaml.safe_load((grafana / "dashboards" / "dlx.yml").read_text())["providers"]
 
     assert copied.keys() == {"shipped", "monitoring"}, "the latter replaces prometheus.yml"
     for source in copied.values():
         assert in_checkout(f"/opt/dlx/{source}") in {SHIPPED, monitoring}
     assert scrape["static_configs"] == [{"targets": ["job:9419"]}]
+    assert front["static_configs"] == [{"targets": ["amqp:15692"]}]
+    assert front["job_name"] != scrape["job_name"], "DlxJobDown knows the job by it"
     assert [(SHIPPED / name).is_file() for name in prometheus["rule_files"]] == [True]
     for name in ("prometheus", "grafana"):
         assert mounts(SERVICES[name])["/etc/dlx"] == ("monitoring", True)
