@@ -144,6 +144,22 @@ acked | acked | Messages acknowledged.
 """
 """Name | kind of event | help."""
 
+_OWN_GETS: Final = """
+published | published | Messages that a publish brought into a queue.
+delivered_ack | consume_manual | Messages handed to consumers with manual acknowledgement.
+delivered | consume_auto | Messages handed to consumers with automatic acknowledgement.
+redelivered | redelivered | Messages handed out after they had been requeued.
+acked | acked | Messages acknowledged.
+"""
+"""The same where gets are told from consumers."""
+
+_GETS: Final = """
+get_ack | get_manual | Messages that gets fetched with manual acknowledgement.
+get | get_auto | Messages that gets fetched with automatic acknowledgement.
+get_empty | get_empty | Gets on an empty queue.
+"""
+"""Name | kind | help."""
+
 _GLOBAL_COUNTERS: Final = """
 received | received | Messages published.
 received_confirm | received_confirm | Messages published that ask for a confirm.
@@ -189,21 +205,29 @@ queues_deleted | Queues deleted.
 """Name, which is also the count | help."""
 
 
-def queues() -> list[Family[F]]:
-    """One series per queue, or one for all."""
+def queues(*, tells_gets: bool) -> list[Family[F]]:
+    """One series per queue, or one for all.
+
+    Args:
+        tells_gets: whether the counts of a queue tell gets from consumers.
+    """
+    table = _OWN_GETS if tells_gets else _QUEUE_COUNTERS
     gauges: list[Family[F]] = [
         _queue(f"rabbitmq_queue_{name}", "gauge", text, of_queue(what), *detailed.split())
         for name, what, detailed, text in _rows(_QUEUE_GAUGES)
     ]
     counters: list[Family[F]] = [
         _queue(
-            f"rabbitmq_queue_messages_{name}_total",
+            f"rabbitmq_queue_{name}_total",
             "counter",
             text,
             events_of_queue(kind),
             "queue_delivery_metrics",
         )
-        for name, kind, text in _rows(_QUEUE_COUNTERS)
+        for name, kind, text in (
+            *((f"messages_{name}", *rest) for name, *rest in _rows(table)),
+            *(_rows(_GETS) if tells_gets else ()),
+        )
     ]
     return gauges + counters
 

@@ -55,7 +55,7 @@ def _rabbitmq() -> Iterator[FrontFamily]:
     yield from rabbitmq.about(
         "front", lambda figures: figures.name, lambda figures: figures.started_s
     )
-    yield from rabbitmq.queues()
+    yield from rabbitmq.queues(tells_gets=True)
     yield from rabbitmq.messages(PROTOCOL)
     yield from rabbitmq.users_of_queues(
         PROTOCOL, lambda figures: figures.publishers, "Connections that have published."
@@ -94,6 +94,14 @@ def _rabbitmq() -> Iterator[FrontFamily]:
         single(lambda figures: figures.blocked_by == BLOCKED_BY[0]),
         "alarm_metrics",
     )
+    for name in ("file_descriptor_limit", "free_disk_space_watermark"):
+        yield plain(
+            f"rabbitmq_alarms_{name}",
+            "gauge",
+            "0: the front has no such alarm.",
+            single(lambda _figures: 0),
+            "alarm_metrics",
+        )
     yield plain(
         "rabbitmq_resident_memory_limit_bytes",
         "gauge",

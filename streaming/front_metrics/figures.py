@@ -106,8 +106,11 @@ class FrontFigures:
                 counts, _samples = counting.queue(vhost.name, name)
                 self.kinds[key] = Counter(
                     published=counts["publish"],
-                    delivered=counts["deliver"] + counts["get"],
-                    consumed=counts["deliver_no_ack"] + counts["get_no_ack"],
+                    consume_manual=counts["deliver"],
+                    consume_auto=counts["deliver_no_ack"],
+                    get_manual=counts["get"],
+                    get_auto=counts["get_no_ack"],
+                    get_empty=counts["get_empty"],
                     redelivered=counts["redeliver"],
                     acked=counts["ack"],
                 )

@@ -58,7 +58,7 @@ def _families() -> Iterator[JobFamily]:
     yield from rabbitmq.about(
         "job", lambda figures: figures.job_name, lambda figures: figures.started_s
     )
-    yield from rabbitmq.queues()
+    yield from rabbitmq.queues(tells_gets=False)
     yield from rabbitmq.messages(PROTOCOL)
     yield from rabbitmq.users_of_queues(PROTOCOL, _publishers, "Open channels, less consumers.")
     yield Family(

@@ -140,6 +140,11 @@ def test_each_queue_has_its_series_and_a_detailed_view_what_is_asked():
     assert each["rabbitmq_queue_messages_published_total", "work", "/"] == 6
     assert each["rabbitmq_queue_messages_published_total", "failed", "/"] == 0
     assert each["rabbitmq_queue_messages_acked_total", "work", "/"] == 2
+    assert each["rabbitmq_queue_messages_delivered_ack_total", "work", "/"] == 6
+    assert each["rabbitmq_queue_messages_delivered_ack_total", "failed", "/"] == 0
+    assert each["rabbitmq_queue_get_total", "work", "/"] == 1
+    assert each["rabbitmq_queue_get_ack_total", "failed", "/"] == 1
+    assert each["rabbitmq_queue_get_empty_total", "failed", "/"] == 1
     assert detailed["rabbitmq_detailed_queue_messages", "work", "/"] == 2
     assert not [key for key in detailed if key[0] == "rabbitmq_queues"]
     assert not [key for key in other if "work" in key]
