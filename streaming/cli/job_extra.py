@@ -20,6 +20,7 @@ JOB_MODULES: Final = frozenset(
         "numpy",
         "obstore",
         "pandas",
+        "pika",
         "prometheus_client",
         "py4j",
         "pyarrow",
