@@ -17,6 +17,7 @@ import msgspec
 
 from streaming.console.access import Role, User
 from streaming.console.balance_watch import BalanceWatch
+from streaming.console.fronts import FrontWatch
 from streaming.console.lag import LagWatch
 from streaming.console.reader import Reader, portable, read_instant
 from streaming.console.shown import FILTERS, finalize
@@ -420,6 +421,7 @@ class Console(msgspec.Struct):
         answers: what was computed before.
         balance: the last balances of the tables.
         lag: how far the job is behind Kafka.
+        fronts: which AMQP fronts lead.
         quiet: queues that the verdict leaves out, as `metrics.quiet_queues` names them.
         is_beside_job: whether it ends with the process of the job.
     """
@@ -432,6 +434,7 @@ class Console(msgspec.Struct):
     answers: Answers = msgspec.field(default_factory=Answers)
     balance: BalanceWatch = msgspec.field(default_factory=BalanceWatch)
     lag: LagWatch = msgspec.field(default_factory=LagWatch)
+    fronts: FrontWatch = msgspec.field(default_factory=FrontWatch)
     quiet: tuple[str, ...] = ()
     is_beside_job: bool = False
 

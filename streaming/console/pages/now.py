@@ -2,9 +2,11 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Literal
 
+from streaming.console.fronts import Heard
 from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
 from streaming.console.shown import instant, number
@@ -86,6 +88,7 @@ def now(view: View) -> Answer:
         "dropped": sum(row["dropped"] for row in deaths),
         "standing": standing,
         "lag": lag if view.user.administrator else None,
+        "fronts": _fronts(view),
     }
 
 
@@ -94,6 +97,14 @@ def _lag(view: View, last: BatchRow | None, silence_s: float | None) -> Lag | No
     if config is None or last is None or silence_s is None:
         return None
     return view.console.lag.of(config, last.detail.positions, is_needed=silence_s > STALE_S)
+
+
+def _fronts(view: View) -> Mapping[str, Heard]:
+    """The front of each sequenced vhost, for administrators; none if Kafka has not told."""
+    config = view.console.config
+    if config is None or view.as_of is not None or not view.user.administrator:
+        return {}
+    return view.console.fronts.of(config) or {}
 
 
 def _sees(view: View) -> Literal["all", "some", "none"]:

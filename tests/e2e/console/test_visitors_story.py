@@ -74,12 +74,14 @@ class Story:
         expect(self.page.locator("#live")).to_have_text(re.compile(r"live · batch \d+"))
 
     def reload_until_kafka_has_answered(self):
-        """Load the first page again until it says how many records wait."""
+        """Load the first page again until it says how many records wait, and which front leads."""
+        fronts = self.page.get_by_role("region", name="AMQP fronts")
 
         def is_known():
             self.page.reload()
             self.wait_until_drawn()
-            return self.figure("Consumer lag").first.inner_text() != "unknown"
+            has_lag = self.figure("Consumer lag").first.inner_text() != "unknown"
+            return has_lag and fronts.get_by_text("leads", exact=True).count() == 1
 
         wait_until(is_known)
 

@@ -1,0 +1,70 @@
+"""The first page says which AMQP front leads, as far as Kafka has told."""
+
+import re
+import time
+
+from streaming.console.fronts import FRESH_S, FrontWatch, Heard, ask_kafka
+from tests.fixtures.waiting import wait_until
+
+
+def test_the_front_that_was_heard_is_told_once_kafka_has_answered(tmp_path):
+    heard = {"shop": Heard("one", at_s=time.monotonic(), takeover_s=3.0)}
+    watch = FrontWatch(lambda _config: heard)
+
+    wait_until(lambda: watch.of(tmp_path) is not None)
+
+    assert watch.of(tmp_path) == heard
+
+
+def test_without_an_answer_nothing_is_known(tmp_path):
+    asked = []
+
+    def fail(config):
+        asked.append(config)
+        raise OSError("no answer")
+
+    watch = FrontWatch(fail)
+
+    assert watch.of(tmp_path) is None
+    wait_until(lambda: asked)
+    assert watch.of(tmp_path) is None
+
+
+def test_a_front_leads_until_a_standby_would_take_over_or_it_says_that_it_stops():
+    now_s = time.monotonic()
+
+    assert Heard("one", at_s=now_s, takeover_s=3.0).leads
+    assert not Heard("one", at_s=now_s - FRESH_S - 3.5, takeover_s=3.0).leads
+    assert not Heard("one", ended=True, at_s=now_s, takeover_s=3.0).leads
+    assert not Heard("").leads
+
+
+def test_a_job_without_sequenced_vhosts_asks_nobody(tmp_path):
+    file = tmp_path / "dlx.toml"
+    file.write_text('[kafka]\nbootstrap_servers = ["127.0.0.1:1"]\n')
+
+    assert ask_kafka(file) == {}
+
+
+def test_administrators_see_the_front_of_each_vhost_on_the_first_page(
+    make_client, shop_root, tmp_path
+):
+    config = tmp_path / "dlx.toml"
+    config.write_text("")
+    heard = {
+        "shop": Heard("one", at_s=time.monotonic(), takeover_s=3_600.0),
+        "stock": Heard(""),
+        "<b>": Heard("two", ended=True),
+    }
+    watch = FrontWatch(lambda _config: heard)
+    wait_until(lambda: watch.of(config) is not None)
+
+    page = make_client(shop_root, config=config, fronts=watch).get("/").text
+
+    rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(\w*)</td>", page)
+    assert rows[-3:] == [
+        ("shop", "one", "leads"),
+        ("stock", "none was heard", ""),
+        ("&lt;b&gt;", "two", "ended"),
+    ]
+    assert "AMQP fronts" not in make_client(shop_root).get("/").text
