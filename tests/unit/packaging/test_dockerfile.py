@@ -43,9 +43,9 @@ def test_files_copied_into_the_image_exist_and_are_not_ignored():
     assert [source for source in sources if not is_sent_to_the_builder(source)] == []
     assert in_checkout(IMAGE_HOME / "pyproject.toml") is not None, "`dlx --version` reads it"
     for lock in ("kafka", "spark"):
-        path = lock_file(lock).relative_to(CHECKOUT)
-        assert (CHECKOUT / path).is_file()
-        assert is_sent_to_the_builder(str(path)), path
+        file = lock_file(lock)
+        assert file.is_file()
+        assert is_sent_to_the_builder(str(file.relative_to(CHECKOUT))), file
     for path in (".git/HEAD", ".venv/bin/python", "checkpoints/metadata", "tests/conftest.py"):
         assert not is_sent_to_the_builder(path)
     assert not is_sent_to_the_builder("streaming/cli/__pycache__/main.cpython-311.pyc")
