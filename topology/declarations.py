@@ -49,6 +49,17 @@ class Queue(msgspec.Struct, frozen=True):
         queue_type = self.arguments.get("x-queue-type")
         return queue_type if isinstance(queue_type, str) else "classic"
 
+    def of_default_type(self, queue_type: str) -> "Queue":
+        """With the type of queues of its vhost that name none, as its argument.
+
+        Only durable queues that others may use, and that stay, have it; the rest are classic.
+        """
+        stays = self.durable and not self.exclusive and not self.auto_delete
+        if not stays or queue_type == "classic" or "x-queue-type" in self.arguments:
+            return self
+        arguments = {"x-queue-type": queue_type, **self.arguments}
+        return msgspec.structs.replace(self, arguments=arguments)
+
 
 class Binding(msgspec.Struct, frozen=True):
     """A binding from an exchange to a queue or exchange; `routing_key` is the binding key."""

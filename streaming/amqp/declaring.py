@@ -89,6 +89,8 @@ class Declaring:
             self._declare_reply_queue(name, method)
             return
         queue = Queue(name, method.durable, method.auto_delete, method.exclusive, method.arguments)
+        if not method.passive:
+            queue = queue.of_default_type(self._requests.vhost.default_queue_type)
         command = commands.DeclareQueue(queue=queue, passive=method.passive, channel=self._channel)
 
         def declared(result: dict[str, Any]) -> None:

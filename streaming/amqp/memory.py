@@ -111,7 +111,9 @@ class MemoryBroker:
             self.server.users = Users(users)
         for name in loaded.vhosts:
             command = commands.ImportDefinitions(definitions=dict(document))
-            answer = self.do(self.add_vhost(name), command)
+            vhost = self.add_vhost(name)
+            vhost.default_queue_type = loaded.default_queue_types.get(name, "classic")
+            answer = self.do(vhost, command)
             if answer.refusal is not None:
                 raise InvalidTopologyError([Problem(f"vhost '{name}'", answer.refusal.text)])
 

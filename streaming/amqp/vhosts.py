@@ -85,9 +85,11 @@ class OpenVhost:
         published, confirmed: how many messages were published, and of them with a confirm.
         got, gets: how many gets there were, by kind, and by kind and queue.
         max_body_bytes, max_property_bytes: what a message may have.
+        default_queue_type: of queues that its clients declare without a type.
     """
 
     applied = 0
+    default_queue_type = "classic"
     max_body_bytes = MAX_MESSAGE_SIZE
     max_property_bytes = MAX_MESSAGE_SIZE  # in memory, a frame is the limit
 

@@ -109,18 +109,6 @@ def queue_arguments(declaration: Declaration) -> Item:
     return plain_table({"x-queue-type": declaration.queue_type, **declaration.arguments})
 
 
-def typed(document: Item, default: str) -> Item:
-    """A queue as it is asked for, with the default type of its vhost if it names none.
-
-    Queues that are not durable or delete themselves are classic ones, as in RabbitMQ.
-    """
-    arguments = document.get("arguments") or {}
-    passing = not document.get("durable", True) or document.get("auto_delete", False)
-    if default == "classic" or passing or "x-queue-type" in arguments:
-        return document
-    return {**document, "arguments": {**arguments, "x-queue-type": default}}
-
-
 def policy_item(vhost: str, policy: Policy) -> Item:
     """A policy or operator policy."""
     return {

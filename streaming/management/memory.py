@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from streaming.amqp.errors import CONNECTION_FORCED, error
 from streaming.amqp.login import User
 from streaming.amqp.memory import MemoryBroker
@@ -38,13 +40,16 @@ class MemoryFront:
 
     def info(self, vhost_name: str) -> VhostInfo:
         """See `Front`."""
-        known = vhost_name in self.server.vhosts
-        return self._infos.get(vhost_name, VhostInfo()) if known else VhostInfo()
+        vhost = self.server.vhosts.get(vhost_name)
+        if vhost is None:
+            return VhostInfo()
+        said = self._infos.get(vhost_name, VhostInfo())
+        return msgspec.structs.replace(said, default_queue_type=vhost.default_queue_type)
 
     async def put_vhost(self, name: str, info: VhostInfo) -> bool:
         """See `Front`."""
         new = name not in self.server.vhosts
-        self.broker.add_vhost(name)
+        self.broker.add_vhost(name).default_queue_type = info.default_queue_type
         self._infos[name] = info
         return new
 

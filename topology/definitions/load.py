@@ -68,11 +68,13 @@ class LoadedDefinitions(msgspec.Struct, frozen=True):
     Attributes:
         skipped: what is not supported, each with its place in the document.
         skipped_objects: the exchanges, queues and bindings among it, for each vhost that has any.
+        default_queue_types: the type of queues that name none, where that is not `classic`.
     """
 
     vhosts: dict[str, Definitions]
     skipped: tuple[Problem, ...] = ()
     skipped_objects: dict[str, SkippedObjects] = {}
+    default_queue_types: dict[str, str] = {}
 
     def skipped_in(self, vhost: str) -> SkippedObjects:
         """What is skipped in one vhost."""
@@ -227,6 +229,11 @@ class _Reader:
             {name: reading.definitions for name, reading in readings.items()},
             self._report.all_skipped(),
             {name: each.skipped for name, each in readings.items() if each.skipped.reasons},
+            {
+                name: type_
+                for name, reader in self._vhosts.items()
+                if (type_ := reader.default_queue_type) != "classic"
+            },
         )
         paths = {name: reading.paths for name, reading in readings.items()}
         return Examined(loaded, tuple(self._report.problems), paths)

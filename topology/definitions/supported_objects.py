@@ -167,7 +167,7 @@ class SupportedObjects:
                 is kept, and nothing but its form is checked.
         """
         self.vhost = vhost
-        self._default_queue_type = default_queue_type
+        self.default_queue_type = default_queue_type
         self._as_client = as_client
         self._report = report
         self._read: dict[str, list[_Located]] = {section: [] for section in _SECTIONS}
@@ -196,10 +196,12 @@ class SupportedObjects:
 
     def add_queue(self, fields: Fields) -> None:
         """Read a queue; a type given outside its arguments becomes an argument."""
-        queue_type = fields.text("type", self._default_queue_type)
+        queue_type = fields.text("type", "")
         queue = read_queue(fields)
         queue_type = queue_type.removeprefix("rabbit_").removesuffix("_queue")
-        if "x-queue-type" not in queue.arguments and queue_type not in {"classic", ""}:
+        if not queue_type:
+            queue = queue.of_default_type(self.default_queue_type)
+        elif "x-queue-type" not in queue.arguments and queue_type != "classic":
             arguments = {"x-queue-type": queue_type, **queue.arguments}
             queue = msgspec.structs.replace(queue, arguments=arguments)
         unknown = OTHER_QUEUE_TYPES if self._as_client else {queue.queue_type} - {*QUEUE_TYPES}

@@ -16,6 +16,7 @@ from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from streaming.amqp.login import User, Users
+    from streaming.amqp.vhosts import OpenVhost
     from streaming.config import JobConfig
     from streaming.sequencer.front import Front, Import
     from streaming.sequencer.settings import FrontSettings
@@ -58,11 +59,11 @@ def serve_logs(
         checkpoint_place(config, os.environ),
         standby=standby,
     )
-    imports = _imports(config, names, document)
+    imports, queue_types = _imports(config, names, document)
     users = _users(config, document)
     create_topics(config, settings)
     metrics = _metrics_port(config, listening.host, metrics_port)
-    return run_server(_serve(config, settings, imports, users, listening, metrics))
+    return run_server(_serve(config, settings, imports, queue_types, users, listening, metrics))
 
 
 def _metrics_port(config: "JobConfig", host: str, port: int | None) -> MetricsPort | None:
@@ -93,8 +94,11 @@ def chosen_vhosts(config: "JobConfig", vhosts: list[str]) -> list[str]:
 
 def _imports(
     config: "JobConfig", vhosts: list[str], document: dict[str, Any] | None
-) -> "dict[str, Import]":
-    """What each vhost imports: of --definitions at each start, else of its setting at the first."""
+) -> "tuple[dict[str, Import], dict[str, str]]":
+    """What each vhost imports: of --definitions at each start, else of its setting at the first.
+
+    And the type of queues that name none, where that is not `classic`.
+    """
     import json
 
     from streaming.broker.commands import ImportDefinitions
@@ -103,18 +107,26 @@ def _imports(
     from topology.definitions.load import load_definitions
 
     load_vhost_definitions(config)  # refuses files that cannot be used
-    found = {}
+    found: dict[str, Import] = {}
+    queue_types: dict[str, str] = {}
     for name in vhosts:
         path = config.vhosts[name].definitions
+        said = (
+            document
+            if document is not None or path is None
+            else json.loads(Path(path).read_bytes())
+        )
+        if said is None:
+            continue
+        loaded = load_definitions(said, default_vhost=name, compat=config.job.compat)
+        if name in loaded.default_queue_types:
+            queue_types[name] = loaded.default_queue_types[name]
         if document is not None:
-            loaded = load_definitions(document, default_vhost=name, compat=config.job.compat)
             for problem in loaded.skipped:
                 print(f"--definitions: skipped: {problem}", file=sys.stderr)
-            found[name] = Import(ImportDefinitions(definitions=document), only_first=False)
-        elif path is not None:
-            command = ImportDefinitions(definitions=json.loads(Path(path).read_bytes()))
-            found[name] = Import(command, only_first=True)
-    return found
+        command = ImportDefinitions(definitions=said)
+        found[name] = Import(command, only_first=document is None)
+    return found, queue_types
 
 
 def _users(config: "JobConfig", document: dict[str, Any] | None) -> "Users":
@@ -136,6 +148,7 @@ async def _serve(
     config: "JobConfig",
     settings: "FrontSettings",
     imports: "dict[str, Import]",
+    queue_types: dict[str, str],
     users: "Users",
     listening: Listening,
     metrics_port: MetricsPort | None,
@@ -149,7 +162,11 @@ async def _serve(
         permissions = server.vhosts[vhost_name].shard.vhost.permissions
         return permissions.knows(user.name) or user.name in administrators
 
+    def opened(vhost: "OpenVhost") -> None:
+        vhost.default_queue_type = queue_types.get(vhost.name, "classic")
+
     server = Server({}, users, may_open, with_certificates=listening.with_certificates)
+    server.opened.append(opened)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

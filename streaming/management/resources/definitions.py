@@ -17,7 +17,6 @@ from streaming.management.formats import (
     plain_table,
     policy_item,
     queue_arguments,
-    typed,
 )
 from streaming.management.listing import columns_of, only
 from streaming.management.resources.cluster import cluster_name
@@ -246,12 +245,11 @@ def _part(
     document: dict[str, Any], vhost: str, default_vhost: str, queue_type: str
 ) -> dict[str, Any]:
     """The part of a document that is about one vhost."""
-    part: dict[str, Any] = {"vhosts": [{"name": vhost}]}
+    part: dict[str, Any] = {"vhosts": [{"name": vhost, "default_queue_type": queue_type}]}
     for member in _OBJECTS:
         part[member] = [
             one for one in _list(document, member) if one.get("vhost", default_vhost) == vhost
         ]
-    part["queues"] = [typed(one, queue_type) for one in part["queues"]]
     return part
 
 

@@ -17,7 +17,7 @@ from streaming.management.answers import (
     not_authorised,
 )
 from streaming.management.counting import QUEUE_STATS, Range, lengths_of, with_rates
-from streaming.management.formats import NODE, queue_basics, queue_details, queue_item, typed
+from streaming.management.formats import NODE, queue_basics, queue_details, queue_item
 from streaming.management.listing import Item, Listing, columns_of, only
 from streaming.management.resources.bindings import queue_bindings
 from streaming.management.resources.cluster import LENGTHS
@@ -200,12 +200,12 @@ async def put_queue(asked: Asked) -> Response:
     """Declare a queue, of the vhost's default type unless it names one."""
     members, vhost, name = asked.members(), asked.vhost, asked.names["queue"]
     default = asked.front.info(vhost.name).default_queue_type
-    asked_for = {
-        "durable": members.flag("durable"),
-        "auto_delete": members.flag("auto_delete"),
-        "arguments": members.table("arguments"),
-    }
-    queue = Queue(name, exclusive=False, **typed(asked_for, default))
+    queue = Queue(
+        name,
+        durable=members.flag("durable"),
+        auto_delete=members.flag("auto_delete"),
+        arguments=members.table("arguments"),
+    ).of_default_type(default)
     new = name not in vhost.shard.vhost.queues
     if not name or (new and name.startswith(RESERVED_PREFIX)):
         raise not_authorised("Access refused.")

@@ -567,3 +567,21 @@ def test_a_delivery_that_nobody_settles_closes_its_channel_and_others_get_it(bro
     client.send(1, m.BasicAck(1))
     client.send(1, m.ChannelCloseOk())
     assert client.ask(m.ChannelOpen()) == m.ChannelOpenOk()
+
+
+def test_a_queue_that_names_no_type_has_its_vhosts_default_if_it_can(broker):
+    broker.load({"vhosts": [{"name": "/", "default_queue_type": "quorum"}]})
+    client = RawClient(broker)
+    durable = m.QueueDeclare(queue="durable", durable=True)
+    classic = m.QueueDeclare(queue="classic", durable=True, arguments={"x-queue-type": "classic"})
+    short = m.QueueDeclare(queue="short")
+    passing = m.QueueDeclare(queue="passing", durable=True, auto_delete=True)
+    own = m.QueueDeclare(queue="own", durable=True, exclusive=True)
+
+    for method in (durable, durable, classic, short, passing, own):
+        assert isinstance(client.ask(method), m.QueueDeclareOk)
+
+    queues = broker.server.vhosts["/"].shard.vhost.queues
+    types = {name: queue.queue_type for name, queue in queues.items()}
+    others = dict.fromkeys(("classic", "short", "passing", "own"), "classic")
+    assert types == {"durable": "quorum", **others}

@@ -129,3 +129,9 @@ def test_queues_have_the_default_type_of_their_vhost(api):
 
     types = {queue["name"]: queue["type"] for queue in api.get("queues/v")}
     assert types == {"default": "quorum", "classic": "classic", "short": "classic"}
+
+
+def test_the_default_type_of_a_vhost_is_that_of_its_definitions(api, broker):
+    broker.load({"vhosts": [{"name": "v", "default_queue_type": "quorum"}]})
+
+    assert api.get("vhosts/v")["default_queue_type"] == "quorum"

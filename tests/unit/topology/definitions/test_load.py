@@ -83,6 +83,8 @@ def test_exclusive_queues_and_their_bindings_are_skipped():
         ({"default_queue_type": "quorum"}, {"type": "classic"}, {}),
         ({"default_queue_type": "undefined"}, {}, {}),
         ({"default_queue_type": 5}, {}, {}),
+        ({"default_queue_type": "quorum"}, {"durable": False}, {}),
+        ({"default_queue_type": "quorum"}, {"auto_delete": True}, {}),
         (
             {"default_queue_type": "quorum"},
             {"arguments": {"x-queue-type": "classic"}},
@@ -93,7 +95,12 @@ def test_exclusive_queues_and_their_bindings_are_skipped():
 def test_a_queue_has_its_own_type_or_its_vhosts_default(vhost, queue, arguments):
     found = loaded(vhosts=[{"name": "/", **vhost}], queues=[{"name": "q", **queue}])
 
-    assert found == LoadedDefinitions({"/": Definitions(queues=(Queue("q", arguments=arguments),))})
+    flags = {name: queue[name] for name in ("durable", "auto_delete") if name in queue}
+    queues = (Queue("q", arguments=arguments, **flags),)
+    assert found.vhosts == {"/": Definitions(queues=queues)}
+    assert found.skipped == ()
+    default = "quorum" if "quorum" in str(vhost) else "classic"
+    assert found.default_queue_types.get("/", "classic") == default
 
 
 def test_members_without_effect_are_reported_and_mostly_kept():
