@@ -1,6 +1,7 @@
 """The methods of a channel that declare, bind and delete exchanges and queues.
 
-A queue without a name is the last one that the channel declared.
+A queue without a name is the last one that the channel declared. Ends of lines in names are left out,
+as in RabbitMQ, but not where a queue is purged.
 """
 
 from collections.abc import Callable
@@ -44,11 +45,12 @@ class Declaring:
 
     def declare_exchange(self, method: m.ExchangeDeclare) -> None:
         """Declare an exchange, or check that it exists."""
-        if method.passive and not method.exchange:
+        name = _on_one_line(method.exchange)
+        if method.passive and not name:
             refusal = default_exchange()
             raise AmqpError(refusal.code, refusal.text)
         exchange = Exchange(
-            method.exchange,
+            name,
             method.type,
             method.durable,
             method.auto_delete,
@@ -63,7 +65,7 @@ class Declaring:
     def delete_exchange(self, method: m.ExchangeDelete) -> None:
         """Delete an exchange."""
         command = commands.DeleteExchange(
-            exchange=method.exchange, if_unused=method.if_unused, channel=self._channel
+            exchange=_on_one_line(method.exchange), if_unused=method.if_unused, channel=self._channel
         )
         self._ask(method, command, m.ExchangeDeleteOk())
 
@@ -81,7 +83,7 @@ class Declaring:
 
     def declare_queue(self, method: m.QueueDeclare) -> None:
         """Declare a queue, or check that it exists; the broker names one without a name."""
-        name = method.queue
+        name = _on_one_line(method.queue)
         if method.passive and not name:  # not the last one declared: a name is asked for
             refusal = no_queue(name, self._requests.vhost.name)
             raise AmqpError(refusal.code, refusal.text)
@@ -124,7 +126,8 @@ class Declaring:
         name, key = self.queue_named(method.queue), method.routing_key
         if not method.queue and not key:
             key = name
-        return Binding(method.exchange, name, "queue", key, method.arguments)
+        source, destination = _on_one_line(method.exchange), _on_one_line(name)
+        return Binding(source, destination, "queue", key, method.arguments)
 
     def purge_queue(self, method: m.QueuePurge) -> None:
         """Remove the ready messages of a queue."""
@@ -137,7 +140,7 @@ class Declaring:
 
     def delete_queue(self, method: m.QueueDelete) -> None:
         """Delete a queue."""
-        name = self.queue_named(method.queue)
+        name = _on_one_line(self.queue_named(method.queue))
         self._refuse_conditions(name, method)
         command = commands.DeleteQueue(
             queue=name,
@@ -187,9 +190,12 @@ class Declaring:
 
 
 def _between_exchanges(method: m.ExchangeBind | m.ExchangeUnbind) -> Binding:
-    return Binding(
-        method.source, method.destination, "exchange", method.routing_key, method.arguments
-    )
+    source, destination = _on_one_line(method.source), _on_one_line(method.destination)
+    return Binding(source, destination, "exchange", method.routing_key, method.arguments)
+
+
+def _on_one_line(name: str) -> str:
+    return name.replace("\r", "").replace("\n", "")
 
 
 HANDLERS: Final[dict[type[m.Method], Callable[[Declaring, Any], None]]] = {

@@ -585,3 +585,25 @@ def test_a_queue_that_names_no_type_has_its_vhosts_default_if_it_can(broker):
     types = {name: queue.queue_type for name, queue in queues.items()}
     others = dict.fromkeys(("classic", "short", "passing", "own"), "classic")
     assert types == {"durable": "quorum", **others}
+
+
+def test_names_that_are_declared_are_on_one_line(client):
+    client.ask(m.ExchangeDeclare(exchange="e\r\nx", type="fanout"))
+    client.ask(m.ExchangeDeclare(exchange="f\n", type="fanout"))
+
+    assert client.ask(m.QueueDeclare(queue="\nq\r\nu")) == m.QueueDeclareOk("qu", 0, 0)
+    assert client.ask(m.QueueDeclare(queue="q\nu", passive=True)) == m.QueueDeclareOk("qu", 0, 0)
+    assert client.ask(m.ExchangeDeclare(exchange="ex\n", passive=True)) == m.ExchangeDeclareOk()
+    assert client.ask(m.ExchangeBind(destination="f\r", source="\nex")) == m.ExchangeBindOk()
+    assert client.ask(m.QueueBind(queue="qu\n", exchange="f\n")) == m.QueueBindOk()
+    client.publish("ex", "", b"1")
+    assert isinstance(client.ask(m.BasicGet(queue="qu", no_ack=True)), m.BasicGetOk)
+    assert client.ask(m.QueueUnbind(queue="q\nu", exchange="\nf")) == m.QueueUnbindOk()
+    assert client.ask(m.ExchangeDelete(exchange="e\nx")) == m.ExchangeDeleteOk()
+    assert client.ask(m.QueueDelete(queue="\rqu")) == m.QueueDeleteOk(0)
+
+
+def test_a_purge_takes_the_name_of_its_queue_as_it_is(client):
+    client.ask(m.QueueDeclare(queue="q"))
+
+    assert isinstance(client.ask(m.QueuePurge(queue="q\n")), m.ChannelClose)
