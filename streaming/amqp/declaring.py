@@ -1,7 +1,7 @@
 """The methods of a channel that declare, bind and delete exchanges and queues.
 
-A queue without a name is the last one that the channel declared. Ends of lines in names are left out,
-as in RabbitMQ, but not where a queue is purged.
+A queue without a name is the last one that the channel declared. Ends of lines in names are left
+out, as in RabbitMQ, but not where a queue is purged.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,9 @@ class Declaring:
     def delete_exchange(self, method: m.ExchangeDelete) -> None:
         """Delete an exchange."""
         command = commands.DeleteExchange(
-            exchange=_on_one_line(method.exchange), if_unused=method.if_unused, channel=self._channel
+            exchange=_on_one_line(method.exchange),
+            if_unused=method.if_unused,
+            channel=self._channel,
         )
         self._ask(method, command, m.ExchangeDeleteOk())
 
