@@ -16,8 +16,10 @@ from streaming.config.types import (
     milliseconds,
     setting,
     size,
+    strings,
     whole,
 )
+from streaming.protocol.search_keys import MAX_PATHS, PATH
 
 RETAINED: Final = ("events", "bodies", "dead_letters")
 """What `retention` can name; `dead_letters.QUEUE` names the deaths in one queue."""
@@ -61,6 +63,23 @@ def retention_periods() -> Kind:
 
     bounds = f'{", ".join(RETAINED)} or "dead_letters.QUEUE", each with a period such as "7d"'
     return Kind("a table", read, bounds, "properties")
+
+
+def search_paths() -> Kind:
+    """An array of paths whose values are indexed."""
+    words = (
+        "a path such as 'body:$.order', 'body:$.items[0].sku', 'header:tenant' or "
+        "'property:message_id'"
+    )
+    each = strings(PATH, words)
+
+    def read(raw: Any) -> tuple[str, ...]:
+        found: tuple[str, ...] = each.read(raw)
+        if len(found) > MAX_PATHS:
+            raise invalid(f"has {len(found)} paths, more than {MAX_PATHS}")
+        return found
+
+    return Kind(each.takes, read, f"{words} each, at most {MAX_PATHS}")
 
 
 @attrs.frozen(kw_only=True)
@@ -133,6 +152,13 @@ class TablesSettings(Section):
         "Maximum memory of one query of the job itself, such as an update of queue_contents: 1 "
         "GiB. Beyond it, DuckDB writes to temporary files.",
         size(134_217_728, 1 << 44),
+    )
+    search: tuple[str, ...] = setting(
+        (),
+        "Values by which the console's field and `dlx why` find messages that need not have died, "
+        'such as ["body:$.order", "header:tenant", "property:message_id"]. The job indexes those '
+        "of the messages that arrive from then on, off the batch path: about 10 bytes each.",
+        search_paths(),
     )
     storage_options: dict[str, Property] = setting(
         {},

@@ -5,7 +5,8 @@
                                        --> one event of kind `erased`
 
 Only files that hold such a message are rewritten. A message that is still in a queue is left alone,
-because its consumer would get nothing: the result counts it, and a later run erases it.
+because its consumer would get nothing: the result counts it, and a later run erases it. The values
+by which a search found messages leave with them.
 
 A dead letter may outlive its row in `messages`, which retention removes: the condition is then on
 what the dead letter has of it.
@@ -32,6 +33,7 @@ from streaming.broker.causes import X_EXCEPTION_MESSAGE
 from streaming.contents.replacement import replace_rows
 from streaming.contents.revived import redriven_since
 from streaming.contents.revived_keys import Key
+from streaming.contents.search_rows import forget
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.upkeep.compaction import conformed
@@ -61,6 +63,7 @@ _HAS_DATA: Final = {
 _MESSAGE_KEY: Final = '(message_id.topic_number, message_id."partition", message_id."offset")'
 
 
+_ERASED_KEYS: Final = 'SELECT (topic_number, "partition", "offset") FROM erased'
 _COPIES: Final = """
     SELECT DISTINCT events.vhost, events.lane, copy_id FROM events SEMI JOIN erased
     ON (message_id.topic_number, message_id."partition", message_id."offset") =
@@ -160,11 +163,13 @@ def erase(
                 tables.connection.executemany(_KEEP, sorted(revived))
                 raise _RevivedError
 
-        counts = {
-            name: _erase_table(root, tables, name, check, dry=dry)
-            for name in names
-            if tables.has(name)
-        }
+        counts = {}
+        for name in filter(tables.has, names):
+            if name == "messages" and not dry:
+                forget(root, tables, _ERASED_KEYS)
+            counts[name] = _erase_table(root, tables, name, check, dry=dry)
+        if not dry:  # again: the job may have indexed what it read before
+            forget(root, tables, _ERASED_KEYS)
         in_queues += len(known) - len(left)
         done = Erased(
             counts["messages"],

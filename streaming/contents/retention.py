@@ -28,6 +28,7 @@ from streaming.broker.events import ENDINGS
 from streaming.config.tables import period_ms
 from streaming.contents.replacement import KEPT, replace_rows
 from streaming.contents.revived import redriven_since
+from streaming.contents.search_rows import forget
 from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES, TableSpec
@@ -36,7 +37,14 @@ from streaming.ledger.schema.table_setup import load_table, open_table
 from streaming.ledger.upkeep.compaction import conformed
 from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import Tables, quoted, text
-from streaming.queries.snapshots import SNAPSHOT_CONTENTS, SNAPSHOTS, Snapshot, list_snapshots
+from streaming.queries.search_index import SEARCH_KEYS
+from streaming.queries.snapshots import (
+    SNAPSHOT_CONTENTS,
+    SNAPSHOTS,
+    Snapshot,
+    list_snapshots,
+    opening_batch,
+)
 from streaming.queries.vhosts.clients import open_channels
 from streaming.storage.location import Location
 from streaming.storage.port import Storage
@@ -158,7 +166,24 @@ def retain(
             raise CommitError(f"{root.url}: redrives kept moving letters; run it again")
         if found is not None:
             done.append(found)
+    if periods.shortest("messages") and not dry:
+        _forget_values(root, threads)
     return done
+
+
+def _forget_values(root: Location, threads: int | None) -> None:
+    """Remove what a search found messages by that are gone."""
+    with Tables(root.url, root.options, threads=threads) as tables:
+        until = opening_batch(tables, "messages")
+        if until < 0 or not tables.has(SEARCH_KEYS):
+            return
+        tables.view("messages", columns=["batch_id", "topic_number", "partition", "offset"])
+        forget(
+            root,
+            tables,
+            f'SELECT (topic_number, "partition", "offset") FROM messages WHERE batch_id <= {until}',
+            until,
+        )
 
 
 class _RedrivenError(Exception):

@@ -1,4 +1,4 @@
-"""Keeps the tables healthy and `queue_contents` current, off the path of the batches (D8b)."""
+"""Keeps the tables healthy and what follows from them current, off the batches' path (D8b)."""
 
 import logging
 import threading
@@ -8,7 +8,9 @@ from functools import partial
 
 from streaming.config import JobConfig, TablesSettings
 from streaming.contents.lowest_resident import Lowest, lowest_resident
+from streaming.contents.search_index import SearchIndexer
 from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
 from streaming.ledger.write.ledger import Ledger
@@ -68,6 +70,10 @@ class Housekeeping:
         self._stopping = False
         self._contents = ContentsUpdater(self._tables, retention=retention(tables))
         self.nets = self._contents.nets
+        query_id = self._logs.query_id()
+        last = None if query_id is None else ledger.last_batches(query_id).get(LEDGER[-1])
+        after = -1 if last is None else last
+        self._search = SearchIndexer(self._tables, tables.search, after, retention(tables))
         is_wall = config.job.clock == "wall"
         self._snapshots = SnapshotSchedule(self._tables, tables, retention(tables), is_wall=is_wall)
         self._trimming = Trimming(config, properties, self._numbers)
@@ -140,6 +146,7 @@ class Housekeeping:
                 "queue_contents could not be updated", self._contents.update
             ):
                 self._is_behind = True  # without input, no batch would trigger the next attempt
+            self._try("the values of tables.search could not be indexed", self._index)
             self._try(
                 "the largest queues could not be read",
                 partial(self._name_largest_queues, is_full=is_full),
@@ -149,6 +156,13 @@ class Housekeeping:
             self._snapshots.start_if_due(is_busy=self._is_busy())
             self._try("the inputs could not be trimmed", self._read_lowest_and_trim)
             self._pause()
+
+    def _index(self) -> None:
+        """Index the values by which messages are found."""
+        query_id = self._logs.query_id()
+        done = None if query_id is None else self._search.update(query_id)
+        if done is not None and done.is_behind:
+            self._is_behind = True
 
     def _pause(self) -> None:
         """Wait for the next update: a fixed time, and longer while a backlog is worked off.

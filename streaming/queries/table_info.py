@@ -10,7 +10,7 @@ from streaming.queries.duckdb_tables import Tables
 
 NAMES: Final = (
     *("messages", "events", "dead_letters", "queue_contents", "quarantine"),
-    *("snapshots", "snapshot_contents"),
+    *("snapshots", "snapshot_contents", "search_keys"),
 )
 
 

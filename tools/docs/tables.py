@@ -9,7 +9,7 @@ from streaming.ledger.schema.schemas import COMMENT, TABLES
 
 _ORDER: Final = (
     *("messages", "events", "dead_letters", "queue_contents", "quarantine"),
-    *("snapshots", "snapshot_contents"),
+    *("snapshots", "snapshot_contents", "search_keys"),
 )
 _SPARK_NAMES: Final = {"int32": "int", "int64": "bigint", "bool": "boolean"}
 

@@ -232,8 +232,15 @@ QUEUE_CONTENTS: Final = pa.schema(
 SNAPSHOTS: Final = pa.schema(
     [
         *_BATCH,
-        _column("kind", TEXT, "snapshot, total, topology, channel or retention", required=True),
-        _column("at", INSTANT, "the latest event in it; of a retention run, when it ran"),
+        _column(
+            "kind", TEXT, "snapshot, total, topology, channel, retention or search", required=True
+        ),
+        _column(
+            "at",
+            INSTANT,
+            "the latest event in it; of a retention run, when it ran; of the paths of a search, "
+            "from when on they are indexed",
+        ),
         _column("vhost", TEXT, "virtual host"),
         _column("lane", INT, "lane of the virtual host"),
         _column("queue", TEXT, "the queue of a total"),
@@ -281,6 +288,17 @@ QUARANTINE: Final = pa.schema(
 )
 
 
+SEARCH_KEYS: Final = pa.schema(
+    [
+        *_BATCH,
+        _column("vhost", TEXT, "virtual host", required=True),
+        *_RECORD,
+        _column("path", TEXT, "the path of `tables.search` where the value is", required=True),
+        _column("key", LONG, "64 bits of the value's hash", required=True),
+    ]
+)
+
+
 @dataclass(frozen=True)
 class TableSpec:
     """One table.
@@ -291,6 +309,8 @@ class TableSpec:
             file. Nested columns have none: rewriting a file would lose their statistics.
         order: the columns that order the files when small ones are compacted.
         append_only: rows are never changed or removed, not even by retention or an erasure.
+        sort: the column that orders the rows of each file, so that row groups tell a query apart;
+            None: rows keep the order in which they were written.
     """
 
     name: str
@@ -300,6 +320,7 @@ class TableSpec:
     stats_columns: tuple[str, ...]
     order: tuple[str, ...]
     append_only: bool = True
+    sort: str | None = None
 
 
 _RECORD_KEY: Final = ("topic_number", "partition", "offset")
@@ -356,7 +377,7 @@ TABLES: Final = {
         TableSpec(
             "snapshots",
             "a snapshot: totals of every fate by vhost, lane and queue, and the "
-            "topology; or a retention run",
+            "topology; or a retention run, or the paths of `tables.search`",
             ("query_id", "batch_id"),
             SNAPSHOTS,
             ("batch_id", "kind"),
@@ -371,6 +392,16 @@ TABLES: Final = {
             ("snapshot", "lane", "copy_id"),
             ("snapshot", "lane", "copy_id"),
             append_only=False,
+        ),
+        TableSpec(
+            "search_keys",
+            "a value of a message, as a hash, at a path of `tables.search`; a few seconds behind",
+            (*_RECORD_KEY, "path"),
+            SEARCH_KEYS,
+            ("batch_id", "key"),
+            ("batch_id",),
+            append_only=False,
+            sort="key",
         ),
     )
 }

@@ -18,7 +18,7 @@ from typing import Final, Literal
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table, table_exists
-from streaming.ledger.upkeep.compaction import compact, is_large, plan, small_files
+from streaming.ledger.upkeep.compaction import SORTED_BYTES, compact, is_large, plan, small_files
 from streaming.ledger.upkeep.vacuum import LowestResident, Vacuum
 from streaming.ledger.write.durability import flush_checkpoint
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
@@ -134,7 +134,8 @@ class TableMaintenance:
                 pause_ms = done[0].seconds * 1000 * _CHECKPOINT_SHARE
                 self._next_ms["checkpoint"] = now_ms + int(pause_ms)
         # The updater of `queue_contents` rewrites that table itself.
-        may_compact = self.name in LEDGER and (self._has_many_files or not is_busy)
+        is_joined = self.name in LEDGER or self._spec.sort is not None
+        may_compact = is_joined and (self._has_many_files or not is_busy)
         if may_compact and self._due("compaction", now_ms, schedule.compaction_ms):
             run("compaction", self._compact)
         if self._due("log cleanup", now_ms, schedule.log_cleanup_ms) and self._has_commits():
@@ -192,7 +193,10 @@ class TableMaintenance:
     def _compact(self) -> int:
         schedule = self._schedule
         files = small_files(self._spec, ActiveFiles(load_table(self._place)))
-        groups = plan(files, schedule.target_bytes, schedule.compaction_least_files)
+        target = schedule.target_bytes
+        if self._spec.sort is not None:
+            target = min(target, SORTED_BYTES)
+        groups = plan(files, target, schedule.compaction_least_files)
         results = [compact(self._place, self._spec, group) for group in groups]
         self._has_many_files = False
         return sum(len(result.replaced) for result in results if result is not None)
