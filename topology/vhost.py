@@ -27,6 +27,7 @@ class Vhost:
         next_queue_number: numbers are never reused.
         version: grows with every change; the broker increments it.
         limits: how many queues and connections it may have.
+        parameters: by component and name: value and secret, which mean nothing to the broker.
         administrators: users who may change policies and permissions.
         enforce_permissions: False if every user may do everything.
         default_delivery_limit: for quorum queues without a limit; None for that of `compat`.
@@ -39,6 +40,7 @@ class Vhost:
         self.permissions = PermissionTable()
         self.topic_permissions = TopicPermissionTable()
         self.limits = VhostLimits()
+        self.parameters: dict[tuple[str, str], tuple[str, str | None]] = {}
         self.queues: dict[str, Queue] = {}
         self.queue_numbers: dict[str, int] = {}
         self.queue_names: dict[int, str] = {}

@@ -14,6 +14,9 @@ from topology.declarations import MAX_NAME_BYTES, Binding, Exchange, Policy, Que
 MAX_COUNT: Final = 1_000_000
 """How many messages one `get` may fetch."""
 
+MAX_PARAMETER: Final = 1 << 16
+"""The longest value of a parameter, in characters."""
+
 Name: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_BYTES)]
 """A short string of AMQP. Its limit is in bytes, which whoever reads it has to check too."""
 
@@ -338,6 +341,19 @@ class ClearVhostLimit(Command, frozen=True, tag="clear_vhost_limit"):
     channel: Name = "admin"
 
 
+class SetParameter(Command, frozen=True, tag="set_parameter"):
+    """Keep something that whoever serves the vhost wants to know again: users, descriptions.
+
+    It decides nothing in the broker. `secret` is kept beside the value, and shown in no event.
+    """
+
+    component: Name
+    name: Name
+    value: Annotated[str, Meta(max_length=MAX_PARAMETER)]
+    secret: Name | None = None
+    channel: Name = "admin"
+
+
 class ImportDefinitions(Command, frozen=True, tag="import_definitions"):
     """Declare everything a definitions document holds for this vhost (R-DEF-4)."""
 
@@ -555,6 +571,7 @@ AnyCommand = (
     | ClearTopicPermissions
     | SetVhostLimit
     | ClearVhostLimit
+    | SetParameter
     | ImportDefinitions
     | ExportDefinitions
     | Check

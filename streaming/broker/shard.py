@@ -106,6 +106,7 @@ HANDLERS: Final[dict[type[Command], Handler]] = {
     commands.ClearTopicPermissions: policies.clear_topic_permissions,
     commands.SetVhostLimit: policies.set_limit,
     commands.ClearVhostLimit: policies.clear_limit,
+    commands.SetParameter: policies.set_parameter,
     commands.ImportDefinitions: import_export.import_definitions,
     commands.ExportDefinitions: import_export.export_definitions,
     commands.Check: settlement.check,

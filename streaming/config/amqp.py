@@ -49,6 +49,12 @@ class AmqpSettings(types.Section):
         "others from the log when they are delivered.",
         types.size(1_048_576, 1 << 40),
     )
+    management_port: int = types.setting(
+        15_672,
+        "Where the front serves RabbitMQ's management API, on the address of `dlx amqp --host`: "
+        "the port that RabbitMQ has for it. 0: nowhere.",
+        types.whole(0, 65_535),
+    )
     metrics_port: int = types.setting(
         15_692,
         "Where the front answers Prometheus and health checks, on the address of `dlx amqp "

@@ -15,7 +15,7 @@ from typing import Final
 from starlette.requests import Request
 
 from streaming.amqp.login import User, Users
-from streaming.management.answers import ApiError, not_authorised
+from streaming.management.errors import ApiError, not_authorised
 
 MAX_FAILURES: Final = 10
 """Failed logins of one name from one place within the window."""

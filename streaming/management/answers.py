@@ -1,4 +1,4 @@
-"""What the API answers: JSON, and errors in RabbitMQ's words."""
+"""What the API answers: JSON."""
 
 import asyncio
 import json
@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
+
+from streaming.management.errors import ApiError
 
 _HEADERS: Final = {
     "cache-control": "no-cache",
@@ -17,58 +19,21 @@ _AT_ONCE: Final = 200
 _encoder: Final = msgspec.json.Encoder()
 
 
-class ApiError(Exception):
-    """A request is not carried out.
-
-    Attributes:
-        error, reason: as the body has them; no error: no body.
-    """
-
-    def __init__(
-        self, status: int, error: str = "", reason: Any = "", headers: dict[str, str] | None = None
-    ) -> None:
-        super().__init__(status, error, reason)
-        self.status = status
-        self.error = error
-        self.reason = reason
-        self.headers = headers or {}
-
-    def response(self) -> Response:
-        """The answer."""
-        if not self.error:
-            return Response(status_code=self.status, headers=self.headers)
-        document = {"error": self.error, "reason": self.reason}
-        response = as_json(document, self.status)
-        response.headers.update(self.headers)
-        return response
-
-
-def bad_request(reason: Any) -> ApiError:
-    """400: the request makes no sense."""
-    return ApiError(400, "bad_request", reason)
-
-
-def missing() -> ApiError:
-    """404: there is no such object."""
-    return ApiError(404, "Object Not Found", "Not Found")
-
-
-def not_found(reason: str) -> ApiError:
-    """404: something that the request names is not there."""
-    return ApiError(404, "not_found", reason)
-
-
-def not_authorised(reason: str) -> ApiError:
-    """401: the user may not do this."""
-    return ApiError(401, "not_authorised", reason)
-
-
 def encoded(document: object) -> bytes:
     """Write JSON; a name of a client may be text that UTF-8 cannot write."""
     try:
         return _encoder.encode(document)
     except UnicodeEncodeError:
         return json.dumps(document, separators=(",", ":")).encode("ascii")
+
+
+def error_response(error: ApiError) -> Response:
+    """The answer to a request that is not carried out."""
+    if not error.error:
+        return Response(status_code=error.status, headers=error.headers)
+    response = as_json({"error": error.error, "reason": error.reason}, error.status)
+    response.headers.update(error.headers)
+    return response
 
 
 def as_json(document: object, status: int = 200) -> Response:

@@ -13,9 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 from streaming.amqp.login import User
 from streaming.management.access import Gate
-from streaming.management.answers import ApiError, as_json, as_long_json, bad_request, missing
+from streaming.management.answers import as_json, as_long_json, error_response
 from streaming.management.bodies import read_body
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
+from streaming.management.errors import ApiError, bad_request, missing
 from streaming.management.port import Front
 from streaming.management.resources.every import RESOURCES
 from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resources
@@ -69,10 +70,10 @@ class Management:
         try:
             response = await self._answer(request)
         except ApiError as error:
-            response = error.response()
+            response = error_response(error)
         except Exception:
             logger.exception("management: %s %s", request.method, request.url.path)
-            response = ApiError(500, "internal_server_error", "see the log").response()
+            response = error_response(ApiError(500, "internal_server_error", "see the log"))
         if request.method == "HEAD":
             response.body = b""
         await response(scope, receive, send)
@@ -84,6 +85,9 @@ class Management:
         found = self._resources.find(raw_path)
         if found is None:
             raise missing()
+        why_not = self.api.front.not_serving()
+        if why_not:
+            raise ApiError(503, "not_serving", why_not)
         resource, names = found
         method = "GET" if request.method == "HEAD" else request.method
         if method == "OPTIONS":

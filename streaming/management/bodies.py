@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from streaming.management.answers import ApiError, bad_request
+from streaming.management.errors import ApiError, bad_request
 from topology.values import MAX_DEPTH, Table
 
 MAX_BODY_BYTES: Final = 20_000_000

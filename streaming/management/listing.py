@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from streaming.management.answers import ApiError, bad_request
+from streaming.management.errors import ApiError, bad_request
 from topology.errors import UnsupportedPatternError
 from topology.patterns import Pattern
 

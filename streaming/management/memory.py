@@ -4,39 +4,29 @@ from typing import Any
 
 import msgspec
 
-from streaming.amqp.errors import CONNECTION_FORCED, error
 from streaming.amqp.login import User
 from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.vhosts import OpenVhost
-from streaming.broker import commands
-from streaming.broker.events import Actor
-from streaming.broker.outbound import AnswerOut
 from streaming.management.port import VhostInfo
-from streaming.management.sessions import Session, carry_out, open_session
+from streaming.management.server_front import ServerFront
 
 
-class MemoryFront:
+class MemoryFront(ServerFront):
     """The front of a `MemoryBroker`; see `Front`."""
 
     def __init__(self, broker: MemoryBroker) -> None:
+        super().__init__(broker.server, broker.clock.now_ms)
         self.broker = broker
-        self.server = broker.server
-        self.started_ms = broker.clock.now_ms()
         self._infos: dict[str, VhostInfo] = {}
         self._parameters: dict[str, Any] = {"cluster_tags": [], "internal_cluster_id": "dlx-stream"}
         self.server.opened.append(self._opened)
 
-    def now_ms(self) -> int:
+    def not_serving(self) -> str:
         """See `Front`."""
-        return self.broker.clock.now_ms()
+        return ""
 
-    async def do(self, vhost: OpenVhost, actor: Actor, command: commands.Command) -> AnswerOut:
-        """See `Front`."""
-        return await carry_out(self.server, vhost, actor, command)
-
-    async def open_session(self, vhost: OpenVhost, user: str) -> Session:
-        """See `Front`."""
-        return await open_session(self.server, vhost, user)
+    def expect_changeable(self, users: list[User], vhosts: list[str]) -> None:
+        """See `Front`: everything is."""
 
     def info(self, vhost_name: str) -> VhostInfo:
         """See `Front`."""
@@ -66,22 +56,8 @@ class MemoryFront:
 
     async def delete_user(self, name: str) -> None:
         """See `Front`."""
-        for vhost in list(self.server.vhosts.values()):
-            actor = Actor(None, "management")
-            await self.do(vhost, actor, commands.ClearPermissions(user=name))
-            await self.do(vhost, actor, commands.ClearTopicPermissions(user=name))
-        self.server.users.by_name.pop(name, None)
-        for connection in list(self.server.connections):
-            if connection.user == name:
-                connection.end(error(CONNECTION_FORCED, f"user '{name}' is deleted"))
-        self.server.turn_ended()
-
-    async def close_connection(self, name: str, reason: str) -> None:
-        """See `Front`."""
-        for connection in list(self.server.connections):
-            if connection.name == name:
-                connection.end(error(CONNECTION_FORCED, reason))
-        self.server.turn_ended()
+        await self.clear_user(name)
+        self.forget_user(name)
 
     async def put_global_parameter(self, name: str, value: Any) -> bool:
         """See `Front`."""

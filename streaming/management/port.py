@@ -1,5 +1,6 @@
 """What the API needs of a front, in memory or on Kafka."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -32,8 +33,20 @@ class Front(Protocol):
     server: Server
     started_ms: int
 
-    def now_ms(self) -> int:
-        """The time of the broker, epoch milliseconds."""
+    @property
+    def now_ms(self) -> Callable[[], int]:
+        """The clock of the broker, epoch milliseconds."""
+
+    @property
+    def not_serving(self) -> Callable[[], str]:
+        """Why no request can be answered here; empty if they can."""
+
+    def expect_changeable(self, users: list[User], vhosts: list[str]) -> None:
+        """Refuse these users as they shall be, and these vhosts, if they cannot be put.
+
+        Raises:
+            ApiError: 400, one of them cannot.
+        """
 
     async def do(self, vhost: OpenVhost, actor: Actor, command: Command) -> AnswerOut:
         """Carry out a command; return the answer."""

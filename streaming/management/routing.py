@@ -12,9 +12,9 @@ from streaming.amqp.login import User
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.events import Actor
 from streaming.management.access import ADMINISTRATORS, MONITORS, POLICYMAKERS, Gate, has_tag
-from streaming.management.answers import missing, not_authorised, not_found
 from streaming.management.bodies import Members, read_object
 from streaming.management.counting import Counting
+from streaming.management.errors import elsewhere, missing, not_authorised, not_found
 from streaming.management.port import Front
 from streaming.management.sharing import SharedAnswers
 
@@ -85,6 +85,8 @@ class Asked:
     def vhost(self) -> OpenVhost:
         """The vhost in the path; ApiError 404 if there is none."""
         found = self.front.server.vhosts.get(self.names["vhost"])
+        if found is None and self.names["vhost"] in self.front.server.elsewhere:
+            raise elsewhere(self.names["vhost"])
         if found is None:
             raise missing() if self.method in {"GET", "DELETE"} else not_found("vhost_not_found")
         return found

@@ -4,9 +4,10 @@ Answers come when the vhost has applied what was asked: at once in memory, else 
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
 
 from streaming.amqp.entries import Ask, Publish
 from streaming.amqp.outgoing import Confirms
@@ -24,9 +25,15 @@ from streaming.broker.outbound import (
     PublishErrorOut,
     ReturnOut,
 )
+from streaming.management.errors import ApiError
 from topology.refusals import Refusal
 
+ANSWER_S: Final = 30.0
+"""How long a request waits for the log."""
+
+_LOOK_S: Final = 0.5
 _numbers: Final = count(1)
+_T = TypeVar("_T")
 
 
 async def carry_out(
@@ -39,7 +46,7 @@ async def carry_out(
     try:
         vhost.submit(Ask(actor, command))
         _turn(server, vhost)
-        return await heard.answer
+        return await _told(server, vhost, heard.answer)
     finally:
         vhost.forget(actor.channel)
 
@@ -49,6 +56,25 @@ async def open_session(server: Server, vhost: OpenVhost, user: str) -> "Session"
     session = Session(server, vhost, Actor(user, f"management {next(_numbers)}"))
     await session.do(lambda channel: commands.OpenChannel(channel=channel))
     return session
+
+
+async def _told(server: Server, vhost: OpenVhost, told: "asyncio.Future[_T]") -> _T:
+    """What the vhost says, when it says it.
+
+    Raises:
+        ApiError: 503, it says nothing in time, or is served here no more.
+    """
+    deadline_s = time.monotonic() + ANSWER_S
+    while not told.done():
+        if server.vhosts.get(vhost.name) is not vhost:
+            reason = f"vhost '{vhost.name}' is served here no more"
+        elif time.monotonic() >= deadline_s:
+            reason = f"Kafka has not taken it within {ANSWER_S:g} s"
+        else:
+            await asyncio.wait({told}, timeout=_LOOK_S)
+            continue
+        raise ApiError(503, "not_known", f"{reason}: it may have been done, or still be done")
+    return told.result()
 
 
 def _turn(server: Server, vhost: OpenVhost) -> None:
@@ -77,7 +103,7 @@ class Session:
         self._heard.expect()
         self._vhost.submit(Ask(self._actor, command(self._actor.channel)))
         _turn(self._server, self._vhost)
-        return await self._heard.answer
+        return await _told(self._server, self._vhost, self._heard.answer)
 
     async def publish(self, publication: Publication, stored: Stored) -> bool | Refusal:
         """Publish a message; whether a queue got it, or why it was refused."""
@@ -85,7 +111,7 @@ class Session:
         entry = Publish(self._actor, publication, stored, MANDATORY | CONFIRM, 0, Confirms())
         self._vhost.submit(entry)
         _turn(self._server, self._vhost)
-        return await self._heard.published
+        return await _told(self._server, self._vhost, self._heard.published)
 
     async def close(self) -> None:
         """Close the channel: what it holds returns to its queue."""

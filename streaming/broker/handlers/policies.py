@@ -1,4 +1,4 @@
-"""Commands about policies and permissions, and what policies change at once."""
+"""Commands about policies, permissions, limits and parameters; what policies change at once."""
 
 from collections.abc import Sequence
 
@@ -199,3 +199,18 @@ def put_limits(shard: ShardState, limits: VhostLimits) -> None:
     if limits != vhost.limits:
         vhost.limits = limits
         record_declaration(shard, "limits_set", limits.name, {}, limits)
+
+
+# -- parameters
+
+
+def set_parameter(shard: ShardState, actor: Actor, command: commands.SetParameter) -> Result:
+    """Keep a parameter; a later one of its name replaces it."""
+    refusal = refuse_administration(shard, actor, "set parameters")
+    if refusal is not None:
+        return refusal
+    key = command.component, command.name
+    shard.context.vhost.parameters[key] = command.value, command.secret
+    detail = {"component": command.component, "value": command.value}
+    record_change(shard, "parameter_set", command.name, detail)
+    return {}

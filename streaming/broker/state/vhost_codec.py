@@ -42,6 +42,7 @@ class _Record(msgspec.Struct, array_like=True):
     permissions: list[tuple[str, str, str, str]]
     topic_permissions: list[tuple[str, str, str, str]] = []
     limits: tuple[int | None, int | None] = (None, None)  # connections, queues
+    parameters: list[tuple[tuple[str, str], tuple[str, str | None]]] = []
 
 
 _decoder = msgspec.msgpack.Decoder(_Record)
@@ -77,6 +78,7 @@ def encode_vhost(vhost: Vhost) -> bytes:
         [(p.user, p.configure, p.write, p.read) for p in declared.permissions],
         [(p.user, p.exchange, p.write, p.read) for p in declared.topic_permissions],
         (vhost.limits.max_connections, vhost.limits.max_queues),
+        sorted(vhost.parameters.items()),
     )
     return pack(_encoder.encode(record))
 
@@ -96,6 +98,7 @@ def decode_vhost(data: bytes, compat: Compat) -> Vhost:
     queue_numbers = {q[1]: q[0] for q in record.queues}
     vhost = Vhost.from_definitions(definitions, compat, queue_numbers)
     vhost.limits = VhostLimits(*record.limits)
+    vhost.parameters = dict(record.parameters)
     vhost.next_queue_number = record.next_queue
     vhost.version = record.version
     return vhost

@@ -15,6 +15,11 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
 from streaming.cli.options import OwnConfigFile, find_config
+from streaming.cli.run.amqp_management import (
+    CannotServeManagementError,
+    ManagementPort,
+    serve_management,
+)
 from streaming.cli.run.amqp_metrics import CannotServeMetricsError, MetricsPort, serve_metrics
 from streaming.cli.run.amqp_verify import verify
 from streaming.cli.topology.commands import CompatOption
@@ -23,8 +28,6 @@ if TYPE_CHECKING:
     from streaming.amqp.memory import MemoryBroker
     from streaming.amqp.server import Server
     from streaming.amqp.web.server import WebServer
-    from streaming.management.counting import Counting
-    from streaming.management.serving import Serving
 
 AMQP_PORT: Final = 5672
 
@@ -76,8 +79,9 @@ def amqp(
             metavar="PORT",
             min=0,
             max=65_535,
-            help="Serve RabbitMQ's management API on this port: 15672 is RabbitMQ's. "
-            "Needs the extra console.",
+            help="Serve RabbitMQ's management API on this port: 15672 is RabbitMQ's. 0: any that "
+            "is free. Default: amqp.management_port; with --memory, nowhere. Needs the extra "
+            "console.",
         ),
     ] = None,
     metrics: Annotated[
@@ -159,7 +163,7 @@ def amqp(
     if not memory:
         from streaming.cli.run.amqp_on_kafka import serve_logs
 
-        only_in_memory = {"--clock": clock != "wall", "--web": web, "--management": management}
+        only_in_memory = {"--clock": clock != "wall", "--web": web}
         for hint, given in only_in_memory.items():
             if given not in {None, False}:
                 raise typer.BadParameter("needs --memory", param_hint=hint)
@@ -168,7 +172,7 @@ def amqp(
             vhost or [],
             document,
             listening,
-            metrics,
+            (management, metrics),
             standby=standby,
         )
     if standby or vhost:
@@ -250,6 +254,7 @@ def run_server(serving: Coroutine[Any, Any, int]) -> int:
 
 async def _serve(broker: "MemoryBroker", listening: Listening, ports: _Ports) -> int:
     from streaming.management.counting import Counting
+    from streaming.management.memory import MemoryFront
 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -259,14 +264,21 @@ async def _serve(broker: "MemoryBroker", listening: Listening, ports: _Ports) ->
         return EXIT_INVALID
     host = listening.host
     pages = None if ports.web is None else await _serve_web(broker, host, ports.web)
-    counting = api = None
-    if ports.management is not None:
-        counting = Counting()
-        api = await _serve_management(broker, (host, ports.management), listeners, counting)
     where = None if ports.metrics is None else MetricsPort(host, ports.metrics, is_asked=True)
+    counting, api, metrics = Counting(), None, None
     try:
-        metrics = serve_metrics(broker.server, where, "memory", counting=counting)
-    except CannotServeMetricsError:
+        api = serve_management(
+            None if ports.management is None else ManagementPort(host, ports.management, True),
+            lambda: MemoryFront(broker),
+            listeners,
+            counting,
+        )
+        metrics = serve_metrics(
+            broker.server, where, "memory", counting=None if api is None else counting
+        )
+    except (CannotServeManagementError, CannotServeMetricsError):
+        if api is not None:
+            await api.stop()
         await broker.server.close()
         return EXIT_INVALID
     await stopping.wait()
@@ -299,30 +311,6 @@ async def _serve_web(broker: "MemoryBroker", host: str, port: int) -> "WebServer
     server.task = asyncio.get_running_loop().create_task(server.serve([listener]))
     print(f"pages at http://{host}:{listener.getsockname()[1]}/", flush=True)
     return server
-
-
-async def _serve_management(
-    broker: "MemoryBroker",
-    address: tuple[str, int],
-    listeners: list[tuple[str, str, int]],
-    counting: "Counting",
-) -> "Serving":
-    """Serve RabbitMQ's management API beside the broker.
-
-    Raises:
-        OSError: the address cannot be used.
-    """
-    from streaming.management.app import Management
-    from streaming.management.memory import MemoryFront
-    from streaming.management.serving import Serving
-
-    host, _port = address
-    listener = socket.create_server(address)
-    port = listener.getsockname()[1]
-    listeners.append(("http", host, port))
-    serving = Serving(Management(MemoryFront(broker), lambda: listeners, counting), listener)
-    print(f"management at http://{host}:{port}/api/", flush=True)
-    return serving
 
 
 def _document(path: Path) -> dict[str, Any]:

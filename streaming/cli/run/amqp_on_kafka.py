@@ -6,16 +6,22 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.run.amqp import Listening, listen, run_server
+from streaming.cli.run.amqp_management import (
+    CannotServeManagementError,
+    Listeners,
+    ManagementPort,
+    serve_management,
+)
 from streaming.cli.run.amqp_metrics import CannotServeMetricsError, MetricsPort, serve_metrics
 from topology.errors import InvalidDocumentError, Problem
 from topology.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from streaming.amqp.login import User, Users
+    from streaming.amqp.login import User
     from streaming.amqp.vhosts import OpenVhost
     from streaming.config import JobConfig
     from streaming.sequencer.front import Front, Import
@@ -29,7 +35,7 @@ def serve_logs(
     vhosts: list[str],
     document: dict[str, Any] | None,
     listening: Listening,
-    metrics_port: int | None,
+    ports: tuple[int | None, int | None],
     *,
     standby: bool,
 ) -> int:
@@ -39,7 +45,7 @@ def serve_logs(
         file: the configuration.
         vhosts: those to serve; none: all.
         document: definitions to import.
-        metrics_port: None: that of the configuration.
+        ports: of the management API and of metrics; None: that of the configuration.
 
     Raises:
         DlxError: it cannot start.
@@ -62,8 +68,26 @@ def serve_logs(
     imports, queue_types = _imports(config, names, document)
     users = _users(config, document)
     create_topics(config, settings)
-    metrics = _metrics_port(config, listening.host, metrics_port)
-    return run_server(_serve(config, settings, imports, queue_types, users, listening, metrics))
+    where = _Ports(
+        _management_port(config, listening.host, ports[0]),
+        _metrics_port(config, listening.host, ports[1]),
+    )
+    return run_server(_serve(config, settings, imports, queue_types, users, listening, where))
+
+
+class _Ports(NamedTuple):
+    """Where else a front is served; None for nowhere."""
+
+    management: ManagementPort | None
+    metrics: MetricsPort | None
+
+
+def _management_port(config: "JobConfig", host: str, port: int | None) -> ManagementPort | None:
+    """Where the management API is served; None for nowhere."""
+    if port is None and not config.amqp.management_port:
+        return None
+    chosen = config.amqp.management_port if port is None else port
+    return ManagementPort(host, chosen, is_asked=port is not None)
 
 
 def _metrics_port(config: "JobConfig", host: str, port: int | None) -> MetricsPort | None:
@@ -129,9 +153,9 @@ def _imports(
     return found, queue_types
 
 
-def _users(config: "JobConfig", document: dict[str, Any] | None) -> "Users":
-    """Who may log in."""
-    from streaming.amqp.login import User, Users
+def _users(config: "JobConfig", document: dict[str, Any] | None) -> "list[User]":
+    """The users that files set."""
+    from streaming.amqp.login import User
     from streaming.amqp.memory import users_in
 
     users: list[User] = [] if document is None else users_in(document)
@@ -141,7 +165,7 @@ def _users(config: "JobConfig", document: dict[str, Any] | None) -> "Users":
             given = {"administrator": settings.administrator, "impersonator": settings.impersonator}
             tags = tuple(tag for tag, has in given.items() if has)
             users.append(User(name, settings.password_hash, tags=tags))
-    return Users(users) if users else Users.default()
+    return users
 
 
 async def _serve(
@@ -149,11 +173,15 @@ async def _serve(
     settings: "FrontSettings",
     imports: "dict[str, Import]",
     queue_types: dict[str, str],
-    users: "Users",
+    users: "list[User]",
     listening: Listening,
-    metrics_port: MetricsPort | None,
+    ports: _Ports,
 ) -> int:
+    from streaming.amqp.clocks import WallClock
+    from streaming.amqp.login import Users
     from streaming.amqp.server import Server
+    from streaming.management.counting import Counting
+    from streaming.management.logged import LogFront
     from streaming.sequencer.front import Front
 
     administrators = {name for name, user in config.users.items() if user.administrator}
@@ -165,26 +193,39 @@ async def _serve(
     def opened(vhost: "OpenVhost") -> None:
         vhost.default_queue_type = queue_types.get(vhost.name, "classic")
 
-    server = Server({}, users, may_open, with_certificates=listening.with_certificates)
+    known = Users(users) if users else Users.default()
+    server = Server({}, known, may_open, with_certificates=listening.with_certificates)
     server.opened.append(opened)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     front = Front(settings, server, imports)
+    managed = LogFront(
+        *(server, WallClock().now_ms, {user.name for user in users}, settings.logs),
+        lambda: _not_serving(front),
+    )
+    listeners: Listeners = []
+    counting, api, metrics = Counting(), None, None
     try:
+        api = serve_management(ports.management, lambda: managed, listeners, counting)
         metrics = serve_metrics(
             server,
-            metrics_port,
+            ports.metrics,
             f"{config.kafka.client_id}-amqp",
+            counting=None if api is None else counting,
             logs=front.states,
             not_ready=lambda: _not_ready(front),
             max_series=config.metrics.max_series,
         )
-    except CannotServeMetricsError:
+    except (CannotServeManagementError, CannotServeMetricsError):
+        if api is not None:
+            await api.stop()
         await front.stop()
         return EXIT_INVALID
     front.start()
-    status = await _run_front(front, stopping, listening)
+    status = await _run_front(front, stopping, listening, listeners)
+    if api is not None:
+        await api.stop()
     if metrics is not None:
         metrics.stop()
     await front.stop()
@@ -201,7 +242,22 @@ def _not_ready(front: "Front") -> str:
     return "clients cannot open any vhost here: it starts, or another front leads"
 
 
-async def _run_front(front: "Front", stopping: asyncio.Event, listening: Listening) -> int:
+def _not_serving(front: "Front") -> str:
+    """Why the management API can tell nothing; empty if it can."""
+    if front.server.vhosts:
+        return ""
+    led = [
+        f"vhost '{name}' is led by {leader.beat.name}"
+        for name in front.settings.logs
+        if (leader := front.leaders.of(name)) is not None and not leader.beat.ends
+    ]
+    where = f": {', '.join(led)}. Ask there" if led else ""
+    return f"this front serves no vhost now: it starts, or is a standby{where}"
+
+
+async def _run_front(
+    front: "Front", stopping: asyncio.Event, listening: Listening, listeners: Listeners
+) -> int:
     """Listen when there is something to serve; return the exit status."""
     waits = [asyncio.ensure_future(each.wait()) for each in (stopping, front.ended, front.leads)]
     if front.settings.standby:
@@ -210,8 +266,10 @@ async def _run_front(front: "Front", stopping: asyncio.Event, listening: Listeni
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if not front.leads.is_set():
             return EXIT_OK if stopping.is_set() else EXIT_INVALID
-        if not await listen(front.server, listening):
+        found = await listen(front.server, listening)
+        if not found:
             return EXIT_INVALID
+        listeners.extend(found)
         await asyncio.wait(waits[:2], return_when=asyncio.FIRST_COMPLETED)
         return EXIT_OK
     finally:

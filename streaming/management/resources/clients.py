@@ -9,7 +9,8 @@ from starlette.responses import Response
 from streaming.amqp.connection import Connection
 from streaming.amqp.vhosts import OpenVhost
 from streaming.management.access import ADMINISTRATORS, MONITORS
-from streaming.management.answers import done, missing, not_authorised
+from streaming.management.answers import done
+from streaming.management.errors import missing, not_authorised
 from streaming.management.formats import (
     channel_item,
     connection_item,

@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from streaming.amqp.login import User, new_password_hash
 from streaming.management.access import MONITORS
-from streaming.management.answers import as_json, bad_request, done, missing
+from streaming.management.answers import as_json, done
 from streaming.management.counting import CHURN, QUEUE_STATS, Range, details, lengths_of, with_rates
+from streaming.management.errors import bad_request, missing
 from streaming.management.formats import EXCHANGE_TYPES, NODE, VERSION
 from streaming.management.listing import Listing
 from streaming.management.routing import Asked, Resource, administrator, anyone, monitor

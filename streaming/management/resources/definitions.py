@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
-from streaming.management.answers import bad_request, done, not_found
+from streaming.management.answers import done
 from streaming.management.bodies import Members, read_object
+from streaming.management.errors import bad_request, not_found
 from streaming.management.formats import (
     VERSION,
     plain_table,
@@ -225,6 +226,7 @@ async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) ->
     parameters = _list(document, "global_parameters")
     loaded = _loaded(asked, document, default_vhost, [one["name"] for one in listed])
     _check_permissions(asked, loaded, {user.name for user in users})
+    front.expect_changeable(users, list(dict.fromkeys([one["name"] for one in listed])))
     for user in users:
         await front.put_user(user)
     for one in listed:

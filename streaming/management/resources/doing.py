@@ -5,14 +5,11 @@ from typing import Any, Final
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.commands import Command
 from streaming.broker.events import Actor
-from streaming.management.answers import ApiError, bad_request, not_authorised, not_found
+from streaming.management.errors import ApiError, bad_request, not_authorised, not_found
 from streaming.management.routing import Asked
 from topology.refusals import Refusal
 
-OPERATOR: Final = Actor(None, "management")
-"""Who carries out what a user's tags allow, whatever their permissions."""
-
-
+_MAX_USER: Final = 200
 _FAILED: Final = "Validation failed: "
 """How refusals of policies begin; the API writes what failed on a line of its own."""
 
@@ -27,12 +24,18 @@ async def do(asked: Asked, vhost: OpenVhost, command: Command) -> dict[str, Any]
 
 
 async def administer(asked: Asked, vhost: OpenVhost, command: Command) -> dict[str, Any]:
-    """Carry out a command that the user's tags allow.
+    """Carry out a command that the user's tags allow, whatever their permissions.
+
+    The channel names the user, so that the tables tell who it was.
 
     Raises:
         ApiError: the broker refuses it.
     """
-    return await _done(asked, vhost, OPERATOR, command)
+    return await _done(asked, vhost, Actor(None, _channel_of(asked.user.name)), command)
+
+
+def _channel_of(user: str) -> str:
+    return "management " + user.encode(errors="replace")[:_MAX_USER].decode(errors="ignore")
 
 
 async def _done(asked: Asked, vhost: OpenVhost, actor: Actor, command: Command) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from streaming.broker import commands
-from streaming.management.answers import created, done, missing, not_authorised
+from streaming.management.answers import created, done
+from streaming.management.errors import missing, not_authorised
 from streaming.management.formats import exchange_item
 from streaming.management.listing import Listing, collected, columns_of, only
 from streaming.management.resources.bindings import exchange_destination, exchange_source

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from streaming.management.answers import as_json, bad_request, missing
+from streaming.management.answers import as_json
+from streaming.management.errors import bad_request, missing
 from streaming.management.formats import NODE
 from streaming.management.routing import Asked, Resource, anyone
 

@@ -7,18 +7,18 @@ from streaming.amqp.connection import IMPERSONATOR
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.properties import FIELDS, read_properties, see, with_changes, write_properties
 from streaming.amqp.stored import Stored
-from streaming.amqp.vhosts import MAX_MESSAGE_SIZE
 from streaming.broker import commands
 from streaming.broker.commands import SettleOutcome
 from streaming.broker.dead_letters.x_death import delivered_headers
 from streaming.broker.message import publication_of
 from streaming.broker.outbound import DeliveryOut
-from streaming.management.answers import ApiError, bad_request, not_found
 from streaming.management.bodies import Members, from_base64
+from streaming.management.errors import ApiError, bad_request, not_found
 from streaming.management.formats import plain
 from streaming.management.resources.doing import refused
 from streaming.management.routing import Asked
 from streaming.management.sessions import Session
+from topology.declarations import MAX_NAME_BYTES
 from topology.refusals import Refusal
 
 MAX_GOT_BYTES: Final = 64 * 1024 * 1024
@@ -40,12 +40,20 @@ async def publish(asked: Asked) -> Any:
     exchange = asked.name_of("exchange")
     if exchange not in vhost.shard.vhost.router.exchanges:
         raise not_found("exchange_not_found")
-    body = _payload(members)
+    body = _payload(members, vhost.max_body_bytes)
     properties = write_properties(_properties(members))
+    if len(properties) > vhost.max_property_bytes:
+        raise bad_request(
+            f"406 PRECONDITION_FAILED - properties of {len(properties)} bytes are larger than "
+            f"{vhost.max_property_bytes}"
+        )
     seen = see(properties)
+    routing_key = members.text("routing_key")
+    if len(routing_key.encode()) > MAX_NAME_BYTES:
+        raise bad_request(["too_long", "routing_key"])
     publication = publication_of(
         exchange,
-        members.text("routing_key"),
+        routing_key,
         {"expiration": seen.expiration, "priority": seen.priority},
         seen.headers,
     )
@@ -62,7 +70,7 @@ async def publish(asked: Asked) -> Any:
     return {"routed": routed}
 
 
-def _payload(members: Members) -> bytes:
+def _payload(members: Members, max_bytes: int) -> bytes:
     payload = members.get("payload")
     if not isinstance(payload, str):
         raise bad_request("payload_not_string")
@@ -73,10 +81,10 @@ def _payload(members: Members) -> bytes:
         body = payload.encode("utf-8", "surrogateescape")
     else:
         raise bad_request(["unsupported_encoding", encoding])
-    if len(body) > MAX_MESSAGE_SIZE:
+    if len(body) > max_bytes:
         raise bad_request(
             f"406 PRECONDITION_FAILED - message size {len(body)} is larger than configured max "
-            f"size {MAX_MESSAGE_SIZE}"
+            f"size {max_bytes}"
         )
     return body
 

@@ -11,8 +11,9 @@ from starlette.responses import Response
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.commands import LimitName
-from streaming.management.answers import bad_request, created, done, missing, not_found
+from streaming.management.answers import created, done
 from streaming.management.bodies import Members
+from streaming.management.errors import bad_request, missing, not_found
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer

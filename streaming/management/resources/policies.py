@@ -6,8 +6,9 @@ from starlette.responses import Response
 
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
-from streaming.management.answers import bad_request, created, done, missing
+from streaming.management.answers import created, done
 from streaming.management.bodies import Members
+from streaming.management.errors import bad_request, missing
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer

@@ -7,16 +7,9 @@ from starlette.responses import Response
 
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
-from streaming.management.answers import (
-    bad_request,
-    created,
-    done,
-    json_bytes,
-    long_encoded,
-    missing,
-    not_authorised,
-)
+from streaming.management.answers import created, done, json_bytes, long_encoded
 from streaming.management.counting import QUEUE_STATS, Range, lengths_of, with_rates
+from streaming.management.errors import bad_request, missing, not_authorised
 from streaming.management.formats import NODE, queue_basics, queue_details, queue_item
 from streaming.management.listing import Item, Listing, columns_of, only
 from streaming.management.resources.bindings import queue_bindings

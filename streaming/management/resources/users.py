@@ -7,8 +7,9 @@ from starlette.responses import Response
 
 from streaming.amqp.login import HASHING_ALGORITHMS, User, new_password_hash
 from streaming.broker import commands
-from streaming.management.answers import bad_request, created, done, missing
+from streaming.management.answers import created, done
 from streaming.management.bodies import Members, from_base64
+from streaming.management.errors import bad_request, missing
 from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer
 from streaming.management.routing import Asked, Resource, administrator, anyone

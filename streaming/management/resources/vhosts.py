@@ -7,8 +7,9 @@ from starlette.responses import Response
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.access import MONITORS
-from streaming.management.answers import bad_request, created, done, missing
+from streaming.management.answers import created, done
 from streaming.management.counting import Range, lengths_of, with_rates
+from streaming.management.errors import bad_request, missing
 from streaming.management.formats import NODE
 from streaming.management.listing import Listing
 from streaming.management.port import VhostInfo

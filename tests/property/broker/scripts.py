@@ -209,6 +209,13 @@ administration = st.one_of(
         value=st.sampled_from([-1, 0, 3]),
     ),
     st.builds(commands.ClearVhostLimit, limit=st.just("max-queues")),
+    st.builds(
+        commands.SetParameter,
+        component=st.just("user"),
+        name=st.sampled_from(["ann", "bob"]),
+        value=st.sampled_from(["{}", '{"tags":[]}']),
+        secret=st.none() | st.just("hash"),
+    ),
     st.builds(commands.ImportDefinitions, definitions=documents),
 )
 

@@ -20,6 +20,7 @@ COUNTS = {
         "replication_factor",
     ),
     "snapshot_records",
+    "management_port",
     "metrics_port",
 }
 

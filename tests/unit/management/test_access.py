@@ -5,7 +5,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from streaming.management.access import MAX_FAILURES, FailedLogins, is_loopback
-from streaming.management.answers import ApiError
+from streaming.management.errors import ApiError
 from tests.management_api import Api
 
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}

@@ -1,0 +1,45 @@
+"""Why a request is not carried out, in RabbitMQ's words."""
+
+from typing import Any
+
+
+class ApiError(Exception):
+    """A request is not carried out.
+
+    Attributes:
+        error, reason: as the body has them; no error: no body.
+    """
+
+    def __init__(
+        self, status: int, error: str = "", reason: Any = "", headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(status, error, reason)
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.headers = headers or {}
+
+
+def bad_request(reason: Any) -> ApiError:
+    """400: the request makes no sense."""
+    return ApiError(400, "bad_request", reason)
+
+
+def missing() -> ApiError:
+    """404: there is no such object."""
+    return ApiError(404, "Object Not Found", "Not Found")
+
+
+def not_found(reason: str) -> ApiError:
+    """404: something that the request names is not there."""
+    return ApiError(404, "not_found", reason)
+
+
+def not_authorised(reason: str) -> ApiError:
+    """401: the user may not do this."""
+    return ApiError(401, "not_authorised", reason)
+
+
+def elsewhere(vhost: str) -> ApiError:
+    """503: another front serves the vhost."""
+    return ApiError(503, "served_elsewhere", f"vhost '{vhost}' is served by another front now")

@@ -1,0 +1,272 @@
+"""A broker whose vhosts are logs as the API sees it: every change is a command in a log.
+
+So a change lasts, is among the changes that the tables show, and is known to a front that takes
+over. An answer comes when Kafka has the command. What a file sets is changed in that file.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import msgspec
+
+from streaming.amqp.login import User, Users
+from streaming.amqp.server import Server
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker import commands
+from streaming.broker.commands import MAX_PARAMETER, Command, ImportDefinitions
+from streaming.broker.events import Actor
+from streaming.broker.outbound import AnswerOut
+from streaming.management.errors import bad_request
+from streaming.management.kept import (
+    GLOBAL,
+    USER,
+    VHOST,
+    Kept,
+    Key,
+    Version,
+    Versions,
+    of_info,
+    of_user,
+    to_info,
+    to_user,
+)
+from streaming.management.port import VhostInfo
+from streaming.management.server_front import ServerFront
+from streaming.protocol.command_codec import encode_command
+from streaming.protocol.log_records import UnknownRecordError, read_command
+
+MAX_KEPT: Final = 10_000
+"""Users, global parameters and descriptions that were ever made."""
+
+_OPERATOR: Final = Actor(None, "management")
+_ORDER: Final = (
+    "parameters",
+    "policies",
+    "operator_policies",
+    "permissions",
+    "topic_permissions",
+    "exchanges",
+    "queues",
+    "bindings",
+)
+
+logger = logging.getLogger(__name__)
+
+
+class LogFront(ServerFront):
+    """The front of a server whose vhosts are logs; see `Front`. Make it before they are opened.
+
+    Args:
+        fixed: users whom a file sets, by name.
+        vhosts: those that may ever be served here.
+        why_not: why nothing is served here; empty if something is.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        now_ms: Callable[[], int],
+        fixed: Collection[str],
+        vhosts: Collection[str],
+        why_not: Callable[[], str],
+    ) -> None:
+        super().__init__(server, now_ms)
+        self.not_serving = why_not
+        server.users = Users(list(server.users.by_name.values()))
+        self._fixed = frozenset(fixed)
+        self._vhosts = vhosts
+        self._versions = Versions()
+        self._infos: dict[str, VhostInfo] = {}
+        self._parameters: dict[str, Any] = {"internal_cluster_id": "dlx-stream"}
+        server.opened.append(self._opened)
+
+    def _opened(self, vhost: OpenVhost) -> None:
+        """Learn what the log of a vhost has kept."""
+        for key, version in self._versions.learn(vhost.shard.vhost.parameters).items():
+            self._know(key, version)
+
+    def _know(self, key: Key, version: Version) -> None:
+        component, name = key
+        try:
+            if component == USER and name not in self._fixed:
+                self._know_user(name, version)
+            elif component == VHOST:
+                info = self._infos[name] = to_info(version)
+                if name in self.server.vhosts:
+                    self.server.vhosts[name].default_queue_type = info.default_queue_type
+            elif component == GLOBAL and version.kept.is_deleted:
+                self._parameters.pop(name, None)
+            elif component == GLOBAL:
+                self._parameters[name] = version.kept.value
+        except msgspec.ValidationError as error:
+            logger.warning("the %s %s of a log cannot be used: %s", component, name, error)
+
+    def _know_user(self, name: str, version: Version) -> None:
+        if version.kept.is_deleted:
+            self.forget_user(name)
+        else:
+            self.server.users.by_name[name] = to_user(name, version)
+
+    async def _keep(
+        self,
+        key: Key,
+        value: Any,
+        secret: str | None = None,
+        *,
+        is_deleted: bool = False,
+        vhosts: list[OpenVhost] | None = None,
+    ) -> None:
+        """Write a version of an object, and know it when it is in the log."""
+        if len(self._versions) >= MAX_KEPT:
+            raise bad_request(f"there are {MAX_KEPT} users and parameters, which is the limit")
+        at_ms = self._versions.next_ms(key, self.now_ms())
+        version = Version(Kept(at_ms, value, is_deleted), secret)
+        text = msgspec.json.encode(version.kept).decode()
+        if len(text) > MAX_PARAMETER:
+            raise bad_request(f"{key[1]}: it is longer than {MAX_PARAMETER} characters")
+        component, name = key
+        command = commands.SetParameter(component=component, name=name, value=text, secret=secret)
+        for vhost in vhosts or list(self.server.vhosts.values()):
+            await self.do(vhost, _OPERATOR, command)
+        if self._versions.take(key, version):
+            self._know(key, version)
+
+    # -- commands
+
+    async def do(self, vhost: OpenVhost, actor: Actor, command: Command) -> AnswerOut:
+        """See `Front`; a log takes commands of users on open channels only."""
+        if isinstance(command, ImportDefinitions):
+            return await self._import(vhost, actor, command)
+        self._expect_readable(vhost, command)
+        if actor.user is None:
+            return await super().do(vhost, actor, command)
+        session = await self.open_session(vhost, actor.user)
+        try:
+            return await session.do(lambda _channel: command)
+        finally:
+            await session.close()
+
+    def _expect_readable(self, vhost: OpenVhost, command: Command) -> None:
+        """Refuse what could not be read from the log again: the job would part from the front."""
+        try:
+            data = encode_command(command)
+            read_command(data)
+        except (UnicodeEncodeError, UnknownRecordError) as error:
+            raise bad_request(f"it cannot be written to the log: {error}") from None
+        size = len(data)
+        if size > vhost.max_body_bytes:
+            raise bad_request(
+                f"{size} bytes are more than a record of the log may have: {vhost.max_body_bytes} "
+                "(flow.max_body_bytes)"
+            )
+
+    async def _import(
+        self, vhost: OpenVhost, actor: Actor, command: ImportDefinitions
+    ) -> AnswerOut:
+        """Import definitions in as many records as they need."""
+        portions = _portions(command.definitions, vhost.max_body_bytes // 2)
+        for portion in portions:
+            self._expect_readable(vhost, portion)
+        answers = []
+        for portion in portions:
+            answers.append(await super().do(vhost, actor, portion))
+            if answers[-1].refusal is not None:
+                break
+        return answers[-1]
+
+    # -- what files set
+
+    def expect_changeable(self, users: list[User], vhosts: list[str]) -> None:
+        """See `Front`."""
+        known = self.server.users.by_name
+        for user in users:
+            if user.name in self._fixed and known.get(user.name) != user:
+                raise _set_in_a_file(user.name)
+        for name in vhosts:
+            if name not in self._vhosts:
+                raise bad_request(
+                    f"vhost '{name}' cannot be made here: a vhost on Kafka needs "
+                    f'[vhosts."{name}"] with sequenced = true in dlx.toml, and a start of the job '
+                    "and of dlx amqp"
+                )
+            if name not in self.server.vhosts:
+                raise bad_request(f"vhost '{name}' is served by another front now")
+
+    # -- objects
+
+    def info(self, vhost_name: str) -> VhostInfo:
+        """See `Front`."""
+        vhost = self.server.vhosts.get(vhost_name)
+        if vhost is None:
+            return VhostInfo()
+        said = self._infos.get(vhost_name, VhostInfo())
+        return msgspec.structs.replace(said, default_queue_type=vhost.default_queue_type)
+
+    async def put_vhost(self, name: str, info: VhostInfo) -> bool:
+        """See `Front`; all that can be put are there."""
+        self.expect_changeable([], [name])
+        if info != self.info(name):
+            await self._keep((VHOST, name), of_info(info), vhosts=[self.server.vhosts[name]])
+        return False
+
+    async def delete_vhost(self, name: str) -> None:
+        """See `Front`."""
+        raise bad_request(
+            f"vhost '{name}' is set in dlx.toml: take it out there, and start the job and dlx amqp"
+        )
+
+    async def put_user(self, user: User) -> bool:
+        """See `Front`."""
+        self.expect_changeable([user], [])
+        before = self.server.users.by_name.get(user.name)
+        if before != user:
+            await self._keep((USER, user.name), *of_user(user))
+        return before is None
+
+    async def delete_user(self, name: str) -> None:
+        """See `Front`."""
+        if name in self._fixed:
+            raise _set_in_a_file(name)
+        await self.clear_user(name)
+        await self._keep((USER, name), None, is_deleted=True)
+
+    async def put_global_parameter(self, name: str, value: Any) -> bool:
+        """See `Front`."""
+        new = name not in self._parameters
+        if new or self._parameters[name] != value:
+            await self._keep((GLOBAL, name), value)
+        return new
+
+    async def delete_global_parameter(self, name: str) -> bool:
+        """See `Front`."""
+        if name not in self._parameters:
+            return False
+        await self._keep((GLOBAL, name), None, is_deleted=True)
+        return True
+
+    def global_parameters(self) -> dict[str, Any]:
+        """See `Front`."""
+        return self._parameters
+
+
+def _set_in_a_file(name: str) -> Exception:
+    return bad_request(f"user '{name}' is set in dlx.toml or by --definitions: change it there")
+
+
+def _portions(document: dict[str, Any], max_bytes: int) -> list[ImportDefinitions]:
+    """A document as several that are imported one after the other; what is named comes first."""
+    if len(msgspec.json.encode(document)) <= max_bytes:
+        return [ImportDefinitions(definitions=document)]
+    rest = {name: value for name, value in document.items() if name not in _ORDER}
+    portions: list[dict[str, Any]] = []
+    size = max_bytes
+    for member in _ORDER:
+        for item in document.get(member, ()):
+            item_size = len(msgspec.json.encode(item))
+            if size + item_size > max_bytes:
+                portions.append(dict(rest))
+                size = 0
+            portions[-1].setdefault(member, []).append(item)
+            size += item_size
+    return [ImportDefinitions(definitions=portion) for portion in portions]

@@ -1,0 +1,54 @@
+"""What fronts of any kind do alike."""
+
+from collections.abc import Callable
+
+from streaming.amqp.errors import CONNECTION_FORCED, error
+from streaming.amqp.server import Server
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker import commands
+from streaming.broker.events import Actor
+from streaming.broker.outbound import AnswerOut
+from streaming.management.sessions import Session, carry_out, open_session
+
+
+class ServerFront:
+    """Vhosts and connections of a server; see `Front`.
+
+    Args:
+        now_ms: the clock of the broker, epoch milliseconds.
+    """
+
+    def __init__(self, server: Server, now_ms: Callable[[], int]) -> None:
+        self.server = server
+        self.now_ms = now_ms
+        self.started_ms = now_ms()
+
+    async def do(self, vhost: OpenVhost, actor: Actor, command: commands.Command) -> AnswerOut:
+        """See `Front`."""
+        return await carry_out(self.server, vhost, actor, command)
+
+    async def open_session(self, vhost: OpenVhost, user: str) -> Session:
+        """See `Front`."""
+        return await open_session(self.server, vhost, user)
+
+    async def close_connection(self, name: str, reason: str) -> None:
+        """See `Front`."""
+        for connection in list(self.server.connections):
+            if connection.name == name:
+                connection.end(error(CONNECTION_FORCED, reason))
+        self.server.turn_ended()
+
+    async def clear_user(self, name: str) -> None:
+        """Take the permissions of a user away in all vhosts."""
+        for vhost in list(self.server.vhosts.values()):
+            actor = Actor(None, "management")
+            await self.do(vhost, actor, commands.ClearPermissions(user=name))
+            await self.do(vhost, actor, commands.ClearTopicPermissions(user=name))
+
+    def forget_user(self, name: str) -> None:
+        """Let a user in no more; its connections end."""
+        self.server.users.by_name.pop(name, None)
+        for connection in list(self.server.connections):
+            if connection.user == name:
+                connection.end(error(CONNECTION_FORCED, f"user '{name}' is deleted"))
+        self.server.turn_ended()

@@ -1,0 +1,86 @@
+"""The API over a vhost on a log without Kafka, which takes everything at once, or when told to."""
+
+import asyncio
+
+from starlette.testclient import TestClient
+
+from streaming.amqp.login import User, Users
+from streaming.amqp.server import Server
+from streaming.management.app import Management
+from streaming.management.logged import LogFront
+from streaming.sequencer.log_vhost import LogVhost
+from streaming.sequencer.records import Record
+from tests.log_port import LogPort
+from tests.management_api import Api
+
+
+class PromptLog(LogPort):
+    """A log that takes records by itself.
+
+    Attributes:
+        is_prompt: whether it does.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_prompt = False
+
+    def lead(self) -> LogVhost:
+        """A vhost that leads."""
+        vhost = self.open()
+        self.run()
+        vhost.acknowledged(self.write())
+        self.is_prompt = True
+        return vhost
+
+    def soon(self, step):
+        """See `Host`."""
+        if self.is_prompt:
+            asyncio.get_running_loop().call_soon(step)
+        else:
+            super().soon(step)
+
+    def append(self, vhost: LogVhost, record: Record, *, is_last: bool) -> bool:
+        """See `Host`."""
+        taken = super().append(vhost, record, is_last=is_last)
+        if self.is_prompt and is_last:
+            asyncio.get_running_loop().call_soon(self._acknowledge, vhost)
+        return taken
+
+    def _acknowledge(self, vhost: LogVhost) -> None:
+        if self.is_prompt and self.sent:
+            vhost.acknowledged(self.write())
+
+
+class OnLog:
+    """A front of a log, and its API.
+
+    Args:
+        before: a front of the same log that ended.
+        users: that a file sets; none: guest, whom no file sets.
+
+    Attributes:
+        why_not: why nothing is served.
+    """
+
+    def __init__(self, before: "OnLog | None" = None, users: tuple[User, ...] = ()) -> None:
+        self.why_not = ""
+        known = Users(list(users)) if users else Users.default()
+        self.server = Server({}, known, lambda _user, _vhost: True)
+        self.server.follows_wall_clock = False
+        self.port = PromptLog()
+        if before is not None:
+            self.port.records = list(before.port.records)
+            self.port.now_ms = before.port.now_ms
+        self.front = LogFront(
+            self.server,
+            lambda: self.port.now_ms,
+            {user.name for user in users},
+            ("/", "elsewhere"),
+            lambda: self.why_not,
+        )
+        self.server.elsewhere = ("/", "elsewhere")
+        management = Management(self.front)
+        self.vhost = self.port.lead()
+        self.server.add_vhost(self.vhost)
+        self.api = Api(TestClient(management, client=("127.0.0.1", 50_000)))

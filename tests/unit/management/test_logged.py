@@ -1,0 +1,268 @@
+"""Does what the API changes last in the log, and is what cannot be changed refused in words?"""
+
+import pytest
+
+from streaming.amqp.login import User, new_password_hash
+from streaming.broker.commands import Command
+from streaming.management import sessions
+from streaming.management.kept import Kept, Versions
+from streaming.protocol.log_records import LogKind, read_command, read_header
+from tests.management_on_log import OnLog
+
+ANN = ("ann", "secret")
+EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
+
+
+@pytest.fixture
+def first():
+    return OnLog()
+
+
+def a_message(body: str) -> dict[str, object]:
+    return {
+        "routing_key": "q",
+        "payload": body,
+        "payload_encoding": "string",
+        "properties": {"delivery_mode": 2},
+    }
+
+
+def commands_in(on_log: OnLog) -> list[tuple[str | None, str, Command]]:
+    """User, channel and command of each record of one."""
+    found = []
+    for record in on_log.port.records:
+        header = read_header(record.header)
+        if header.kind == LogKind.COMMAND:
+            found.append((header.user, header.channel, read_command(record.value or b"")))
+    return found
+
+
+def test_all_that_was_made_is_there_after_a_restart(first):
+    api = first.api
+    assert api.put("users/ann", {"password": "secret", "tags": "management"}) == 201
+    assert api.put("users/ann", {"password": "secret", "tags": "policymaker"}) == 204
+    assert api.put("permissions/%2F/ann", EVERYTHING) == 201
+    assert api.put("queues/%2F/q", {"durable": True}) == 201
+    api.put("policies/%2F/p", {"pattern": "^q", "definition": {"max-length": 5}})
+    api.put("global-parameters/colour", {"value": {"is": ["red", None]}})
+    api.put("vhosts/%2F", {"description": "orders", "tags": "a,b", "default_queue_type": "quorum"})
+    api.put("vhost-limits/%2F/max-queues", {"value": 7})
+    path = "exchanges/%2F/amq.default/publish"
+    assert api.ask("POST", path, a_message("hello"), ANN).json() == {"routed": True}
+
+    api = OnLog(first).api
+
+    assert api.get("whoami", ANN) == {
+        "name": "ann",
+        "tags": ["policymaker"],
+        "is_internal_user": True,
+    }
+    queue = api.get("queues/%2F/q", ANN)
+    assert (queue["messages_ready"], queue["policy"]) == (1, "p")
+    assert api.get("global-parameters/colour")["value"] == {"is": ["red", None]}
+    assert api.get("vhosts/%2F")["metadata"]["description"] == "orders"
+    assert api.get("vhosts/%2F")["tags"] == ["a", "b"]
+    api.put("queues/%2F/later", {"durable": True})
+    assert api.get("queues/%2F/later")["type"] == "quorum"
+    assert api.get("vhost-limits/%2F")[0]["value"] == {"max-queues": 7}
+    asked = {"count": 5, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    (got,) = api.ask("POST", "queues/%2F/q/get", asked, ANN).json()
+    assert got["payload"] == "hello"
+
+
+def test_what_was_deleted_stays_deleted(first):
+    api = first.api
+    api.put("users/ann", {"password": "secret", "tags": "administrator"})
+    api.put("global-parameters/colour", {"value": 1})
+
+    assert api.ask("DELETE", "users/guest", user=ANN).status_code == 204
+    assert api.ask("DELETE", "global-parameters/colour", user=ANN).status_code == 204
+    assert api.ask("DELETE", "global-parameters/colour", user=ANN).status_code == 404
+
+    api = OnLog(first).api
+    assert api.ask("GET", "whoami").status_code == 401
+    names = [one["name"] for one in api.get("global-parameters", ANN)]
+    assert names == ["internal_cluster_id"]
+    api.put("users/guest", {"password": "guest", "tags": "management"}, ANN)
+    assert OnLog(OnLog(first)).api.ask("GET", "whoami").status_code == 401
+
+
+def test_users_of_files_are_changed_in_the_files(first):
+    ann = User("ann", new_password_hash("secret"), tags=("administrator",))
+    api = OnLog(first, users=(ann,)).api
+    reason = "user 'ann' is set in dlx.toml or by --definitions: change it there"
+    refused = (400, "bad_request", reason)
+
+    assert api.refusal("PUT", "users/ann", {"password": "x", "tags": ""}, ANN) == refused
+    assert api.refusal("DELETE", "users/ann", user=ANN) == refused
+    same = {"users": [api.get("users/ann", ANN)]}
+    assert api.ask("POST", "definitions", same, ANN).status_code == 204
+    other = {"users": [{"name": "bob", "tags": "", "password_hash": ""}, same["users"][0]]}
+    other["users"][1]["tags"] = []
+    assert api.refusal("POST", "definitions", other, ANN) == refused
+    assert [one["name"] for one in api.get("users", ANN)] == ["ann"]
+
+
+def test_a_log_does_not_change_users_of_files(first):
+    first.api.put("users/ann", {"password": "other", "tags": ""})
+    ann = User("ann", new_password_hash("secret"), tags=("administrator",))
+
+    assert OnLog(first, users=(ann,)).api.get("whoami", ANN)["tags"] == ["administrator"]
+
+
+def test_vhosts_come_from_the_configuration(first):
+    status, error, reason = first.api.refusal("PUT", "vhosts/new", {})
+    assert (status, error) == (400, "bad_request")
+    assert reason.startswith("vhost 'new' cannot be made here: a vhost on Kafka needs")
+    status, _, reason = first.api.refusal("DELETE", "vhosts/%2F")
+    assert (status, reason[:31]) == (400, "vhost '/' is set in dlx.toml: t")
+    document = {"users": [{"name": "u", "tags": ""}], "vhosts": [{"name": "new"}]}
+    assert first.api.refusal("POST", "definitions", document)[0] == 400
+    assert [one["name"] for one in first.api.get("users")] == ["guest"]
+    elsewhere = "vhost 'elsewhere' is served by another front now"
+    assert first.api.refusal("PUT", "vhosts/elsewhere", {}) == (400, "bad_request", elsewhere)
+    assert first.api.refusal("GET", "queues/elsewhere/q") == (503, "served_elsewhere", elsewhere)
+    assert first.api.refusal("GET", "queues/new/q")[0] == 404
+
+
+def test_a_standby_says_who_leads(first):
+    first.why_not = "this front serves no vhost now"
+
+    for path in ("overview", "health/checks/alarms", "queues/%2F/q"):
+        assert first.api.refusal("GET", path) == (503, "not_serving", first.why_not)
+
+
+def test_records_say_who_changed_what_and_events_keep_hashes_secret(first):
+    seen = []
+    first.vhost.watchers.append(
+        lambda events: seen.extend(events.details.values()) if len(events) else None
+    )
+    first.api.put("users/ann", {"password": "secret", "tags": "administrator"})
+    first.api.put("policies/%2F/p", {"pattern": "^q", "definition": {"max-length": 5}}, ANN)
+    first.api.put("queues/%2F/q", {})
+
+    by = {type(command).__name__: (user, channel) for user, channel, command in commands_in(first)}
+    assert by["SetPolicy"][0] is None
+    assert by["SetPolicy"][1].startswith("management ann ")
+    assert by["DeclareQueue"][0] == "guest"
+    (event,) = [one for one in seen if one["what"] == "parameter_set"]
+    assert (event["component"], event["name"]) == ("user", "ann")
+    hash_of_ann = first.server.users.by_name["ann"].password_hash
+    assert hash_of_ann not in repr(seen)
+
+
+def test_a_command_of_a_user_needs_their_permissions(first):
+    first.api.put("users/ann", {"password": "secret", "tags": "management"})
+    first.api.put("permissions/%2F/ann", {**EVERYTHING, "configure": "^mine"})
+
+    assert first.api.put("queues/%2F/mine", {}, ANN) == 201
+    assert first.api.refusal("PUT", "queues/%2F/other", {}, ANN)[:2] == (401, "not_authorised")
+    names = [type(command).__name__ for _, _, command in commands_in(first)]
+    assert names.count("OpenChannel") == names.count("CloseChannel") == 2
+
+
+def test_an_import_larger_than_a_record_is_several(first):
+    first.vhost.max_body_bytes = 4_000
+    queues = [{"name": f"queue-{number:03}", "vhost": "/"} for number in range(100)]
+    bindings = [
+        {"source": "x", "vhost": "/", "destination": one["name"], "destination_type": "queue"}
+        for one in queues
+    ]
+    exchanges = [{"name": "x", "vhost": "/", "type": "fanout"}]
+    document = {"queues": queues, "bindings": bindings, "exchanges": exchanges}
+
+    assert first.api.ask("POST", "definitions", document).status_code == 204
+
+    assert len(first.api.get("queues")) == 100
+    assert len(first.api.get("exchanges/%2F/x/bindings/source")) == 100
+    names = [type(command).__name__ for _, _, command in commands_in(first)]
+    assert names.count("ImportDefinitions") > 2
+    assert len(OnLog(first).api.get("queues")) == 100
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("queues/%2F/q", {"arguments": {"x-note": "x" * 2_000_000}}, "more than a record of the"),
+        ("queues/%2F/" + "q" * 300, {}, ""),
+        ("queues/%2F/%ff%fe", {}, ""),
+        ("global-parameters/p", {"value": "x" * 70_000}, "p: it is longer than 65536"),
+        ("global-parameters/" + "p" * 300, {"value": 1}, "it cannot be written to the log"),
+    ],
+)
+def test_what_the_log_could_not_give_back_is_refused(first, path, body, words):
+    first.vhost.max_body_bytes = 1_000_000
+    status, _, reason = first.api.refusal("PUT", path, body)
+
+    assert status == 400
+    assert words in str(reason)
+    assert first.api.put("queues/%2F/after", {}) == 201
+    OnLog(first)
+
+
+def test_a_message_that_the_log_does_not_take_is_refused(first):
+    first.api.put("queues/%2F/q", {})
+    first.vhost.max_body_bytes, first.vhost.max_property_bytes = 10, 100
+    path = "exchanges/%2F/amq.default/publish"
+
+    assert "message size 11 is larger" in first.api.refusal("POST", path, a_message("x" * 11))[2]
+    long = a_message("x") | {"properties": {"headers": {"h": "x" * 101}}}
+    assert "properties of" in first.api.refusal("POST", path, long)[2]
+    long = a_message("x") | {"routing_key": "k" * 256}
+    assert first.api.refusal("POST", path, long)[2] == ["too_long", "routing_key"]
+
+
+def test_a_request_does_not_wait_for_ever(first, monkeypatch):
+    monkeypatch.setattr(sessions, "ANSWER_S", 0.0)
+    first.port.is_full = True
+
+    status, error, reason = first.api.refusal("PUT", "queues/%2F/q", {})
+
+    assert (status, error) == (503, "not_known")
+    assert reason.startswith("Kafka has not taken it within 0 s: it may have been done")
+
+
+def test_a_request_ends_when_the_vhost_is_served_here_no_more(first, monkeypatch):
+    monkeypatch.setattr(sessions, "_LOOK_S", 0.0)
+    first.port.is_full = True
+    append = first.port.append
+
+    def lose(vhost, record, *, is_last):
+        del first.server.vhosts["/"]
+        return append(vhost, record, is_last=is_last)
+
+    monkeypatch.setattr(first.port, "append", lose)
+
+    status, error, reason = first.api.refusal(
+        "PUT", "policies/%2F/p", {"pattern": "", "definition": {"max-length": 1}}
+    )
+
+    assert (status, error) == (503, "not_known")
+    assert reason.startswith("vhost '/' is served here no more")
+
+
+def test_parameters_of_others_change_nothing(first):
+    text = '{"at_ms": 9999999999999, "value": {"tags": 1}}'
+    first.vhost.shard.vhost.parameters |= {
+        ("user", "guest"): (text, None),
+        ("user", "x"): ("no JSON", None),
+        ("other", "x"): ('{"at_ms": 1}', None),
+    }
+
+    first.server.add_vhost(first.vhost)
+
+    assert first.api.get("whoami")["name"] == "guest"
+    assert [one["name"] for one in first.api.get("users")] == ["guest"]
+
+
+def test_of_several_versions_the_newest_counts():
+    versions = Versions()
+    key = ("user", "ann")
+
+    first = versions.learn({key: ('{"at_ms": 5, "value": 1}', None)})
+    again = versions.learn({key: ('{"at_ms": 4, "value": 2}', None)})
+
+    assert first[key].kept == Kept(5, 1)
+    assert again == {}
+    assert versions.next_ms(key, 3) == 6
+    assert versions.next_ms(key, 9) == 9
