@@ -53,7 +53,7 @@ COMMANDS: Final[list[commands.Command]] = [
     commands.ClearTopicPermissions(user="u", exchange="x"),
     commands.SetVhostLimit(limit="max-queues", value=-1),
     commands.ClearVhostLimit(limit="max-connections"),
-    commands.SetParameter(component="user", name="u", value='{"tags":[]}', secret="hash"),
+    commands.SetParameter(component="user", name="u", value='{"tags":[]}', secret=None),
     commands.ImportDefinitions(definitions={"queues": [{"name": "q"}]}),
     commands.ExportDefinitions(first=3),
     commands.Check(
