@@ -213,7 +213,6 @@ class Show:
             stream.callback(traffic.stop)
             view = Screen(self._console)
             stream.callback(view.close)
-            traffic.start()
             self.play(Running(job, traffic, observer, view))
             view.close()
             if not self._keep:
@@ -323,6 +322,8 @@ class Show:
             return is_quiet and due_ms > SOON_MS and running.lag() == 0
 
         story = self._story
+        self._show_until(lambda: observer.batches > 0, running)
+        traffic.start()  # the front would take it earlier, and the job begin with a backlog
         self._show_until(lambda: has_passed(DEPLOYED_AT) and invoices("ack") > 0, running)
         self._pause(Step.deploy, running)
         story.mark(Step.deploy)

@@ -60,6 +60,7 @@ class Stage:
             opened=SimpleNamespace(is_set=lambda: True),
             counters=TrafficCounters(),
             raise_failure=lambda: None,
+            start=lambda: self.calls.append(f"opened after {self.observer.batches} batch"),
             close_shop=lambda: self.calls.append("close_shop"),
             stop=lambda: self.calls.append("stop"),
             deploy=self.calls.append,
@@ -85,7 +86,7 @@ def stage(tmp_path, monkeypatch):
 def test_the_demo_ends_when_its_work_is_done_and_committed(stage):
     stage.play()
 
-    assert stage.calls == ["2.0", "2.1", "close_shop", "stop"]
+    assert stage.calls == ["opened after 1 batch", "2.0", "2.1", "close_shop", "stop"]
     assert stage.story.steps == ["deploy", "repair", "cause"]
     assert "the shop is open: " in stage.out.getvalue()
 
@@ -96,7 +97,7 @@ def test_consumers_get_time_to_finish_their_work(stage, monkeypatch):
 
     stage.play()
 
-    assert stage.calls == ["2.0", "2.1", "close_shop", "stop"]
+    assert stage.calls == ["opened after 1 batch", "2.0", "2.1", "close_shop", "stop"]
 
 
 @pytest.mark.parametrize("lag", [7, None])

@@ -62,8 +62,8 @@ def container(python, folder, *arguments, **environment):
         assert READY in "".join(said), said
         yield *(int(port) for port in ports.values()), process
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()  # a kill would leave the broker, which is its child
+        process.wait(20)
         process.stdout.close()
 
 
