@@ -245,6 +245,7 @@ def test_rabbitmqs_clients_find_its_port_its_user_and_a_sequenced_vhost():
     metrics_port = str(config.amqp.metrics_port)
     assert published(service) == [
         ("127.0.0.1", "DLX_AMQP_PORT", "5672", str(AMQP_PORT)),
+        ("127.0.0.1", "DLX_MANAGEMENT_PORT", "15672", str(config.amqp.management_port)),
         ("127.0.0.1", "DLX_AMQP_METRICS_PORT", "15692", metrics_port),
     ]
     assert runpy.run_path(str(in_checkout("/opt/dlx/docker/health.py")))["FRONT_PORT"] == int(
