@@ -266,7 +266,9 @@ def _take_unacked(shard: ShardState, queue: Queue) -> list[Copy]:
     """The unacked copies of a queue that is being deleted; their deliveries become tombstones."""
     copies = []
     for channel_number in list(queue.unacked_on):
-        for consumer in shard.channels.by_number(channel_number).consumers.values():
+        channel = shard.channels.by_number(channel_number)
+        own = [one for one in channel.consumers.values() if one.queue_number == queue.number]
+        for consumer in (channel.gets, *own):
             for delivery in consumer.take_of_queue(queue.number):
                 queue.reclaim(channel_number, delivery.copy)
                 copies.append(delivery.copy)

@@ -88,7 +88,8 @@ def requeue(
     active = [consumer for consumer in consumers.values() if consumer.active]
     freed = _count_settled(consumers.values())
     for consumer in active:
-        shard.queues.in_use(consumer.queue_number).rejoin(consumer)
+        if freed is None or consumer.limiter is None:  # else those that wait longest come first
+            shard.queues.in_use(consumer.queue_number).rejoin(consumer)
     for queue in sorted(queues, key=lambda queue: queue.name):
         copies = by_queue[queue.number]
         for copy in copies:
@@ -208,26 +209,31 @@ def reject(shard: ShardState, taken: list[Taken], cause: str | None) -> None:
 
 
 def _give_room(shard: ShardState, taken: list[Taken]) -> None:
-    """Serve the consumers whose deliveries were settled, if that gave them room."""
+    """Serve the consumers whose deliveries were settled, if that gave them room.
+
+    If their channel's limiter held others back, those that wait longest come first (R-QOS-3).
+    """
     if len(taken) == 1:
         consumer = taken[0][0]
         freed = None if consumer.limiter is None else _count_settled([consumer])
+        if freed is not None:
+            serve_held_back(shard, freed)
         if consumer.active and not consumer.in_line:
             queue = shard.queues.in_use(consumer.queue_number)
             queue.rejoin(consumer)
             queue.serve()
-    else:
-        consumers = dict.fromkeys(one for one, _ in taken)
-        freed = _count_settled(consumers)
-        waiting = [one for one in consumers if one.active and not one.in_line]
-        waiting.sort(key=lambda one: one.left_line)
-        queues = [shard.queues.in_use(one.queue_number) for one in waiting]
-        for consumer, queue in zip(waiting, queues, strict=True):
-            queue.rejoin(consumer)
-        for queue in queues:
-            queue.serve()
+        return
+    consumers = dict.fromkeys(one for one, _ in taken)
+    freed = _count_settled(consumers)
     if freed is not None:
         serve_held_back(shard, freed)
+    waiting = [one for one in consumers if one.active and not one.in_line]
+    waiting.sort(key=lambda one: one.left_line)
+    queues = [shard.queues.in_use(one.queue_number) for one in waiting]
+    for consumer, queue in zip(waiting, queues, strict=True):
+        queue.rejoin(consumer)
+    for queue in queues:
+        queue.serve()
 
 
 def _count_settled(consumers: Iterable[Consumer]) -> Channel | None:

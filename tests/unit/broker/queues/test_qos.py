@@ -331,6 +331,43 @@ def test_a_consumer_is_counted_as_waiting_only_with_a_place_in_line():
     assert (overview.consumers, overview.waiting) == (1, 0)
 
 
+@CUT
+@pytest.mark.parametrize("way", ["ack", "requeue", "reject", "tag"])
+def test_r_qos_3_consumers_of_a_common_limit_take_turns(cut, way):
+    broker = a_broker(cut=cut)
+    qos(broker, 1, everyone=True)
+    for label in "abc":
+        broker.consume("q", label)
+    publish(broker, 9)
+
+    for number in range(6):
+        ref = broker.deliveries()[-1].partition(" ")[0]
+        match way:
+            case "ack":
+                broker.ack(ref)
+            case "tag":
+                broker.do(commands.Settle(tag=number + 1))
+            case _:
+                broker.reject(ref, requeue=way == "requeue")
+
+    assert [one[0] for one in broker.deliveries()] == list("abcabca")
+
+
+def test_r_qos_3_queues_of_a_common_limit_take_turns():
+    broker = a_broker()
+    qos(broker, 1, everyone=True)
+    for queue in ("r", "s"):
+        broker.queue(queue)
+    for queue in ("q", "r", "s"):
+        broker.consume(queue, queue)
+        publish(broker, 9, queue)
+
+    for _ in range(8):
+        broker.ack(broker.deliveries()[-1].partition(" ")[0])
+
+    assert [one[0] for one in broker.deliveries()[-6:]] == list("sqrsqr")
+
+
 def test_r_qos_3_all_queues_are_served_that_the_limit_held_back():
     broker = a_broker()
     broker.queue("r")
