@@ -1,5 +1,6 @@
-"""`[alerts]`: which queues single alerts leave out."""
+"""`[alerts]`: which queues single alerts leave out, and whom the job itself tells."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import attrs
@@ -9,9 +10,12 @@ from streaming.config.types import (
     Section,
     invalid,
     kind_of,
+    local,
+    matching,
     setting,
     strings,
 )
+from topology.errors import Problem
 from topology.suggestions import did_you_mean
 
 ABOUT_QUEUES: Final = (
@@ -21,6 +25,7 @@ ABOUT_QUEUES: Final = (
 """The alerts that are about one queue, and can leave queues out. DlxNearRetention cannot:
 it warns of a loss."""
 
+_URL: Final = r"https?://[^\s/?#@:]+(:[0-9]{1,5})?([/?][^\s#]*)?"
 _NAMES: Final = strings(r".{1,255}", "the name of a queue, or a pattern with *")
 
 
@@ -42,7 +47,7 @@ def exceptions() -> Kind:
 
 @attrs.frozen(kw_only=True)
 class AlertSettings(Section):
-    """Which queues single alerts leave out."""
+    """Which queues single alerts leave out, and a webhook that the job itself calls."""
 
     quiet: dict[str, tuple[str, ...]] = setting(
         {},
@@ -50,3 +55,24 @@ class AlertSettings(Section):
         "night. `*` stands for any characters. metrics.quiet_queues leaves queues out of all.",
         exceptions(),
     )
+    webhook: str | None = setting(
+        None,
+        "Address that the job itself posts a JSON document to when an alert begins and when it "
+        "ends, without Prometheus. Not set: the job tells nobody.",
+        matching(
+            r"https?://[^\s/?#@:]+(:[0-9]{1,5})?([/?][^\s#]*)?", "http:// or https:// and a host"
+        ),
+        example='"https://hooks.example.com/dlx"',
+    )
+    webhook_secret: str | None = setting(
+        None,
+        "File with a secret of 16 bytes or more. The header X-Dlx-Signature then has the "
+        "HMAC-SHA256 of the timestamp, a dot and the body.",
+        local("file"),
+        example='"webhook.secret"',
+    )
+
+    def contradictions(self) -> Iterator[Problem]:
+        """A secret signs what is sent."""
+        if self.webhook_secret is not None and self.webhook is None:
+            yield Problem("webhook_secret", "needs webhook, whose messages it signs")

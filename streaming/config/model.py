@@ -76,7 +76,7 @@ class JobConfig(Section):
     )
     alerts: AlertSettings = setting(
         AlertSettings(),
-        "Which queues single alerts leave out.",
+        "Which queues single alerts leave out, and a webhook that the job itself calls.",
         table(AlertSettings),
     )
     console: ConsoleSettings = setting(

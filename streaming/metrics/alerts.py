@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from topology.errors import DlxError
 
@@ -358,10 +358,43 @@ class PromtoolError(DlxError):
 
 def alert_names() -> dict[str, str]:
     """Return the severity of each shipped alert, by name, in order."""
-    found = re.findall(
-        r"- alert: (\w+)\n(?:.*\n)*?\s+labels: \{severity: (\w+)\}", RULES.read_text()
-    )
-    return dict(found)
+    return {name: alert.severity for name, alert in shipped_alerts().items()}
+
+
+class ShippedAlert(NamedTuple):
+    """What the rules say of an alert beside its condition.
+
+    Attributes:
+        hold_s: how long the condition must hold.
+        summary: with the labels and the value in Go's templates.
+        runbook: the section of the documentation.
+    """
+
+    severity: str
+    hold_s: float
+    summary: str
+    action: str
+    runbook: str
+
+
+def shipped_alerts() -> dict[str, ShippedAlert]:
+    """Return what the rules say of each alert, by name, in order."""
+    found = {}
+    for rule in RULES.read_text().split("- alert: ")[1:]:
+        named = re.findall(r"(?m)^\s+(for|summary|action|runbook_url): '?(.*?)'?$", rule)
+        values: dict[str, str] = dict(named)
+        hold = re.fullmatch(r"(\d+)([smh])", values.get("for", "0s"))
+        severity = re.search(r"severity: (\w+)", rule)
+        assert hold is not None
+        assert severity is not None
+        found[rule.split("\n", 1)[0]] = ShippedAlert(
+            severity[1],
+            int(hold[1]) * {"s": 1, "m": 60, "h": 3600}[hold[2]],
+            values["summary"],
+            values["action"],
+            values["runbook_url"],
+        )
+    return found
 
 
 def with_docs(rules: str, docs: str) -> str:

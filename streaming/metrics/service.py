@@ -17,8 +17,13 @@ from streaming.config.console import ConsoleSettings
 from streaming.config.metrics import split_address
 from streaming.config.tables import period_ms
 from streaming.config.types import is_url
+from streaming.exposition.server import ExpositionServer
+from streaming.job_locations import checkpoint_place
 from streaming.kafka_offsets import ends_of, quiet_admin
 from streaming.ledger.batch_detail import by_partition
+from streaming.metrics.alerting.alerter import Alerter
+from streaming.metrics.alerting.notices import Kept
+from streaming.metrics.alerting.webhook import Webhook, read_secret
 from streaming.metrics.figures import JobFigures, Lag, TableSize, Unhandled
 from streaming.metrics.health import Health
 from streaming.metrics.server import job_server
@@ -36,6 +41,10 @@ from streaming.queries.queues import list_queues
 from streaming.queries.redrives.outcomes import letters_by_outcome
 from streaming.queries.table_info import describe
 from streaming.queries.vhosts.clients import consumer_counts
+from streaming.storage.json_file import DamagedFileError, read_json_file, write_json_file
+
+KEPT_FILE: Final = "alerts.json"
+"""Beside the checkpoint: what was told, and what ended the last run."""
 
 MAX_SHARE: Final = 0.1
 """The most time that questions to the tables may take."""
@@ -48,16 +57,17 @@ logger = logging.getLogger(__name__)
 
 
 class Metrics:
-    """Serves the metrics of a job.
+    """Serves the metrics of a job, and tells the webhook of its alerts.
 
     Args:
-        listen: HOST:PORT.
+        listen: HOST:PORT; None: the webhook alone.
 
     Raises:
         ListenError: the address cannot be used.
+        SecretError: the secret of the webhook cannot be used.
     """
 
-    def __init__(self, config: JobConfig, listen: str) -> None:
+    def __init__(self, config: JobConfig, listen: str | None) -> None:
         settings = config.metrics
         self._config = config
         self.figures = JobFigures(config.kafka.client_id)
@@ -74,16 +84,46 @@ class Metrics:
         self.figures.quiet_of = config.alerts.quiet
         self.figures.console_url = _console_url(config.console)
         self.health = Health(settings.stalled_after_ms / 1000)
-        host, port = split_address(listen)
-        self.server = job_server(
-            host, port, self.figures, self.health, settings.max_series, settings.hosts
-        )
-        self.server.start()
+        self._place = checkpoint_place(config, os.environ) / KEPT_FILE
+        self._kept = self._read_kept()
+        self.figures.failure = self._kept.failure
+        self._alerter = self._alerts()
+        self.server: ExpositionServer | None = None
+        if listen is not None:
+            host, port = split_address(listen)
+            self.server = job_server(
+                host, port, self.figures, self.health, settings.max_series, settings.hosts
+            )
+            self.server.start()
         self._job: Job | None = None
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._balance_s = 0.0
         self._logged: set[str] = set()
+
+    def _alerts(self) -> Alerter | None:
+        alerts = self._config.alerts
+        if alerts.webhook is None:
+            return None
+        webhook = Webhook(alerts.webhook, read_secret(alerts.webhook_secret))
+        most = self._config.metrics.max_series
+        return Alerter(self.figures, webhook, self._kept, self._save, most)
+
+    def _read_kept(self) -> Kept:
+        try:
+            return read_json_file(self._place, Kept, "Delete it.") or Kept()
+        except (DamagedFileError, OSError) as error:
+            logger.warning("alerts: what the last run told is not known: %s", error)
+            return Kept()
+
+    def _save(self, kept: Kept) -> None:
+        write_json_file(self._place, kept)
+
+    def failed(self, code: str) -> None:
+        """Note what ends the job, for its alert and for the next start; never raises."""
+        self.figures.failure = self._kept.failure = code
+        with self._guarded("alerts"):
+            self._save(self._kept)
 
     def started(self, job: Job) -> None:
         """Begin to ask about a job that runs."""
@@ -99,6 +139,8 @@ class Metrics:
             thread = threading.Thread(target=work, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
+        if self._alerter is not None:
+            self._alerter.start()
 
     def batch_done(self, done: BatchDone, job: Job) -> None:
         """Take over a batch; never raises."""
@@ -113,7 +155,10 @@ class Metrics:
         """Stop the threads and release the address."""
         self.health.stopping()
         self._stopping.set()
-        self.server.stop()
+        if self._alerter is not None and self._job is not None:
+            self._alerter.stop()
+        if self.server is not None:
+            self.server.stop()
 
     # -- Kafka
 
@@ -164,6 +209,10 @@ class Metrics:
                     self._ask_tables()
                 with self._guarded("balance"):
                     self._draw_balance()
+            if self._alerter is None and self._kept.failure and not self.figures.failure:
+                self._kept.failure = None
+                with self._guarded("alerts"):
+                    self._save(self._kept)
             took_s = time.monotonic() - began_s
             is_early = self.figures.last_batch is None
             interval_s = 0.5 if is_early else self._config.metrics.interval_ms / 1000

@@ -19,6 +19,7 @@ import pytest
 from streaming.metrics.alerts import CASES as ALL_CASES
 from streaming.metrics.alerts import HEALTHY, RULES, WHERE
 from tests.fixtures.prometheus import Prometheus, program
+from tests.fixtures.scripts import values_of
 from tests.fixtures.waiting import wait_until
 
 SPEEDS = (120, 60, 30)
@@ -30,22 +31,6 @@ MAX_GAP_MINUTES = 3
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 UP = re.compile(r'up\{(?:job="(\w+)")?\}')
-
-
-def values_of(script):
-    """The values of each minute, as promtool expands them; None where the series is absent."""
-    found: list[float | None] = []
-    for token in script.split():
-        value, _, times = token.partition("x")
-        if value in {"_", "stale"}:
-            found += [None] * int(times or 1)
-            continue
-        parts = re.fullmatch(r"(-?\d+)([+-]\d+)?", value)
-        assert parts is not None, value
-        first, step = parts.groups()
-        count = int(times) + 1 if times else 1
-        found += [float(first) + index * float(step or 0) for index in range(count)]
-    return found
 
 
 def faster(rules, speed):

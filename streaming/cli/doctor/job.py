@@ -39,6 +39,7 @@ def check_job(file: Path, timeout_s: float, *, write: bool) -> Iterator[Finding]
         return
     yield Finding("ok", "configuration", str(file))
     yield from _folders(config)
+    yield from _guarded("webhook", lambda: _webhook(config, timeout_s))
     yield from _guarded("kafka", lambda: _kafka(config, timeout_s, write=write))
     yield from _guarded("checkpoint", lambda: _checkpoint(config))
     yield from _guarded("tables", lambda: _tables(config))
@@ -69,6 +70,25 @@ def _folders(config: Any) -> Iterator[Finding]:
             yield Finding("ok", f"{name} folder", f"{location} is not on this machine")
         else:
             yield from check_folder(f"{name} folder", Path(location), f"change job.{setting}")
+
+
+def _webhook(config: Any, timeout_s: float) -> Iterator[Finding]:
+    """Check that somebody listens where alerts are told; nothing is sent."""
+    import socket
+
+    from streaming.metrics.alerting.webhook import Webhook, read_secret
+
+    alerts = config.alerts
+    if alerts.webhook is None:
+        return
+    host, port = Webhook(alerts.webhook, read_secret(alerts.webhook_secret)).address
+    try:
+        socket.create_connection((host, port), timeout_s).close()
+    except OSError as error:
+        what = f"{host}:{port} cannot be reached: {error}"
+        yield Finding("warn", "webhook", what, "correct alerts.webhook, or let it through")
+    else:
+        yield Finding("ok", "webhook", f"{host}:{port} can be reached")
 
 
 def _kafka(config: Any, timeout_s: float, *, write: bool) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import attrs
 import msgspec
@@ -185,6 +185,8 @@ def _mask(config: Any) -> Callable[[str], str]:
         for name, text in os.environ.items()
         if len(text) >= MIN_SECRET and is_secret_name(name)
     }
+    hook = urlsplit(config.alerts.webhook or "")
+    known |= {part for part in (hook.path, hook.query) if len(part) >= MIN_SECRET}
     escaped = {json.dumps(one)[1:-1] for one in known} | {quote(one, safe="") for one in known}
     secrets = [SecretText(one) for one in sorted(known | escaped, key=len, reverse=True)]
     masks = ((_URL_PASSWORD, r"\1******@"), (_URL_TOKEN, r"\1******"))

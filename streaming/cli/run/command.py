@@ -157,7 +157,8 @@ def _run_job(
 
     view: LiveView | None = None
     listen = settings.metrics.listen
-    metrics = None if listen is None else Metrics(settings, listen)
+    is_watched = listen is not None or settings.alerts.webhook is not None
+    metrics = Metrics(settings, listen) if is_watched else None
 
     def batch_done(done: BatchDone) -> None:
         if metrics is not None:
@@ -189,7 +190,8 @@ def _run_job(
         started.set()
         if metrics is not None:
             metrics.started(job)
-            logger.info("metrics: http://%s/metrics", listen)
+            if listen is not None:
+                logger.info("metrics: http://%s/metrics", listen)
         job.wake()  # the first batch loads much and takes seconds
         logger.info(
             "started after %.0f s; the first batch loads Spark's classes, starts Python workers "
@@ -217,6 +219,8 @@ def _run_job(
             raise
         text = "\n".join(str(error).splitlines()[:MAX_ERROR_LINES])
         code = code_of_failure(str(error))
+        if metrics is not None:
+            metrics.failed(code)
         logger.error("the job failed (dlx doctor explain %s): %s", code, text)  # noqa: TRY400 - no traceback
         return EXIT_FINDINGS
     finally:

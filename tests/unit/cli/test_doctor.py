@@ -207,3 +207,21 @@ def test_the_client_of_hdfs_is_looked_for(here, findings, monkeypatch):
 
     assert found["checkpoint folder"]["remedy"] == "pip install 'dlx-stream[hdfs]'"
     assert "'dlx-stream[hdfs]'" in found["checkpoint"]["detail"]
+
+
+def test_the_webhook_is_tried_without_calling_it(findings, here):
+    config_with(here)
+    file = here / "dlx.toml"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        file.write_text(
+            f'{file.read_text()}\n[alerts]\nwebhook = "http://127.0.0.1:{port}/secret"\n'
+        )
+        there = findings()[1]["webhook"]
+        connection, _address = listening.accept()
+        assert connection.recv(1) == b""
+        connection.close()
+    gone = findings()[1]["webhook"]
+
+    assert (there["status"], gone["status"]) == ("ok", "warn")
+    assert "secret" not in there["detail"] + gone["detail"]

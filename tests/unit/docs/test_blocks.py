@@ -12,6 +12,9 @@ import pytest
 
 from streaming.config import load_config
 from streaming.console.access import Credentials
+from streaming.metrics.alerting.notices import Notice
+from streaming.metrics.alerting.notices import document as told
+from streaming.metrics.alerts import shipped_alerts
 from streaming.protocol.amqp_properties import PROPERTIES
 from streaming.protocol.command_json import KINDS, parse_command
 from streaming.protocol.record_headers import FLAG_BITS, INBOUND, KIND, LANE, SEQ
@@ -116,6 +119,13 @@ def test_json_is_a_scenario_or_definitions_or_a_command_or_the_value_of_a_record
         parse_command(document)
     elif "queues" in document:
         load_definitions(document)
+    elif "alert" in document:
+        name, labels, value = (document[each] for each in ("alert", "labels", "value"))
+        notice = Notice(document["id"].removesuffix("-firing"), name, labels, value, 1_764_108_000)
+        url = "https://dlx.example.com"
+        assert document == told(
+            notice, shipped_alerts()[name], end=False, job=document["job"], console_url=url
+        )
     else:
         assert next(iter(document)) in JSON_OF_RECORDS
 
