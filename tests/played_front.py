@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from streaming.amqp.properties import publication_seen, read_properties, see, write_properties
+from streaming.amqp.properties import read_properties, see, write_properties
+from streaming.amqp.publications import publication_seen
 from streaming.broker.commands import Command, Consume, OpenChannel, SettleOutcome
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Event

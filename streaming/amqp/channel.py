@@ -37,14 +37,8 @@ from streaming.amqp.errors import (
 )
 from streaming.amqp.frames import HEADER_FIELDS, Frame
 from streaming.amqp.outgoing import Outgoing, Peer
-from streaming.amqp.properties import (
-    PLAIN,
-    Seen,
-    names_keys,
-    publication_seen,
-    see,
-    with_reply_to,
-)
+from streaming.amqp.properties import PLAIN, Seen, see, with_reply_to
+from streaming.amqp.publications import stored_seen
 from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
 from streaming.amqp.requests import Answered, Requests, nothing
 from streaming.amqp.stored import Stored
@@ -318,15 +312,12 @@ class Channel:
         publication = self._publication(method, seen)
         if seen is PLAIN:
             method.publication = publication
-        stored = Stored(properties, body, seen.headers, seen.expiration)
+        stored = stored_seen(properties, body, seen)
         self._requests.publish(publication, stored, flags, number)
 
     def _publication(self, method: PublishMethod, seen: Seen) -> Publication:
-        headers, user_id = seen.headers, self._named_user(seen.user_id)
-        exchange, key = method.exchange, method.routing_key
-        if names_keys(headers):
-            return publication_seen(exchange, key, seen, user_id)
-        return self._vhost.publication(exchange, key, seen.expiration, seen.priority, user_id)
+        user_id = self._named_user(seen.user_id)
+        return self._vhost.publications.of(method.exchange, method.routing_key, seen, user_id)
 
     def _reply(self, method: PublishMethod, properties: bytes, body: bytes, number: int) -> None:
         """Hand a direct reply to its consumer."""

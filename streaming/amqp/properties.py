@@ -20,7 +20,7 @@ from streaming.amqp.tables import (
     write_short_text,
     write_table,
 )
-from streaming.broker.message import BROKER_HEADERS, Publication, publication_of
+from streaming.broker.message import BROKER_HEADERS
 from topology.values import Table
 
 HEADERS, PRIORITY, REPLY_TO, EXPIRATION = 1 << 13, 1 << 11, 1 << 9, 1 << 8
@@ -130,20 +130,6 @@ def see(properties: bytes) -> Seen:
 def names_keys(headers: Table | None) -> bool:
     """Whether the broker looks at one of the headers."""
     return headers is not None and any(name in headers for name in BROKER_HEADERS)
-
-
-def publication_seen(
-    exchange: str, routing_key: str, seen: Seen, user_id: str | None
-) -> Publication:
-    """What the broker looks at, of a publish with these properties.
-
-    Args:
-        user_id: the property, where it has to be the user.
-    """
-    properties = {"expiration": seen.expiration, "priority": seen.priority}
-    publication = publication_of(exchange, routing_key, properties, seen.headers)
-    publication.user_id = user_id
-    return publication
 
 
 def read_properties(properties: bytes) -> dict[str, Any]:

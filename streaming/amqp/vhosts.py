@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, Protocol
 
 from streaming.amqp.entries import Ask, Entry, Publish, Settle
+from streaming.amqp.publications import Publications
 from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Events
@@ -26,8 +27,6 @@ from topology.refusals import Refusal
 
 MAX_MESSAGE_SIZE: Final = 16 * 1024 * 1024
 """The largest body that is accepted, in bytes: RabbitMQ 4.0's default."""
-
-_MAX_PUBLICATIONS: Final = 20_000
 
 
 class Listener(Protocol):
@@ -109,7 +108,7 @@ class OpenVhost:
         self._now_ms = now_ms
         self._listeners: dict[str, Listener] = {}
         self._timed_out: dict[str, TimedOut] = {}
-        self._publications: dict[tuple[str | int | None, ...], Publication] = {}
+        self.publications = Publications()
         self._published: list[int] = []
         self.published = self.confirmed = 0
         self.got: Counter[str] = Counter()
@@ -142,25 +141,6 @@ class OpenVhost:
         self.watchers.clear()
 
     # -- what clients do
-
-    def publication(
-        self,
-        exchange: str,
-        routing_key: str,
-        expiration: str | None,
-        priority: int | None,
-        user_id: str | None = None,
-    ) -> Publication:
-        """The publication of messages whose headers name no keys; equal ones share it."""
-        key = (exchange, routing_key, expiration, priority, user_id)
-        found = self._publications.get(key)
-        if found is None:
-            if len(self._publications) >= _MAX_PUBLICATIONS:
-                self._publications.clear()
-            found = self._publications[key] = Publication(
-                exchange, routing_key, expiration, priority, user_id=user_id
-            )
-        return found
 
     def submit(self, entry: Entry) -> int:
         """Take what a client does; return its ticket: `applied` reaches it when it is applied."""

@@ -181,10 +181,21 @@ def _read(decoder: msgspec.msgpack.Decoder[_Value], value: bytes) -> _Value:
         raise UnknownRecordError(f"the value of the record cannot be read: {error}") from error
 
 
-READERS: Final[dict[LogKind, Callable[[bytes], Any]]] = {
+_READERS: Final[dict[int, Callable[[bytes], Any]]] = {
     LogKind.COMMAND: read_command,
     LogKind.SETTLE: read_settlements,
     LogKind.EPOCH: read_epoch,
     LogKind.DIGEST: read_digest,
 }
 """What reads the value of each kind of record; a publish has a body, and a tick nothing."""
+
+
+def check_value(kind: int, value: bytes) -> None:
+    """Check that the value of a record can be read.
+
+    Raises:
+        UnknownRecordError: it cannot.
+    """
+    read = _READERS.get(kind)
+    if read is not None:
+        read(value)

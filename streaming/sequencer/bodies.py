@@ -15,6 +15,7 @@ from itertools import count
 from typing import Final
 
 from streaming.amqp.properties import see
+from streaming.amqp.publications import stored_seen
 from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.events import ENDINGS, Events, Kind
 from streaming.broker.message import Message, PublishedHeaders
@@ -193,8 +194,7 @@ class Bodies(StoredMessages):
 
 def stored_from(properties: bytes, body: bytes) -> Stored:
     """A message as its record in the log has it."""
-    seen = see(properties)
-    return Stored(properties, body, seen.headers, seen.expiration)
+    return stored_seen(properties, body, see(properties))
 
 
 def _size(stored: Stored) -> int:

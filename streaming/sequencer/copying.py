@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from streaming.amqp.entries import Ask, Publish, Then
 from streaming.broker.commands import Redrive
 from streaming.protocol.copied_records import Source
-from streaming.sequencer.input_reader import InputReader, Place
+from streaming.sequencer.input_reader import InputReader, PartitionKey
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.letter_contents import (
     LetterContents,
@@ -62,7 +62,7 @@ class Copying:
         self._records = records
         self._contents = contents
         self._waits = waits
-        self._unmarked: Counter[Place] = Counter()
+        self._unmarked: Counter[PartitionKey] = Counter()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inputs")
 
     async def run(self) -> None:
@@ -87,7 +87,7 @@ class Copying:
         return [(each.source, self._records.entry(each)) for each in self._reader.read(READ_S)]
 
     async def _copy(self, found: list[tuple[Source, Ask | Publish | None]]) -> None:
-        ends: dict[Place, int] = {}
+        ends: dict[PartitionKey, int] = {}
         for source, entry in found:
             place = (source.topic, source.partition)
             ends[place] = source.offset + 1

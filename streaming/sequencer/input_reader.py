@@ -24,7 +24,8 @@ _LOOK_S: Final = 5.0
 
 _ANSWER_S: Final = 10.0
 
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
+"""A topic and the number of a partition."""
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class InputReader:
         self._log = log
         self._topics = topics
         self._next_of = next_of
-        self._next: dict[Place, int] = {}
+        self._next: dict[PartitionKey, int] = {}
         self._looked_s = float("-inf")
 
     def read(self, timeout_s: float) -> list[InputRecord]:
@@ -79,7 +80,7 @@ class InputReader:
                 found.append(record)
         return found
 
-    def copied(self, ends: Mapping[Place, int]) -> None:
+    def copied(self, ends: Mapping[PartitionKey, int]) -> None:
         """Tell Kafka, and so the job, that the log has what is before these offsets."""
         places = [TopicPartition(topic, number, end) for (topic, number), end in ends.items()]
         with suppress(KafkaException):  # the next ones are committed, too

@@ -15,10 +15,10 @@ import msgspec
 
 from streaming.amqp.entries import Ask, Publish
 from streaming.amqp.outgoing import Confirms
-from streaming.amqp.properties import Seen, names_keys, publication_seen, see, write_properties
-from streaming.amqp.stored import Stored
+from streaming.amqp.properties import see, write_properties
+from streaming.amqp.publications import Publications, publication_seen, stored_seen
 from streaming.broker.events import COPIED_CHANNEL, Actor
-from streaming.broker.message import BROKER_HEADERS, Publication
+from streaming.broker.message import BROKER_HEADERS
 from streaming.config.inputs import InputSettings
 from streaming.protocol.copied_records import (
     Source,
@@ -52,7 +52,6 @@ from topology.values import Table, table_from_json
 Named = dict[str, bytes | None]
 
 _CHANNEL: Final = COPIED_CHANNEL + DEFAULT_CHANNEL
-_MAX_KNOWN: Final = 20_000
 _NO_CONFIRMS: Final = Confirms()
 
 
@@ -86,7 +85,7 @@ class InputRecords:
         self._name = vhost.encode()
         self._max_body_bytes = max_body_bytes
         self._max_header_bytes = max_header_bytes
-        self._publications: dict[tuple[str | int | None, ...], Publication] = {}
+        self._publications = Publications()
         self._users = {each.topic: each.user for each in inputs}
         self._mappers = {
             each.topic: TopicMapper(each.topic, each.mapping, vhosts, max_header_bytes)
@@ -152,8 +151,10 @@ class InputRecords:
         seen = see(content)
         return Publish(
             Actor(user, _CHANNEL),
-            self._publication(mapped, seen, _other(seen.user_id, user)),
-            Stored(content, body, seen.headers, seen.expiration),
+            self._publications.of(
+                mapped.exchange, mapped.routing_key, seen, _other(seen.user_id, user)
+            ),
+            stored_seen(content, body, seen),
             0,
             0,
             _NO_CONFIRMS,
@@ -166,20 +167,6 @@ class InputRecords:
             or _header_bytes(record) > self._max_header_bytes
         )
 
-    def _publication(self, mapped: MappedPublish, seen: Seen, user_id: str | None) -> Publication:
-        """What the broker looks at; equal ones share it, if their headers name no keys."""
-        exchange, routing_key = mapped.exchange, mapped.routing_key
-        if names_keys(seen.headers):
-            return publication_seen(exchange, routing_key, seen, user_id)
-        key = (exchange, routing_key, seen.expiration, seen.priority, user_id)
-        found = self._publications.get(key)
-        if found is None:
-            if len(self._publications) >= _MAX_KNOWN:
-                self._publications.clear()
-            found = publication_seen(exchange, routing_key, seen, user_id)
-            self._publications[key] = found
-        return found
-
 
 def published_at(
     actor: Actor, routing_key: str, content: bytes, body: bytes, source: Source | None = None
@@ -191,7 +178,7 @@ def published_at(
     """
     seen = see(content)
     publication = publication_seen("", routing_key, seen, _other(seen.user_id, actor.user))
-    stored = Stored(content, body, seen.headers, seen.expiration)
+    stored = stored_seen(content, body, seen)
     return Publish(actor, publication, stored, 0, 0, _NO_CONFIRMS, source)
 
 

@@ -6,20 +6,17 @@ record does is decided by `LogFold` in both cases.
 
 from typing import Final
 
-from streaming.amqp.errors import AmqpError
-from streaming.amqp.properties import Seen, names_keys, publication_seen, see
-from streaming.amqp.stored import Stored
+from streaming.amqp.publications import Publications, see_logged, stored_seen
 from streaming.broker.events import Actor
-from streaming.broker.message import Message, Publication
+from streaming.broker.message import Message
 from streaming.broker.sequence.fold import LogFold
 from streaming.protocol.copied_records import read_source
 from streaming.protocol.log_folding import fold_record
 from streaming.protocol.log_records import (
-    CONTENT,
-    READERS,
     LogHeader,
     LogKind,
     UnknownRecordError,
+    check_value,
     read_header,
 )
 from streaming.sequencer.bodies import Bodies
@@ -41,7 +38,7 @@ class Replay:
         self._bodies = bodies
         self._positions = positions
         self._actors: dict[tuple[str | None, str], Actor] = {}
-        self._publications: dict[tuple[str | int | None, ...], Publication] = {}
+        self._publications = Publications()
         self._published: list[int] = []
 
     def take(self, fold: LogFold, record: RawRecord) -> LogHeader:
@@ -57,9 +54,7 @@ class Replay:
             self._publish(fold, record, header)
             self._note_source(fold, record, header)
             return header
-        read = READERS.get(LogKind(header.kind))
-        if read is not None:
-            read(record.value or b"")
+        check_value(header.kind, record.value or b"")
         fold_record(
             fold,
             (record.offset, record.at_ms),
@@ -86,22 +81,20 @@ class Replay:
         return taken
 
     def _publish(self, fold: LogFold, record: RawRecord, header: LogHeader) -> None:
-        content = record.content
-        if content is None or record.value is None:
-            raise UnknownRecordError(f"a publish has no value, or no header {CONTENT}")
-        try:
-            seen = see(content)
-        except (AmqpError, IndexError) as error:
-            raise UnknownRecordError(f"the properties cannot be read: {error}") from error
+        content, body, seen = record.content or b"", record.value, see_logged(record.content)
+        if body is None:
+            raise UnknownRecordError("a publish has no value")
         actor = self._actor(header.user, header.channel)
         if not fold.begin(record.offset, header.epoch):
-            message = Message(0, 0, record.offset, 0, 0, len(record.value))
+            message = Message(0, 0, record.offset, 0, 0, len(body))
             fold.void(record.at_ms, message, actor)
             return
-        stored = Stored(content, record.value, seen.headers, seen.expiration)
-        message = self._bodies.add(stored, record.offset)
+        message = self._bodies.add(stored_seen(content, body, seen), record.offset)
         self._published.append(record.offset)
-        fold.publish(record.at_ms, message, self._publication(header, seen), header.flags, actor)
+        publication = self._publications.of(
+            header.exchange, header.routing_key, seen, header.user_id
+        )
+        fold.publish(record.at_ms, message, publication, header.flags, actor)
 
     def _actor(self, user: str | None, channel: str) -> Actor:
         key = (user, channel)
@@ -110,23 +103,4 @@ class Replay:
             if len(self._actors) >= _MAX_KNOWN:
                 self._actors.clear()
             found = self._actors[key] = Actor(user, channel)
-        return found
-
-    def _publication(self, header: LogHeader, seen: Seen) -> Publication:
-        if names_keys(seen.headers):
-            return publication_seen(header.exchange, header.routing_key, seen, header.user_id)
-        key = (
-            header.exchange,
-            header.routing_key,
-            seen.expiration,
-            seen.priority,
-            header.user_id,
-        )
-        found = self._publications.get(key)
-        if found is None:
-            if len(self._publications) >= _MAX_KNOWN:
-                self._publications.clear()
-            found = self._publications[key] = publication_seen(
-                header.exchange, header.routing_key, seen, header.user_id
-            )
         return found

@@ -46,17 +46,17 @@ def now(view: View) -> Answer:
         if minute == MINUTES - 1:
             recent[row["reason"]] += row["deaths"]
     waiting = [one for one in all_waiting(view) if view.sees(one.vhost)]
-    standing = None
+    balance = None
     if view.as_of is None and view.user.administrator and last is not None:
         version = view.tables.table("events").version()
-        standing = view.console.balance.last(view.console.reader, version)
+        balance = view.console.balance.last(view.console.reader, version)
     silence_s = None
     if view.as_of is None and last is not None:
         silence_s = max(end.timestamp() - last.at_s, 0.0)
     unexplained = ""
-    if standing is not None and standing.unexplained:
+    if balance is not None and balance.unexplained:
         unexplained = (
-            f"{number(standing.unexplained)} rows are unexplained at batch {standing.batch_id}"
+            f"{number(balance.unexplained)} rows are unexplained at batch {balance.batch_id}"
         )
     lag = _lag(view, last, silence_s)
     facts = Facts(
@@ -86,7 +86,7 @@ def now(view: View) -> Answer:
         "waiting": waiting,
         "lost": facts.lost,
         "dropped": sum(row["dropped"] for row in deaths),
-        "standing": standing,
+        "balance": balance,
         "lag": lag if view.user.administrator else None,
         "fronts": _fronts(view),
     }

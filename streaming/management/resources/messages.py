@@ -6,11 +6,11 @@ from typing import Any, Final
 from streaming.amqp.connection import IMPERSONATOR
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.properties import FIELDS, read_properties, see, with_changes, write_properties
+from streaming.amqp.publications import publication_seen, stored_seen
 from streaming.amqp.stored import Stored
 from streaming.broker import commands
 from streaming.broker.commands import SettleOutcome
 from streaming.broker.dead_letters.x_death import delivered_headers
-from streaming.broker.message import publication_of
 from streaming.broker.outbound import DeliveryOut
 from streaming.management.bodies import Members, from_base64
 from streaming.management.errors import ApiError, bad_request, not_found
@@ -51,15 +51,10 @@ async def publish(asked: Asked) -> Any:
     routing_key = members.text("routing_key")
     if len(routing_key.encode()) > MAX_NAME_BYTES:
         raise bad_request(["too_long", "routing_key"])
-    publication = publication_of(
-        exchange,
-        routing_key,
-        {"expiration": seen.expiration, "priority": seen.priority},
-        seen.headers,
-    )
-    if seen.user_id != asked.user.name and IMPERSONATOR not in asked.user.tags:
-        publication.user_id = seen.user_id
-    stored = Stored(properties, body, seen.headers, seen.expiration)
+    is_own = seen.user_id == asked.user.name or IMPERSONATOR in asked.user.tags
+    user_id = None if is_own else seen.user_id
+    publication = publication_seen(exchange, routing_key, seen, user_id)
+    stored = stored_seen(properties, body, seen)
     session = await asked.front.open_session(vhost, asked.user.name)
     try:
         routed = await session.publish(publication, stored)

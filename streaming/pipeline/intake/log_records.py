@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.amqp.errors import AmqpError
-from streaming.amqp.properties import Seen, names_keys, publication_seen, read_properties, see
+from streaming.amqp.properties import Seen, names_keys, read_properties
+from streaming.amqp.publications import publication_seen, see_logged
 from streaming.broker.events import Actor
 from streaming.broker.message import BROKER_HEADERS, Publication
 from streaming.pipeline.intake.header_columns import FOREIGN, column_of, with_header_columns
@@ -27,10 +27,10 @@ from streaming.protocol.amqp_properties import WHOLE_PROPERTIES
 from streaming.protocol.log_records import (
     CONTENT,
     LOG,
-    READERS,
     LogHeader,
     LogKind,
     UnknownRecordError,
+    check_value,
     read_header,
 )
 from streaming.protocol.record_headers import MalformedRecordError
@@ -145,8 +145,7 @@ class LogRecords:
     ) -> Faults:
         rows, codes = rows.take(pa.array(chosen)), codes[chosen]
         encoded = rows[column_of(CONTENT)].dictionary_encode()
-        contents = [_content(one) for one in encoded.dictionary.to_pylist()]
-        contents.append(UnknownRecordError(f"a publish has no header {CONTENT}"))
+        contents = [_content(one) for one in [*encoded.dictionary.to_pylist(), None]]
         content_codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy()
         is_bad = np.array([isinstance(one, UnknownRecordError) for one in contents])[content_codes]
         has_no_body = pc.is_null(rows["value"]).to_numpy(zero_copy_only=False)
@@ -234,10 +233,8 @@ class LogRecords:
             chosen, rows["value"].take(pa.array(chosen)).to_pylist(), strict=True
         ):
             header = headers[codes[row]]
-            read = READERS.get(LogKind(header.kind))
             try:
-                if read is not None:
-                    read(value or b"")
+                check_value(header.kind, value or b"")
             except UnknownRecordError as error:
                 faults.append((row, _fault(error)))
                 continue
@@ -256,12 +253,12 @@ def _fault(error: Any) -> MalformedRecordError:
     return MalformedRecordError(CAUSE, str(error))
 
 
-def _content(data: bytes) -> _Content | UnknownRecordError:
+def _content(data: bytes | None) -> _Content | UnknownRecordError:
     try:
-        seen = see(data)
-    except (AmqpError, IndexError) as error:
-        return UnknownRecordError(f"the properties cannot be read: {error}")
-    named = read_properties(data)
+        seen = see_logged(data)
+    except UnknownRecordError as error:
+        return error
+    named = read_properties(data or b"")
     headers: Table | None = named.pop("headers", None)
     looked_at = None
     if headers is not None and names_keys(headers):

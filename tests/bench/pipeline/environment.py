@@ -23,7 +23,7 @@ from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.spark.session import SessionConfig, available_cores, make_session, stop_session
-from tests.bench.pipeline.traffic import Traffic
+from tests.bench.pipeline.traffic import TrafficWriter
 from tests.bench.processes import CpuUse
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class BenchEnvironment:
                 properties={} if self._master is None else PROPERTIES,
             )
         )
-        self.traffic = Traffic(self.servers)
+        self.traffic = TrafficWriter(self.servers)
         return self
 
     def __exit__(self, *_: object) -> None:

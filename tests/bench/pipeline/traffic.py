@@ -118,7 +118,7 @@ def attribute_headers(attributes: Attributes, number: int) -> Headers:
             ]
 
 
-class Traffic:
+class TrafficWriter:
     """Writes topologies and publishes to the topics of one Kafka."""
 
     def __init__(self, servers: str) -> None:
@@ -162,7 +162,7 @@ def run_publisher(
         numbers: how many publishes, how many partitions, and the number of the first publish.
     """
     count, partitions, first = numbers
-    traffic = Traffic(servers)
+    traffic = TrafficWriter(servers)
     orders.send(None)
     orders.recv()
     orders.send(time.time())

@@ -21,7 +21,7 @@ from topology.declarations import Binding
 ANN = Actor("ann", "c0")
 
 
-class Traffic:
+class EveryKindOfClient:
     """A client of every kind, on one shard that stays open; the same in each round."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ def size_of(shard: Shard) -> int:
 def test_what_an_open_shard_keeps_does_not_grow_with_the_number_of_messages(monkeypatch):
     monkeypatch.setattr(clock, "MIN_CROWD", 4)
     monkeypatch.setattr(channel, "MIN_CROWD", 4)
-    traffic = Traffic()
+    traffic = EveryKindOfClient()
 
     sizes = []
     for _ in range(2):
