@@ -1,6 +1,6 @@
 """Folds the records of a log as Kafka has them: at a start, in a standby, behind another writer.
 
-The records of a leading front reach the same fold as objects instead (`led_vhost.py`). What a
+The records of a leading front reach the same fold as objects instead (`log_vhost.py`). What a
 record does is decided by `LogFold` in both cases.
 """
 
