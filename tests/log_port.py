@@ -54,6 +54,13 @@ class LogPort:
             vhost.take_over("test")
         return vhost
 
+    def acknowledge(self, vhost: LogVhost) -> None:
+        """Let the log take all, and the vhost apply it, until nothing more is appended."""
+        self.run()
+        while self.sent:
+            vhost.acknowledged(self.write())
+            self.run()
+
     def write(self) -> Acknowledged:
         """Let the log take what was appended; return what is to be acknowledged."""
         last = self.sent[-1][0]

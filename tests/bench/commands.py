@@ -18,6 +18,19 @@ app = typer.Typer(name="bench", help="Run benchmarks and endurance tests.", no_a
 _TERMINATED = 128 + signal.SIGTERM
 
 Folder = Annotated[Path | None, typer.Option("--dir", help="Keep all files here; must be empty.")]
+Seed = Annotated[int, typer.Option(help="Other seeds kill at other instants.")]
+Kills = Annotated[int, typer.Option(help="How often to kill a process.", min=0)]
+Partitions = Annotated[int, typer.Option(help="Partitions of each of the two input topics.", min=1)]
+Measured = Annotated[int, typer.Option(help="Messages measured per case.", min=100)]
+Letters = Annotated[int, typer.Option(help="Dead letters in the tables.", min=10)]
+Cluster = Annotated[
+    bool,
+    typer.Option(
+        "--cluster",
+        help="Run tasks on two Spark workers that share no disk, with tables and checkpoint in "
+        "MinIO; needs root, and Go to build MinIO once.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line per case.")]
 
 
@@ -32,22 +45,12 @@ def chaos(
             "--rebuild", help="Remove the checkpoint at each kill, and rebuild it from the tables."
         ),
     ] = False,
-    partitions: Annotated[
-        int, typer.Option(help="Partitions of each of the two input topics.", min=1)
-    ] = 4,
+    partitions: Partitions = 4,
     lanes: Annotated[
         int,
         typer.Option(help="Lanes of each vhost; with several, consumers settle on all.", min=1),
     ] = 2,
-    cluster: Annotated[
-        bool,
-        typer.Option(
-            "--cluster",
-            help="Run tasks on two Spark workers that share no disk, with tables and checkpoint in "
-            "MinIO; kill executors, workers, the driver and one of three Kafka brokers, and let "
-            "the store be away; needs root, and Go to build MinIO once.",
-        ),
-    ] = False,
+    cluster: Cluster = False,
     front: Annotated[
         bool,
         typer.Option(
@@ -56,13 +59,14 @@ def chaos(
             "what these saw against the tables; needs Go.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Other seeds kill at other instants.")] = 1,
+    seed: Seed = 1,
 ) -> int:
     """Kill a job again and again, and compare its tables with an undisturbed job.
 
     Each partition feeds a vhost of its own, whose tables must be equal row by row. All partitions
     feed another vhost: batches decide how their records merge, so its rows are compared as a set,
-    without their order and instants.
+    without their order and instants. --cluster kills executors, workers, the driver and one of
+    three Kafka brokers, and lets the store be away.
 
     Exit status: 1 if they differ, or if the log ended before all kills.
     """
@@ -225,7 +229,7 @@ def _print(figures: dict[str, Any], *, as_json: bool) -> None:
 
 @app.command("dead-letters")
 def dead_letters(
-    letters: Annotated[int, typer.Option(help="Dead letters in the tables.", min=1)] = 1_000_000,
+    letters: Letters = 1_000_000,
     runs: Annotated[int, typer.Option(help="Runs per command; the best counts.", min=1)] = 3,
     *,
     as_json: AsJson = False,
@@ -240,7 +244,7 @@ def dead_letters(
 
 @app.command()
 def core(
-    messages: Annotated[int, typer.Option(help="Messages measured per case.", min=1)] = 200_000,
+    messages: Measured = 200_000,
     resident: Annotated[
         int, typer.Option(help="Messages in the queues before.", min=1)
     ] = 1_000_000,
@@ -278,22 +282,13 @@ def core(
 def load(
     seconds: Annotated[float, typer.Option(help="How long to publish.", min=1)] = 300,
     rate: Annotated[float, typer.Option(help="Messages per second, in total.", min=1)] = 1000,
-    kills: Annotated[int, typer.Option(help="How often to kill a process.", min=0)] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 1,
-    partitions: Annotated[
-        int, typer.Option(help="Partitions of each of the two input topics.", min=1)
-    ] = 4,
+    kills: Kills = 0,
+    seed: Seed = 1,
+    partitions: Partitions = 4,
     lanes: Annotated[int, typer.Option(help="Lanes of the vhost.", min=1)] = 2,
     folder: Folder = None,
     *,
-    cluster: Annotated[
-        bool,
-        typer.Option(
-            "--cluster",
-            help="Run tasks on two Spark workers that share no disk, with tables and checkpoint in "
-            "MinIO; needs root, and Go to build MinIO once.",
-        ),
-    ] = False,
+    cluster: Cluster = False,
 ) -> int:
     """Run two publishers and four consumers, and verify the result with the tables.
 
@@ -322,7 +317,7 @@ def load(
 
 @app.command()
 def scale(
-    messages: Annotated[int, typer.Option(help="Messages measured per case.", min=100)] = 400_000,
+    messages: Measured = 400_000,
     batch: Annotated[int, typer.Option(help="Records per batch.", min=1)] = 100_000,
     batches: Annotated[int, typer.Option(help="Batches of each case of the model.", min=1)] = 10,
     folder: Folder = None,
@@ -353,10 +348,10 @@ def scale(
 
 @app.command()
 def redrive(
-    letters: Annotated[int, typer.Option(help="Dead letters to redrive.", min=10)] = 10_000,
-    kills: Annotated[int, typer.Option(help="How often to kill a process.", min=0)] = 20,
+    letters: Letters = 10_000,
+    kills: Kills = 20,
     rate: Annotated[float, typer.Option(help="Messages per second meanwhile.", min=1)] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 1,
+    seed: Seed = 1,
     folder: Folder = None,
 ) -> int:
     """Redrive dead letters under load while the job, Kafka and clients are killed at random.

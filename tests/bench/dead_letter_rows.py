@@ -1,6 +1,6 @@
 """Measures the commands that ask dead letters, on tables with a million of them.
 
-    python -m tests.bench.dead_letter_rows [--letters 1000000] [--runs 3]
+    ./dlx bench dead-letters [--letters 1000000] [--runs 3]
 
 The tables are synthetic: every message enters a queue, is delivered, dies and enters a dead-letter
 queue. Messages have unique ids, headers and bodies, since alike ones would be easy. Every command
@@ -8,7 +8,6 @@ is timed whole, as a process: elapsed seconds, and seconds of CPU, which other l
 does not change; the best of several runs.
 """
 
-import argparse
 import json
 import resource
 import subprocess
@@ -255,20 +254,3 @@ def run(letters: int, runs: int, folder: Path | None = None) -> Iterator[dict[st
         if not root.exists():
             write_letters(root, letters)
         yield from measure(root, letters, runs)
-
-
-def main() -> None:
-    """Read the options and measure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--letters", type=int, default=1_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--folder", type=Path)
-    given = parser.parse_args()
-    for figures in run(given.letters, given.runs, given.folder):
-        cpu = f"  CPU {figures['cpu_seconds']:5.2f} s" if "cpu_seconds" in figures else ""
-        sys.stdout.write(f"  {figures['command']:64} {figures['seconds']:6.2f} s{cpu}\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

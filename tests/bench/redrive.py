@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from streaming.client import ClientError, Connection
+from streaming.client import Connection
 from streaming.config import show_config
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries import DeadLetterFilter, RedriveWish, open_tables
 from streaming.queries.audit.balance import balance
 from streaming.storage.location import Location
-from tests.bench.load.actors import DEAD, GRAVEYARD, WORK, planned_outcome
-from tests.bench.load.run import actor, commits, job_config, keep_running
+from tests.bench.load.actors import WORK, planned_outcome
+from tests.bench.load.run import actor, commits, declare, job_config, keep_running
 from tests.bench.processes import Process
 
 LETTERS: Final = "letters"
@@ -162,20 +162,7 @@ def _approver(root: Path, config: Path, load: RedriveLoad) -> Approver:
 
 def _make_letters(config: Path, count: int) -> None:
     """Declare the topology, and let messages die in it."""
-    deadline_s = time.monotonic() + _MAX_WAIT_S
-    while True:
-        try:
-            with Connection.from_config(config, timeout_s=30) as connection:
-                channel = connection.channel()
-                channel.declare_exchange(DEAD, "fanout")
-                channel.declare_queue(GRAVEYARD)
-                channel.bind_queue(GRAVEYARD, DEAD)
-                channel.declare_queue(WORK, arguments={"x-dead-letter-exchange": DEAD})
-            break
-        except ClientError:
-            if time.monotonic() > deadline_s:
-                raise
-            time.sleep(_PAUSE_S)
+    declare(config, _MAX_WAIT_S)
     with Connection.from_config(config, timeout_s=120) as connection:
         publisher, channel = connection.publisher(), connection.channel()
         for number in range(count):

@@ -20,7 +20,6 @@ import pytest
 
 from streaming.config import JobConfig, show_config
 from streaming.config.inputs import InputSettings
-from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
@@ -34,6 +33,7 @@ from streaming.queries.duckdb_tables import Tables
 from tests.bench.chaos.compare import outbound_records
 from tests.bench.kafka_log import Headers, KafkaLog
 from tests.bench.processes import Process
+from tests.fixtures.settings import job_settings
 from tests.fixtures.stopping_run import ORDERS, STEPS, STEPS_IN_TASKS
 from tests.fixtures.waiting import wait_until
 
@@ -57,14 +57,7 @@ class KilledJob:
         self.log = KafkaLog(servers)
         self.servers = servers
         config = JobConfig(
-            job=JobSettings(
-                checkpoint_location=str(root / "checkpoints"),
-                tables_location=str(root / "tables"),
-                log_dir=str(root / "logs"),
-                shuffle_partitions=2,
-                lease_ms=10_000,
-                driver_memory="1g",
-            ),
+            job=job_settings(root, lease_ms=10_000, driver_memory="1g"),
             kafka=KafkaSettings(bootstrap_servers=(servers,)),
             vhosts={
                 name: VhostSettings(lanes=lanes, lane_by=LANE_BY.get(name, "partition"))

@@ -1,5 +1,7 @@
 """Read-only tables, made once for the tests of queries and of commands."""
 
+import shutil
+
 import pytest
 
 
@@ -13,3 +15,9 @@ def shop_root(tmp_path_factory):
     ContentsUpdater(recording.place).update()
     recording.close()
     return recording.root
+
+
+@pytest.fixture
+def copy_of_shop(shop_root, tmp_path):
+    """A copy of the shop's tables, to be damaged."""
+    return shutil.copytree(shop_root, tmp_path / "tables")

@@ -24,7 +24,6 @@ from typing import Final, NamedTuple
 
 from streaming.config import JobConfig, show_config
 from streaming.config.inputs import InputSettings
-from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
@@ -38,6 +37,7 @@ from tests.bench.chaos.compare import COMPARED, compare_outbound, compare_tables
 from tests.bench.chaos.log import LOG, MERGED, PUBLISHES, LogShape, produce_log
 from tests.bench.output import say
 from tests.bench.processes import Process
+from tests.fixtures.settings import job_settings
 
 WAIT_S: Final = 1_800
 """How long no batch may finish: on a busy machine, a job on a cluster takes minutes to start."""
@@ -102,12 +102,9 @@ class ChaosJob:
     ) -> None:
         self.root = root / name
         self.root.mkdir(parents=True)
-        job = JobSettings(
-            checkpoint_location=str(self.root / "checkpoints"),
-            tables_location=str(self.root / "tables"),
+        job = job_settings(
+            self.root,
             lease_ms=LEASE_MS,
-            log_dir=str(self.root / "logs"),
-            shuffle_partitions=2,
             clock="event",
             max_batch_rows=batch_rows,
             driver_memory="1g",

@@ -108,7 +108,7 @@ def run_load(
         drift = Drift(root, tables, lambda: job.pid, lambda: kafka.pid)
         try:
             job.start()
-            _declare(config)
+            declare(config, _MAX_START_S)
             report("the job answers")
             for actor in actors:
                 actor.start()
@@ -175,9 +175,9 @@ def actor(root: Path, config: Path, role: str, number: int, *more: str) -> Proce
     return Process(root, name, "tests.bench.load.actors", role, *files, *more)
 
 
-def _declare(config: Path) -> None:
+def declare(config: Path, timeout_s: float) -> None:
     """Declare the topology as soon as the job answers."""
-    deadline_s = time.monotonic() + _MAX_START_S
+    deadline_s = time.monotonic() + timeout_s
     while True:
         try:
             with Connection.from_config(config, timeout_s=30) as connection:

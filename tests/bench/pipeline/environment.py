@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from streaming.config import JobConfig
 from streaming.config.flow import FlowSettings, Relative
 from streaming.config.inputs import InputSettings
-from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.outbound import OutboundSettings
 from streaming.config.vhosts import VhostSettings
@@ -25,6 +24,7 @@ from streaming.pipeline.reports import BatchDone
 from streaming.spark.session import SessionConfig, available_cores, make_session, stop_session
 from tests.bench.pipeline.traffic import TrafficWriter
 from tests.bench.processes import CpuUse
+from tests.fixtures.settings import job_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,10 +125,8 @@ class BenchEnvironment:
     ) -> JobConfig:
         """Return the configuration of a job that reads publishes from a given topic."""
         return JobConfig(
-            job=JobSettings(
-                checkpoint_location=str(self.root / name / "checkpoints"),
-                tables_location=str(self.root / name / "tables"),
-                log_dir=str(self.root / name / "logs"),
+            job=job_settings(
+                self.root / name,
                 shuffle_partitions=self._partitions,
                 max_batch_rows=batch_rows,
                 trigger_ms=trigger_ms,

@@ -47,14 +47,6 @@ def queue_names(result):
     return [line.split()[0] for line in out.splitlines()[1:]]
 
 
-@pytest.fixture
-def copy_of_shop(shop_root, tmp_path):
-    """A copy of the shop's tables, to be damaged."""
-    root = tmp_path / "tables"
-    shutil.copytree(shop_root, root)
-    return root
-
-
 def test_the_queues_that_hold_the_most_can_come_first(dlx, shop_root):
     by_bytes = dlx("queues", "list", "--sort", "bytes:desc", "--tables", shop_root)
     by_unacked = dlx("queues", "list", "--sort", "unacked:desc", "--tables", shop_root)

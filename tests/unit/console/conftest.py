@@ -12,6 +12,14 @@ from tests.unit.console.two_vhosts import write_two_vhosts
 HOST = "127.0.0.1:9420"
 
 
+@pytest.fixture
+def state_home(monkeypatch, tmp_path):
+    """Plans and views of one test alone; returns their folder."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder
+
+
 @pytest.fixture(scope="session")
 def make_client():
     """Makes a client of a console; without a guard it has logged in with a link."""

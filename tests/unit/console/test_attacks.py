@@ -19,14 +19,10 @@ from streaming.console.reader import Reader
 from tests.unit.console.conftest import HOST
 from tests.unit.console.two_vhosts import TREASURE
 
+pytestmark = pytest.mark.usefixtures("state_home")
+
 ORIGIN = {"origin": f"http://{HOST}"}
 ROLES = {"anna": "viewer", "olga": "operator", "edda": "editor", "root": "editor"}
-
-
-@pytest.fixture(autouse=True)
-def kept_apart(monkeypatch, tmp_path):
-    """Plans and views of this test alone."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 @pytest.fixture(scope="module")

@@ -12,22 +12,15 @@ from streaming.console.attempts import (
     Attempts,
     TooManyAttemptsError,
 )
+from tests.fixtures.clocks import HandClock
 from tests.fixtures.waiting import wait_until
 
 HOST = "127.0.0.1:9420"
 
 
-class Clock:
-    def __init__(self):
-        self.now_s = 1_000.0
-
-    def __call__(self):
-        return self.now_s
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return HandClock()
 
 
 @pytest.fixture

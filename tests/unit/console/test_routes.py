@@ -14,6 +14,8 @@ from streaming.console.reader import Reader
 from tests.unit.console.addresses import ORIGIN, sealed_plan
 from tests.unit.console.conftest import HOST
 
+pytestmark = pytest.mark.usefixtures("state_home")
+
 BESIDE_PAGES = {"/static", "/events", "/logout"}
 OF_VIEWERS = {"/definitions/plan", "/search/save", "/search/forget"}
 """Actions of every user: they change nothing but the user's own views."""
@@ -61,12 +63,6 @@ def as_role(make_client, shop_root, tmp_path_factory):
         return client
 
     return make
-
-
-@pytest.fixture(autouse=True)
-def kept_apart(monkeypatch, tmp_path):
-    """Plans and views of this test alone."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 def test_the_addresses_are_pages_files_events_and_the_end_of_a_session(routes):

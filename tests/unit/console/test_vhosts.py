@@ -9,6 +9,8 @@ from streaming.console.app import PAGES
 from tests.unit.console.conftest import HOST
 from tests.unit.console.two_vhosts import TREASURE
 
+pytestmark = pytest.mark.usefixtures("state_home")
+
 ORIGIN = {"origin": f"http://{HOST}"}
 PROBES = (
     "vhost=vault-v",
@@ -36,12 +38,6 @@ PROBES = (
 def ask(make_client_of_anna, two_vhosts):
     """Asks as anna, who operates, and may read the queues of `/` that begin with `open`."""
     return make_client_of_anna(two_vhosts, "editor")
-
-
-@pytest.fixture(autouse=True)
-def kept_apart(monkeypatch, tmp_path):
-    """Plans and views of this test alone."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)

@@ -3,19 +3,12 @@
 import pytest
 
 from streaming.metrics.health import ANSWER_TIMEOUT_S, Health
-
-
-class Clock:
-    def __init__(self):
-        self.now_s = 1_000.0
-
-    def __call__(self):
-        return self.now_s
+from tests.fixtures.clocks import HandClock
 
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return HandClock()
 
 
 @pytest.fixture

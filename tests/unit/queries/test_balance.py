@@ -15,14 +15,6 @@ from tests.unit.queries.recording import QUERY_ID, Recording, apart
 from tests.unit.queries.shop import a_shop
 
 
-@pytest.fixture
-def copy_of_shop(shop_root, tmp_path):
-    """A copy of the shop's tables for damaging."""
-    root = tmp_path / "copy"
-    shutil.copytree(shop_root, root)
-    return root
-
-
 def test_the_shops_balance_is_closed(shop_root):
     found = drawn(shop_root)
 

@@ -26,13 +26,6 @@ from topology.declarations import Queue
 ACTOR = Actor("guest", "kafka:c")
 
 
-def acknowledge(vhost, port):
-    port.run()
-    while port.sent:
-        vhost.acknowledged(port.write())
-        port.run()
-
-
 def a_leader(port, entries=None):
     vhost = port.open(entries)
     vhost.acknowledged(port.write())
@@ -62,16 +55,16 @@ def test_the_log_says_what_was_copied():
     publish(vhost, Source("in", 1, 6))
     port.run()
     assert copied(vhost) == [None, None]
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     assert copied(vhost) == [5, 7]
     assert vhost.ready_in("q") == 1
     assert copied(port.open(leads=False)) == [5, 7]
     publish(vhost, Source("in", 1, 9))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     _next_offset, entries = vhost.snapshot()
     declare(vhost, "other", Source("in", 0, 8))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     assert copied(port.open(entries, leads=False)) == [9, 10]
 
 
@@ -79,7 +72,7 @@ def test_what_a_front_copies_that_was_replaced_is_copied_again():
     port = LogPort()
     first = a_leader(port)
     declare(first, "q", Source("in", 0, 4))
-    acknowledge(first, port)
+    port.acknowledge(first)
     publish(first, Source("in", 0, 5))
     port.run()
     [(_vhost, late)] = port.sent
@@ -99,7 +92,7 @@ def test_a_mark_says_how_far_an_input_was_read():
     vhost = a_leader(port)
 
     vhost.mark(Source("in", 1, 99))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     assert copied(vhost) == [None, 100]
     assert copied(port.open(leads=False)) == [None, 100]
@@ -160,7 +153,7 @@ def test_records_are_copied_in_order_and_kafka_knows_how_far(monkeypatch, waits)
         task = asyncio.get_running_loop().create_task(copy.run())
         while len(source.ends) < 3:
             await asyncio.sleep(0.001)
-            acknowledge(vhost, port)
+            port.acknowledge(vhost)
         vhost.fail("it ends")
         await task
 
@@ -220,7 +213,7 @@ def run_copying(vhost, port, *found):
         task = asyncio.get_running_loop().create_task(copy.run())
         while not source.ends:
             await asyncio.sleep(0.001)
-            acknowledge(vhost, port)
+            port.acknowledge(vhost)
         vhost.fail("it ends")
         await task
 
@@ -241,10 +234,10 @@ def test_letters_that_are_in_no_queue_get_a_new_message_with_their_content(monke
     declare(vhost, "q", None)
     publish(vhost, None)
     publish(vhost, None)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     gone = [raw.offset for raw in port.records if raw.content is not None]
     vhost.submit(Ask(ACTOR, commands.Purge(queue="q", channel="kafka:c")))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     rows = events_of(vhost)
 
     letters = [a_letter(1, gone[0]), a_letter(2, gone[1]), a_letter(3, gone[1]), a_letter(4, 999)]
@@ -276,10 +269,10 @@ def test_contents_are_written_once_for_a_redrive_that_is_known():
     vhost = a_leader(port)
     declare(vhost, "q", None)
     publish(vhost, None)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     [gone] = [raw.offset for raw in port.records if raw.content is not None]
     vhost.submit(Ask(ACTOR, commands.Purge(queue="q", channel="kafka:c")))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     run_copying(vhost, port, a_redrive(a_letter(1, gone)))
     second = a_leader(port)

@@ -46,16 +46,9 @@ def a_channel(vhost, port):
     vhost.listen("c1", ear)
     vhost.submit(Ask(CHANNEL, commands.OpenChannel(channel="c1", connection="n1")))
     vhost.submit(Ask(CHANNEL, commands.DeclareQueue(queue=Queue("q"), channel="c1")))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     ear.heard.clear()
     return ear
-
-
-def acknowledge(vhost, port):
-    port.run()
-    while port.sent:
-        vhost.acknowledged(port.write())
-        port.run()
 
 
 def publish(vhost, ear, body, number=1):
@@ -98,7 +91,7 @@ def test_settlements_in_a_row_are_one_record():
     for number in (1, 2, 3):
         publish(vhost, ear, b"m%d" % number, number)
     vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     refused = []
 
     outcomes: tuple[tuple[int, SettleOutcome], ...] = (
@@ -107,7 +100,7 @@ def test_settlements_in_a_row_are_one_record():
     for tag, outcome in outcomes:
         entry = Settle(CHANNEL, tag, 0, False, outcome, (60, 80), lambda *why: refused.append(why))
         vhost.submit(entry)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     assert kinds(port)[-1] == "SETTLE"
     assert ear.heard[-1] == ("delivery", b"m3", 4, True)
@@ -121,11 +114,11 @@ def test_many_settlements_are_several_records():
     for number in range(1, MAX_SETTLEMENTS + 3):
         publish(vhost, ear, b"m", number)
     vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     for tag in range(1, MAX_SETTLEMENTS + 3):
         vhost.submit(Settle(CHANNEL, tag, 0, False, "ack", (60, 80), ear.heard.append))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     settled = [
         read_settlements(raw.value or b"") for raw in port.records if kind_of(raw) == "SETTLE"
@@ -165,7 +158,7 @@ def test_what_needs_no_record_waits_for_what_was_before_it():
     vhost.submit(Then(lambda: ear.heard.append("then")))
     port.run()
     assert ear.heard == []
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     vhost.submit(Then(lambda: ear.heard.append("at once")))
 
     assert ear.heard == [("confirm", 3, True), "then", "at once"]
@@ -184,7 +177,7 @@ def test_records_that_the_producer_does_not_take_follow_later_in_order():
 
     port.is_full = False
     vhost.acknowledged(port.write())
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     assert [raw.value for raw in port.records[-2:]] == [b"one", b"two"]
     assert ear.heard == [("confirm", 3, True), ("confirm", 4, True)]
@@ -201,7 +194,7 @@ def test_a_record_of_an_earlier_epoch_between_our_own_is_void():
 
     vhost.acknowledged(port.write())
     publish(vhost, ear, b"two", 2)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     assert ear.heard == [("confirm", 4, True), ("confirm", 5, True)]
     assert vhost.ready_in("q") == 2
@@ -234,7 +227,7 @@ def test_both_folds_of_such_a_log_are_equal():
     first = a_leader(port)
     ear = a_channel(first, port)
     publish(first, ear, b"before", 1)
-    acknowledge(first, port)
+    port.acknowledge(first)
     second = port.open()
     second.acknowledged(port.write())
     publish(first, ear, b"void", 2)
@@ -242,7 +235,7 @@ def test_both_folds_of_such_a_log_are_equal():
     port.write()
     other = a_channel(second, port)
     publish(second, other, b"counts", 1)
-    acknowledge(second, port)
+    port.acknowledge(second)
 
     follower = port.open(leads=False)
 
@@ -273,11 +266,11 @@ def test_a_restart_from_a_snapshot_and_one_from_the_log_are_equal():
     ear = a_channel(vhost, port)
     publish(vhost, ear, b"one", 1)
     vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     next_offset, entries = vhost.snapshot()
     publish(vhost, ear, b"two", 2)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     whole, rest = port.open(leads=False), port.open(entries, leads=False)
 
     assert next_offset == 5
@@ -299,12 +292,12 @@ def test_a_message_that_is_not_in_memory_is_fetched_and_what_follows_waits():
     ear = a_channel(vhost, port)
     for number in range(1, 9):
         publish(vhost, ear, b"message %d" % number, number)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     ear.heard.clear()
 
     vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
     publish(vhost, ear, b"message 9", 9)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     assert ear.heard == []
     assert not vhost.is_idle
     while port.fetches:
@@ -327,7 +320,7 @@ def test_time_passes_by_a_record_and_once():
     vhost.submit(Ask(CHANNEL, declare))
     to_ttl = Publication("", "ttl")
     vhost.submit(Publish(CHANNEL, to_ttl, Stored(b"\0\0", b"m"), 0, 0, ear.confirms))
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     vhost.advance()
     assert not port.sent
     port.now_ms += 1000
@@ -337,7 +330,7 @@ def test_time_passes_by_a_record_and_once():
     vhost.advance()
     assert vhost.next_deadline_ms() is None
     assert vhost.ready_in("ttl") == 1
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     assert kinds(port)[-1] == "TICK"
     assert kinds(port).count("TICK") == 1
@@ -350,7 +343,7 @@ def test_digests_are_written_and_compared():
     ear = a_channel(vhost, port)
     for number in range(1, SEGMENT + 2):
         publish(vhost, ear, b"m", number)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     follower = port.open(leads=False)
 
@@ -375,7 +368,7 @@ def test_what_waits_to_be_applied_is_counted_by_step():
     assert vhost.backlog == (1, 2, 0)
 
     port.is_full = False
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     assert vhost.backlog == (0, 0, 0)
 
 
@@ -385,7 +378,7 @@ def test_digests_that_are_written_and_those_that_are_compared_are_counted():
     ear = a_channel(vhost, port)
     for number in range(SEGMENT + 10):
         publish(vhost, ear, b"%d" % number, number + 1)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     follower = port.open(leads=False)
 

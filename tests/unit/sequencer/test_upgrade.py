@@ -5,7 +5,7 @@ import pytest
 from streaming.broker.sequence.fold import OtherTermsError
 from streaming.config.shards import terms_of
 from tests.log_port import CONFIG, LogPort
-from tests.unit.sequencer.test_log_vhost import a_channel, a_leader, acknowledge, publish
+from tests.unit.sequencer.test_log_vhost import a_channel, a_leader, publish
 from tests.unit.sequencer.test_verify import a_fold
 
 
@@ -15,7 +15,7 @@ def old_life(port):
     ear = a_channel(vhost, port)
     for number in range(1, 6):
         publish(vhost, ear, b"old", number)
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
     taken = vhost.snapshot()
     assert taken is not None
     return taken
@@ -47,7 +47,7 @@ def test_in_the_order_of_an_upgrade_nothing_is_refused(upgraded):
     front.acknowledged(port.write())
     ear = a_channel(front, port)
     publish(front, ear, b"new")
-    acknowledge(front, port)
+    port.acknowledge(front)
 
     for raw in port.records[new_job.fold.next_offset :]:
         new_job.take(raw)

@@ -23,7 +23,7 @@ from streaming.protocol.log_records import (
 from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.verify import RangeFold, Verdict, verify
 from tests.log_port import CONFIG, TERMS, LogPort
-from tests.unit.sequencer.test_log_vhost import a_channel, a_leader, acknowledge, publish
+from tests.unit.sequencer.test_log_vhost import a_channel, a_leader, publish
 from topology.declarations import Queue
 
 CUTS = (13, 21)
@@ -45,7 +45,7 @@ def play(port: LogPort, queue: str = "q") -> Snapshots:
     snapshots: Snapshots = []
     for number in range(1, 33):
         publish(vhost, ear, b"body %d" % number, number)
-        acknowledge(vhost, port)
+        port.acknowledge(vhost)
         if number in CUTS:
             taken = vhost.snapshot()
             assert taken is not None

@@ -9,7 +9,6 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 
 from streaming.config import JobConfig, show_config
-from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.kafka.broker import EmbeddedKafka
@@ -17,6 +16,7 @@ from streaming.embedded.kafka.ports import free_port
 from streaming.job_locations import checkpoint_place, tables_place
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from tests.bench.processes import Process
+from tests.fixtures.settings import job_settings
 
 VHOST: Final = "/"
 _LEADS: Final = re.compile(r"vhost /: leads since offset (\d+)")
@@ -62,13 +62,7 @@ class Running:
     def __init__(self, root: Path, kafka: EmbeddedKafka) -> None:
         self.kafka = kafka
         self.config = JobConfig(
-            job=JobSettings(
-                checkpoint_location=str(root / "checkpoints"),
-                tables_location=str(root / "tables"),
-                log_dir=str(root / "logs"),
-                shuffle_partitions=2,
-                driver_memory="1g",
-            ),
+            job=job_settings(root, driver_memory="1g"),
             kafka=KafkaSettings(bootstrap_servers=(kafka.bootstrap_servers,)),
             vhosts={VHOST: VhostSettings(sequenced=True)},
         )
