@@ -98,18 +98,6 @@ class ObjectStoreServer:
             "AWS_ALLOW_HTTP": "true",
         }
 
-    @property
-    def hadoop_properties(self) -> dict[str, str]:
-        """The Spark properties with which `s3a://` URLs lead to it."""
-        return {
-            "spark.hadoop.fs.s3a.endpoint": self.endpoint,
-            "spark.hadoop.fs.s3a.endpoint.region": REGION,
-            "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-            "spark.hadoop.fs.s3a.access.key": ACCESS_KEY,
-            "spark.hadoop.fs.s3a.secret.key": SECRET_KEY,
-        }
-
     def make_bucket(self, name: str) -> None:
         """Create a bucket, unless it exists."""
         self._ask("PUT", f"/{name}")

@@ -164,10 +164,13 @@ def test_the_edits_of_a_plan_are_shown_to_users_who_may_read_its_letters(ask):
 def test_a_plan_of_another_vhost_does_not_exist(ask):
     plan = ask("root", "/redrive/seal?queue=vault-q&vhost=vault-v", {}).url.params["id"]
 
-    assert ask("edda", f"/redrive?id={plan}").status_code == 404
-    assert ask("edda", f"/redrive/approve?id={plan}", {"reason": "why"}).status_code == 404
-    control = {"reason": "why", "action": "pause"}
-    assert ask("edda", f"/redrive/control?id={plan}", control).status_code == 400
+    answers = [
+        ask("edda", f"/redrive?id={plan}"),
+        ask("edda", f"/redrive/approve?id={plan}", {"reason": "why"}),
+        ask("edda", f"/redrive/control?id={plan}", {"reason": "why", "action": "pause"}),
+    ]
+    assert [one.status_code for one in answers] == [404, 404, 400]
+    assert not any("vault" in one.text for one in answers)
 
 
 def test_an_import_is_not_planned_for_another_vhost(ask):

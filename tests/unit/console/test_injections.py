@@ -10,7 +10,6 @@ import pytest
 
 from streaming.console.app import PAGES
 from tests.unit.console.addresses import ask, places, sealed_plan
-from tests.unit.console.conftest import HOST
 from tests.unit.console.injections import INJECTIONS, MARK, attacked_tables
 
 SECRET = "sealed-4711-secret"  # noqa: S105 - what must not be shown
@@ -159,13 +158,3 @@ def test_an_attack_in_a_path_finds_nothing(stranger, make_client, attacked):
             faults[address] = (answer.status_code, wrong)
 
     assert faults == {}
-
-
-@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", f"http://{HOST}.evil"])
-@pytest.mark.parametrize("action", ["/redrive/seal", "/redrive/approve", "/redrive/control"])
-def test_a_form_of_another_site_does_nothing(make_client, attacked, action, origin):
-    headers = {} if origin is None else {"origin": origin}
-
-    answer = make_client(attacked).post(f"{action}?id=r-000000000000", headers=headers)
-
-    assert answer.status_code == 403

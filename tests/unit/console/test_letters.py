@@ -119,17 +119,6 @@ def test_sql_needs_an_administrator(ask_as, address):
     assert ask_as("eve", address).status_code == 200
 
 
-def test_an_action_needs_the_role_and_the_own_page(ask_as, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    origin = {"origin": f"http://{HOST}"}
-
-    assert ask_as("eve", "/redrive/seal", "POST", headers=origin).status_code == 403
-    assert ask_as("op", "/redrive/seal", "POST").status_code == 403
-    elsewhere = ask_as("op", "/redrive/seal", "POST", headers={"origin": "http://evil.example"})
-    assert elsewhere.status_code == 403
-    assert not list(tmp_path.rglob("*.json"))
-
-
 def test_a_plan_is_sealed_shown_and_approved_only_with_a_reason(ask_as, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     origin = {"origin": f"http://{HOST}"}

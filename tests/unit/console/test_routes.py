@@ -11,7 +11,7 @@ from streaming.console.app import PAGES, make_app
 from streaming.console.live import Live
 from streaming.console.page import Console
 from streaming.console.reader import Reader
-from tests.unit.console.addresses import ORIGIN, sealed_plan
+from tests.unit.console.addresses import ORIGIN
 from tests.unit.console.conftest import HOST
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -117,34 +117,6 @@ def test_an_action_that_changes_the_job_needs_its_role_and_a_console_that_acts(a
             for one in (viewer, reading)
         }
         assert refused == {page.role != "viewer"}, page.path
-
-
-def test_an_operator_changes_no_letter(as_role):
-    answer = as_role("operator").post(
-        "/redrive/seal?queue=mail", headers=ORIGIN, data={"set_headers": '{"tenant": "b"}'}
-    )
-
-    assert answer.status_code == 403
-
-
-def test_a_plan_of_another_vhost_is_neither_shown_nor_approved_nor_controlled(
-    make_client, make_client_of_anna, shop_root
-):
-    redrive_id = sealed_plan(make_client(shop_root), "mail")
-    anna = make_client_of_anna(shop_root, "editor")
-
-    answers = [
-        anna.get(f"/redrive?id={redrive_id}"),
-        anna.post(f"/redrive/approve?id={redrive_id}", headers=ORIGIN, data={"reason": "why"}),
-        anna.post(
-            f"/redrive/control?id={redrive_id}",
-            headers=ORIGIN,
-            data={"reason": "why", "action": "cancel"},
-        ),
-    ]
-
-    assert [one.status_code for one in answers] in ([404, 404, 404], [404, 404, 400])
-    assert not any("mail" in one.text for one in answers)
 
 
 def test_the_events_tell_the_number_of_a_batch_and_its_age_and_nothing_else(shop_root):
