@@ -9,7 +9,7 @@ same outbound records with the same numbers, which readers drop.
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -131,8 +131,11 @@ class SparkStateStore:
 class BrokerProcessor(StatefulProcessor):
     """Runs the broker for the shard that Spark calls it with."""
 
-    def __init__(self, settings: TaskSettings) -> None:
+    def __init__(
+        self, settings: TaskSettings, context: Callable[[], BatchContext] = batch_context
+    ) -> None:
         self._settings = settings
+        self._context = context
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Check the executor, and get the state of the shards."""
@@ -160,7 +163,7 @@ class BrokerProcessor(StatefulProcessor):
     def _run(self, shard_key: int, blobs: list[bytes]) -> ShardReport:
         config = self._settings.shards[shard_key]
         terms = self._settings.terms.get(shard_key)
-        context = batch_context()
+        context = self._context()
         store = SparkStateStore(self._state)
         started = time.perf_counter()
         seconds: dict[str, float] = {}

@@ -9,7 +9,7 @@ not from the task (D18). A second run finds its files, however Spark numbers and
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -344,13 +344,15 @@ def _header_lane(table: Any, name: str, lanes: int) -> int:
 
 
 def run_intake(
-    settings: TaskSettings, batches: Iterator[pa.RecordBatch]
+    settings: TaskSettings,
+    batches: Iterator[pa.RecordBatch],
+    context: Callable[[], BatchContext] = batch_context,
 ) -> Iterator[pa.RecordBatch]:
     """Run the first stage on one task's records; `query.COLUMNS` lists the input columns."""
     check_here(settings.driver)
     started = time.perf_counter()
     understanding = 0.0
-    intake = Intake(settings, batch_context())
+    intake = Intake(settings, context())
     with paused_gc():
         for batch in batches:
             began = time.perf_counter()

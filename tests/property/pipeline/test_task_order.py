@@ -42,7 +42,7 @@ from streaming.pipeline.task import NOW_MS, OutboundTask, TaskSettings, TopicTas
 from streaming.storage.location import Location
 from tests.builders import START_MS
 from tests.property.pipeline.records import HEADER, headers_of
-from tests.unit.pipeline.test_micro_batch import MapState
+from tests.stages import MapState
 
 QUERY = "tasks"
 TOPICS = {"publishes": 1, "commands": 2}

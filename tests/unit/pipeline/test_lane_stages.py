@@ -1,25 +1,21 @@
 """The stages of a vhost of several lanes: which lane has what, and the answers of the driver."""
 
 import json
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 import pytest
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.lanes import lane_of_key
-from streaming.pipeline import fold, lane_answers
-from streaming.pipeline.intake import stage
+from streaming.pipeline import lane_answers
 from streaming.pipeline.lane_answers import LaneAnswers
 from streaming.pipeline.outbound import producer
 from streaming.pipeline.reports import ShardReport, read_reports
-from streaming.pipeline.shard_block import FILES_KEY
-from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
+from streaming.pipeline.task import OutboundTask, TaskSettings, TopicTask
 from streaming.protocol import record_headers as wire
 from streaming.storage.location import Location
-from tests.unit.pipeline.test_micro_batch import HEADERS, MapState
+from tests.stages import Record, Stages
 
 LANES = 4
 NOW_MS = 1_700_000_000_000
@@ -51,13 +47,13 @@ class Sender:
     def flush(self, _timeout_s: float) -> None: ...
 
 
-class Lanes:
+class Lanes(Stages):
     """A vhost of four lanes in the real stages, without Spark and Kafka."""
 
     def __init__(self, root: Any, monkeypatch: pytest.MonkeyPatch, lane_by: str = "") -> None:
         self.sender = Sender()
         self.answers = Sender()
-        self.settings = TaskSettings(
+        settings = TaskSettings(
             tables=Location(str(root)),
             topics={"log": TopicTask(1, "guest")},
             vhosts={"/": tuple(range(1, LANES + 1))},
@@ -67,44 +63,24 @@ class Lanes:
             max_header_bytes=16_384,
             lane_by={"/": lane_by} if lane_by else {},
         )
-        self.states: dict[int, MapState] = {}
-        self.offset = self.batch_id = 0
-        for module in (stage, fold):
-            monkeypatch.setattr(
-                module, "batch_context", lambda: BatchContext("q", self.batch_id, NOW_MS)
-            )
+        super().__init__(settings, NOW_MS)
+        self.offset = 0
         monkeypatch.setattr(producer, "sender_of", lambda _properties: self.sender)
         monkeypatch.setattr(lane_answers, "RecordSender", lambda _properties: self.answers)
         self.driver = LaneAnswers(self.settings.outbound)
 
     def run(self, *records: tuple[int, bytes, list[tuple[str, bytes]]]) -> dict[int, ShardReport]:
         """Run a batch with (partition, value, headers) of each record; the reports by lane."""
-        count = len(records)
-        batch = pa.record_batch(
-            {
-                "topic": ["log"] * count,
-                "partition": pa.array([one[0] for one in records], pa.int32()),
-                "offset": pa.array(range(self.offset, self.offset + count), pa.int64()),
-                "at_ms": pa.array(range(NOW_MS, NOW_MS + count), pa.int64()),
-                "key": pa.nulls(count, pa.binary()),
-                "value": pa.array([one[1] for one in records], pa.binary()),
-                "headers": pa.array([one[2] for one in records], HEADERS),
-            }
+        rows = self.intake(
+            "log",
+            [
+                Record(self.offset + number, NOW_MS + number, value, headers, partition)
+                for number, (partition, value, headers) in enumerate(records)
+            ],
         )
-        rows = [
-            SimpleNamespace(**row)
-            for out in stage.run_intake(self.settings, iter([batch]))
-            for row in out.to_pylist()
-        ]
-        done: list[Any] = []
-        for key in sorted({row.shard for row in rows} - {FILES_KEY}):
-            broker = fold.BrokerProcessor(self.settings)
-            broker._state = self.states.setdefault(key, MapState())  # type: ignore[assignment]  # noqa: SLF001
-            blobs = iter([{"blob": row.blob} for row in rows if row.shard == key])
-            done += broker.handleInputRows((key,), blobs, None)  # type: ignore[arg-type]
-        reports = read_reports(done).shards
+        reports = read_reports(self.fold(rows)).shards
         self.driver.send(reports)
-        self.offset += count
+        self.offset += len(records)
         self.batch_id += 1
         return {report.lane: report for report in reports}
 
@@ -261,7 +237,6 @@ def test_a_batch_that_runs_again_sends_the_same_records_and_settles_nothing_twic
 
     attempts = []
     for _ in range(2):
-        lanes.states = {key: MapState() for key in before}
         for key, values in before.items():
             lanes.states[key].values = dict(values)
         lanes.sender.sent.clear()

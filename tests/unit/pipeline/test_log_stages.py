@@ -4,7 +4,6 @@ What the tables get is what the fold of the front came to, however the log is cu
 """
 
 from decimal import Decimal
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,12 +17,10 @@ from streaming.broker.sequence.fold import FoldsDifferError, OtherTermsError, Te
 from streaming.config.inputs import TopicMapping
 from streaming.config.selectors import JsonValue
 from streaming.ledger.schema.schemas import LEDGER
-from streaming.pipeline import fold
-from streaming.pipeline.intake import stage
 from streaming.pipeline.log_fold import copied_out
 from streaming.pipeline.reports import Reports, read_reports
 from streaming.pipeline.shard_block import FILES_KEY
-from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
+from streaming.pipeline.task import OutboundTask, TaskSettings, TopicTask
 from streaming.protocol import record_headers as wire
 from streaming.protocol.copied_records import copied_command
 from streaming.protocol.log_records import (
@@ -38,7 +35,7 @@ from streaming.protocol.log_records import (
 from streaming.storage.location import Location
 from tests.builders import a_queue
 from tests.played_front import LogRecord, PlayedFront
-from tests.unit.pipeline.test_micro_batch import MapState
+from tests.stages import Record, Stages
 from topology.declarations import Binding, Exchange, Queue
 from topology.values import Timestamp, table_from_json
 
@@ -46,15 +43,14 @@ TOPIC, NUMBER, KEY = "dlx.log.shop", 3, 1
 COMMANDS, ORDERS = 5, 6
 VERSION = b"amq.dlx.version." + b"a" * 64
 MAPPING = TopicMapping(exchange="", routing_key=JsonValue(name="$.queue"), vhost="shop")
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-class Job:
+class Job(Stages):
     """The stages of a job that reads the log of one vhost."""
 
-    def __init__(self, root: Any, monkeypatch: pytest.MonkeyPatch, front: PlayedFront) -> None:
+    def __init__(self, root: Any, front: PlayedFront) -> None:
         self.root = root
-        self.settings = TaskSettings(
+        settings = TaskSettings(
             tables=Location(str(root)),
             topics={
                 TOPIC: TopicTask(NUMBER, "", log_of="shop"),
@@ -69,43 +65,18 @@ class Job:
             max_header_bytes=16_384,
             terms={KEY: front.terms},
         )
-        self.state = MapState()
-        self.batch_id = 0
+        super().__init__(settings)
         self.position = 0
-        for module in (stage, fold):
-            monkeypatch.setattr(
-                module, "batch_context", lambda: BatchContext("q", self.batch_id, 1)
-            )
 
-    def intake(self, records: list[LogRecord], topic: str = TOPIC) -> list[Any]:
+    def read(self, records: list[LogRecord], topic: str = TOPIC) -> list[Any]:
         """Run the first stage; its rows."""
-        count = len(records)
-        batch = pa.record_batch(
-            {
-                "topic": [topic] * count,
-                "partition": pa.array([0] * count, pa.int32()),
-                "offset": pa.array([one.offset for one in records], pa.int64()),
-                "at_ms": pa.array([one.at_ms for one in records], pa.int64()),
-                "key": pa.nulls(count, pa.binary()),
-                "value": pa.array([one.value for one in records], pa.binary()),
-                "headers": pa.array([one.headers for one in records], HEADERS),
-            }
+        return self.intake(
+            topic, [Record(one.offset, one.at_ms, one.value, one.headers) for one in records]
         )
-        return [
-            SimpleNamespace(**row)
-            for out in stage.run_intake(self.settings, iter([batch]))
-            for row in out.to_pylist()
-        ]
 
     def run(self, records: list[LogRecord]) -> Reports:
         """Run a batch."""
-        rows = self.intake(records)
-        broker = fold.BrokerProcessor(self.settings)
-        broker._state = self.state  # type: ignore[assignment] # noqa: SLF001
-        done: list[Any] = []
-        for key in sorted({row.shard for row in rows}):
-            blobs = iter([{"blob": row.blob} for row in rows if row.shard == key])
-            done += broker.handleInputRows((key,), blobs, None)  # type: ignore[arg-type]
+        done = self.fold(self.read(records))
         self.batch_id += 1
         return read_reports(done)
 
@@ -159,7 +130,7 @@ def front(monkeypatch):
 def job(tmp_path, monkeypatch, front):
     for name in LEDGER:
         (tmp_path / name).mkdir()
-    return Job(tmp_path, monkeypatch, front)
+    return Job(tmp_path, front)
 
 
 @pytest.mark.parametrize("cuts", [(), (1, 5, 9, 10, 11, 14, 17, 20)])
@@ -344,7 +315,7 @@ def test_clients_of_the_wire_format_are_refused_in_a_sequenced_vhost(job):
         LogRecord(4, 1, [vhost, (wire.ROUTING_KEY, VERSION)], b"body"),
     ]
 
-    assert {row.shard for row in job.intake(records, "dlx.publishes")} == {FILES_KEY}
+    assert {row.shard for row in job.read(records, "dlx.publishes")} == {FILES_KEY}
 
     found = [(row["offset"], row["cause"]) for row in job.rows("quarantine")]
     assert found == [
@@ -370,8 +341,8 @@ def test_what_a_front_copies_is_not_quarantined_and_reaches_no_shard(job):
         LogRecord(2, 1, [], b'{"queue": "q", "more": "%s"}' % (b"x" * 1_000)),
     ]
 
-    assert {row.shard for row in job.intake(sent, "dlx.commands")} == {FILES_KEY}
-    assert {row.shard for row in job.intake(mapped, "orders")} == {FILES_KEY}
+    assert {row.shard for row in job.read(sent, "dlx.commands")} == {FILES_KEY}
+    assert {row.shard for row in job.read(mapped, "orders")} == {FILES_KEY}
 
     found = {(row["topic_number"], row["offset"], row["cause"]) for row in job.rows("quarantine")}
     assert found == {

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,54 +22,33 @@ from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline import fold
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.table_match import TableBatches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import Trigger
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
-from streaming.pipeline.intake import stage
 from streaming.pipeline.lane_answers import LaneAnswers
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
 from streaming.pipeline.redrive_verdicts import RedriveVerdicts
 from streaming.pipeline.reports import BatchDone, ShardStats
 from streaming.pipeline.shard_block import FILES_KEY
-from streaming.pipeline.task import BatchContext, OutboundTask, TaskSettings, TopicTask
+from streaming.pipeline.task import OutboundTask, TaskSettings, TopicTask
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.traffic import Clients, TrafficTotals
 from streaming.storage.location import Location
+from tests.stages import Record, Stages
 
 QUERY, SHARD = "one-query", 1
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 MARKS = MemoryMarks(1_000_000, 800_000, ())
 
 
-class MapState:
-    """Spark's map state of one grouping key, in memory."""
+class OneShard(Stages):
+    """The stages of a job with one shard; time does not pass."""
 
-    def __init__(self) -> None:
-        self.values: dict[Any, Any] = {}
-
-    def getValue(self, key: Any) -> Any:  # noqa: N802 - Spark's name
-        return self.values.get(key)
-
-    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
-        self.values[key] = value
-
-    def containsKey(self, key: Any) -> bool:  # noqa: N802
-        return key in self.values
-
-    def removeKey(self, key: Any) -> None:  # noqa: N802
-        del self.values[key]
-
-
-class Stages:
-    """Runs both stages on records, as Spark's tasks do."""
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.settings = TaskSettings(
+    def __init__(self, root: Path) -> None:
+        settings = TaskSettings(
             tables=Location(str(root)),
             topics={"log": TopicTask(1, "guest")},
             vhosts={"/": (SHARD,)},
@@ -79,43 +57,24 @@ class Stages:
             max_body_bytes=1_000,
             max_header_bytes=16_384,
         )
-        self.state = MapState()
         self.now_ms = time.time_ns() // 1_000_000
-        self.batch_id = 0
-        for module in (stage, fold):
-            monkeypatch.setattr(module, "batch_context", self._context)
-
-    def _context(self) -> BatchContext:
-        return BatchContext(QUERY, self.batch_id, self.now_ms)
+        super().__init__(settings, self.now_ms, QUERY)
 
     def run(self, batch_id: int, *records: tuple[bytes, list[tuple[str, bytes]]]) -> Any:
         """A data frame whose `collect` runs the stages on (value, headers) of each record."""
 
         def collect() -> list[Any]:
             self.batch_id = batch_id
-            count = len(records)
-            batch = pa.record_batch(
-                {
-                    "topic": ["log"] * count,
-                    "partition": pa.array([0] * count, pa.int32()),
-                    "offset": pa.array(range(10 * batch_id, 10 * batch_id + count), pa.int64()),
-                    "at_ms": pa.array([self.now_ms] * count, pa.int64()),
-                    "key": pa.nulls(count, pa.binary()),
-                    "value": pa.array([value for value, _headers in records], pa.binary()),
-                    "headers": pa.array([headers for _value, headers in records], HEADERS),
-                }
+            first = 10 * batch_id
+            done = self.fold(
+                self.intake(
+                    "log",
+                    [
+                        Record(first + number, self.now_ms, value, headers)
+                        for number, (value, headers) in enumerate(records)
+                    ],
+                )
             )
-            rows = [
-                SimpleNamespace(**row)
-                for out in stage.run_intake(self.settings, iter([batch]))
-                for row in out.to_pylist()
-            ]
-            broker = fold.BrokerProcessor(self.settings)
-            broker._state = self.state  # type: ignore[assignment]  # noqa: SLF001 - set by Spark
-            done: list[Any] = []
-            for shard in sorted({row.shard for row in rows}):
-                blobs = iter([{"blob": row.blob} for row in rows if row.shard == shard])
-                done += broker.handleInputRows((shard,), blobs, None)  # type: ignore[arg-type]
             assert {row["shard"] for row in done} <= {FILES_KEY, SHARD}
             return done
 
@@ -127,7 +86,7 @@ class Job:
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("streaming.pipeline.micro_batch.set_batch_time", lambda *_: None)
-        self.stages = Stages(root / "tables", monkeypatch)
+        self.stages = OneShard(root / "tables")
         self.checkpoint = Checkpoint(root / "checkpoint")
         self.folder = root / "checkpoint"
         self.folder.mkdir()
@@ -238,11 +197,11 @@ def test_files_with_task_numbers_that_nobody_committed_are_in_nobodys_way(job, n
 
 def test_a_repeated_batch_changes_nothing(job):
     records = (DECLARE, publish(b"body", routing_key=b"work"))
-    state = dict(job.stages.state.values)
+    state = dict(job.stages.states[SHARD].values)
     job.run(0, *records)
     files = sorted(Path(job.ledger.root.url).rglob("*.parquet"))
 
-    job.stages.state.values = state
+    job.stages.states[SHARD].values = state
     job.run(0, *records)
 
     assert sorted(Path(job.ledger.root.url).rglob("*.parquet")) == files
@@ -257,9 +216,9 @@ def test_letters_that_left_the_table_before_the_batch_ran_again_are_put_back(job
     letter = [0, 2, "work", ["work", "", ["work"]], 0, stored]
     sealed = {"id": "r", "reason": "x", "seal": "s", "total": 1, "letters": [letter]}
     restore = command(op="redrive", **sealed, options={"action": "restore"})
-    state = dict(job.stages.state.values)
+    state = dict(job.stages.states[SHARD].values)
     job.stages.run(1, restore).collect()
-    job.stages.state.values = state
+    job.stages.states[SHARD].values = state
     messages = job.ledger.root / "messages"
     paths = ActiveFiles(load_table(messages)).paths
     replace_rows(messages, TABLES["messages"], paths, TABLES["messages"].schema.empty_table())
