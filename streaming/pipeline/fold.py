@@ -210,8 +210,6 @@ class BrokerProcessor(StatefulProcessor):
             resident_messages=batch.resident_messages,
             resident_bytes=batch.resident_bytes,
             state_bytes=batch.resident_messages * STATE_BYTES_PER_COPY,
-            state_bytes_read=store.bytes_read,
-            state_bytes_written=store.bytes_written,
             now_ms=batch.now_ms,
             next_deadline_ms=batch.next_deadline_ms if terms is None else NEVER,
             outbound=outbound,

@@ -140,8 +140,6 @@ class ShardReport(msgspec.Struct, frozen=True):
     resident_messages: int
     resident_bytes: int
     state_bytes: int
-    state_bytes_read: int
-    state_bytes_written: int
     now_ms: int
     next_deadline_ms: int
     outbound: int

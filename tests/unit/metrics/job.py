@@ -30,7 +30,7 @@ def report(traffic: BatchTraffic, *, vhost: str = "/", lane: int = 0) -> ShardRe
     numbers: dict[str, Any] = dict.fromkeys(
         (
             *("records", "publishes", "published_bytes", "events", "resident_messages"),
-            *("resident_bytes", "state_bytes", "state_bytes_read", "state_bytes_written"),
+            *("resident_bytes", "state_bytes"),
             *("now_ms", "next_deadline_ms", "outbound"),
         ),
         0,

@@ -27,8 +27,6 @@ def report(shard: int, now_ms: int) -> ShardReport:
         resident_messages=1,
         resident_bytes=10,
         state_bytes=5,
-        state_bytes_read=0,
-        state_bytes_written=0,
         now_ms=now_ms,
         next_deadline_ms=0,
         outbound=0,
