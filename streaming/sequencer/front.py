@@ -40,7 +40,7 @@ from streaming.sequencer.log_vhost import LogVhost, Role
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
 from streaming.sequencer.records import Record
 from streaming.sequencer.settings import FrontSettings
-from streaming.sequencer.snapshots import Snapshots
+from streaming.sequencer.snapshots import FOLDER, Snapshot, Snapshots
 from topology.errors import DlxError
 
 FOLLOW_S: Final = 0.05
@@ -255,7 +255,7 @@ class _Log:
         self._shard = settings.shards[name]
         self._reader = LogReader(settings.properties, self.topic)
         self._bodies = BodyReader(LogReader(settings.properties, self.topic))
-        self._snapshots = Snapshots(settings.checkpoint, name)
+        self._snapshots: Snapshots | None = None
         self._snapshot_at = 0
         self._written_s: float | None = None
         self._takeover_s: float | None = None
@@ -339,6 +339,11 @@ class _Log:
         self._taken = asyncio.get_running_loop().create_future()
         vhost.take_over(self._front.settings.name)
         epoch = await self._taken
+        if epoch.offset < vhost.position:
+            raise CannotLeadError(
+                f"vhost {self.name}: the log {self.topic} ends before offset {vhost.position}, "
+                f"up to which it was read: Kafka has lost records, or the topic was made again"
+            )
         await self._follow_to(epoch.offset)
         vhost.lead(epoch)
         self.beat()
@@ -399,12 +404,13 @@ class _Log:
     async def _open(self) -> None:
         """Begin with the newest snapshot and what the log has behind it."""
         begin_s = time.monotonic()
+        snapshot = await self._in_thread(self._find_snapshot)
         first, end = await self._in_thread(self._reader.ends)
-        snapshot = await asyncio.to_thread(self._snapshots.newest, first, end)
         if snapshot is None and first:
             raise CannotLeadError(
                 f"vhost {self.name}: the log {self.topic} begins at offset {first}, and there is "
-                f"no usable snapshot of what was before"
+                f"no usable snapshot of what was before. Restore the folder {FOLDER} of "
+                f"job.checkpoint_location, or the records"
             )
         bodies = Bodies(self._front.settings.body_bytes, self._bodies.fetch, self._fetched)
         entries = None if snapshot is None else snapshot.entries
@@ -420,6 +426,11 @@ class _Log:
             "the first" if snapshot is None else f"the snapshot at {snapshot.next_offset}",
             time.monotonic() - begin_s,
         )
+
+    def _find_snapshot(self) -> Snapshot | None:
+        log = self._reader.identity(self.name)
+        self._snapshots = Snapshots(self._front.settings.checkpoint, log)
+        return self._snapshots.newest(self._reader.ends)
 
     async def _follow_to(self, last: int) -> None:
         """Fold the log up to an offset. What is read next is what follows it."""
@@ -503,12 +514,13 @@ class _Log:
         """Write a snapshot; the vhost goes on meanwhile."""
         async with self._one_snapshot:
             taken = self._opened.snapshot()
-            if taken is None or taken[0] == self._snapshot_at:
+            if taken is None or taken.next_offset == self._snapshot_at:
                 return
-            self._snapshot_at, entries = taken
+            assert self._snapshots is not None, "the vhost was opened"
+            self._snapshot_at = taken.next_offset
             self._snapshot_s = time.monotonic()
             try:
-                await asyncio.to_thread(self._snapshots.write, self._snapshot_at, entries)
+                await asyncio.to_thread(self._snapshots.write, taken)
                 self._written_s = time.time()
             except OSError as error:
                 logger.warning("vhost %s: no snapshot was written: %s", self.name, error)

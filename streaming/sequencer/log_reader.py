@@ -4,11 +4,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 
-from streaming.kafka_offsets import ELECTION_S, once_led
+from streaming.kafka_offsets import ELECTION_S, once_led, quiet_admin
 from streaming.protocol.copied_records import COPIED
 from streaming.protocol.log_records import CONTENT, LOG
+from streaming.sequencer.snapshots import LogIdentity
 from topology.errors import DlxError
 
 MAX_RECORDS: Final = 2_000
@@ -61,7 +69,22 @@ class LogReader:
             "error_cb": lambda _error: None,
         }
         self.topic = topic
+        self._properties = properties
         self._consumer = Consumer(settings)
+
+    def identity(self, vhost: str) -> LogIdentity:
+        """Which log it is, of the topics that have had its name.
+
+        Raises:
+            LogUnreadableError: Kafka does not answer.
+        """
+        admin = quiet_admin(self._properties)
+        try:
+            cluster = admin.list_topics(timeout=_ANSWER_S).cluster_id
+            known = once_led(partial(self._described, admin), ELECTION_S)
+        except KafkaException as error:
+            raise self._unreadable(error.args[0]) from error
+        return LogIdentity(vhost, self.topic, str(cluster), str(known.topic_id))
 
     def ends(self) -> tuple[int, int]:
         """The offset of the oldest record, and that of the next one.
@@ -81,6 +104,10 @@ class LogReader:
         except KafkaException as error:
             raise self._unreadable(error.args[0]) from error
         return first, end
+
+    def _described(self, admin: Any) -> Any:
+        topics = TopicCollection([self.topic])
+        return admin.describe_topics(topics, request_timeout=_ANSWER_S)[self.topic].result()
 
     def seek(self, offset: int) -> None:
         """Read from an offset on."""

@@ -38,6 +38,7 @@ from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.records import Record, RecordWriter, epoch_record
 from streaming.sequencer.replay import Replay
+from streaming.sequencer.snapshots import Snapshot
 from topology.errors import DlxError
 
 PORTION: Final = 500
@@ -336,6 +337,11 @@ class LogVhost(OpenVhost):
         expected = self._known.offset + news.number - self._known.number
         if news.offset == expected:
             self._known = news
+        elif news.offset < expected:
+            self.fail(
+                f"Kafka has lost records of its log, or the topic was made again: a record is at "
+                f"offset {news.offset}, and was expected at {expected}"
+            )
         else:
             logger.warning(
                 "vhost %s: a record is at offset %s of the log, and was expected at %s",
@@ -505,7 +511,7 @@ class LogVhost(OpenVhost):
         """See `OpenVhost`: bodies of the messages in queues, in memory or not."""
         return self.shard.state.resident()[1]
 
-    def snapshot(self) -> tuple[int, dict[str, bytes]] | None:
+    def snapshot(self) -> Snapshot | None:
         """The state at the next offset; None if clients have to be told something first."""
         if self._untold or self._is_telling:
             return None
@@ -518,4 +524,4 @@ class LogVhost(OpenVhost):
         self.stored.count(batch.events, [])
         self.shard = self._shard_of(self.config, self.stored)
         self._fold = self.fold = LogFold(self.shard, self._store, self._terms)
-        return self.fold.next_offset, dict(self._store.values)
+        return Snapshot(self.fold.next_offset, dict(self._store.values), self.fold.of_epoch)

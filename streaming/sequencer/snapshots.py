@@ -2,100 +2,201 @@
 
     CHECKPOINT/sequencer/VHOST/NEXT_OFFSET.snapshot
 
-A snapshot saves time and decides nothing: without one, or with one of another version, the log is
-folded from its first record. So a snapshot that cannot be read is ignored, with a word in the log.
+A snapshot saves time: without one, or with one of another version, the log is folded from its first
+record. So a snapshot that cannot be read is ignored, with a word in the log. It says which log it
+is of: on top of that of another vhost, of another cluster or of a topic that was made again, records
+would mean something else, so such a snapshot is refused.
 """
 
 import logging
 import zlib
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
+from streaming.broker.sequence.fold import Terms
 from streaming.broker.state.encoding import STATE_VERSION
 from streaming.protocol.addressing import escaped
 from streaming.storage.location import AnyPath, storage_of
+from topology.errors import DlxError
 
 FOLDER: Final = "sequencer"
 KEPT: Final = 3
 """How many snapshots of a vhost are kept."""
 
 _SUFFIX: Final = ".snapshot"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _LEVEL: Final = 1
 
 logger = logging.getLogger(__name__)
 
 
-class Snapshot(msgspec.Struct, array_like=True):
+class LogIdentity(msgspec.Struct, array_like=True, frozen=True):
+    """Which log a state is of.
+
+    Attributes:
+        topic: its name; `cluster` and `topic_id` are Kafka's ids.
+    """
+
+    vhost: str
+    topic: str
+    cluster: str
+    topic_id: str
+
+    def __str__(self) -> str:
+        """Name the log."""
+        return f"topic {self.topic} with the id {self.topic_id} of the Kafka cluster {self.cluster}"
+
+
+class OtherLogError(DlxError):
+    """A snapshot is not of the log that Kafka has."""
+
+    help_code = "other-log"
+
+    def __init__(self, file: str, there: LogIdentity, here: LogIdentity) -> None:
+        super().__init__(file, there, here)
+        self.file = file
+        self.there = there
+        self.here = here
+
+    def __str__(self) -> str:
+        """Say what differs, and the remedy."""
+        there, here = self.there, self.here
+        if there.vhost != here.vhost:
+            what = f"of vhost {there.vhost}: give each job a checkpoint of its own"
+        elif there.cluster != here.cluster:
+            what = "of another cluster: correct kafka.bootstrap_servers or job.checkpoint_location"
+        else:
+            what = "of a topic that was deleted, or has another name: restore it"
+        return (
+            f"vhost {here.vhost}: the snapshot {self.file} is of {there}, and the log is {here}. "
+            f"It is {what}. To begin with what is in the log now, without the messages of "
+            f"before, move that snapshot's folder away, and give the job a new checkpoint and new "
+            f"tables"
+        )
+
+
+class ShorterLogError(DlxError):
+    """The log ends before the records that are in a snapshot of it."""
+
+    help_code = "other-log"
+
+
+class _Head(msgspec.Struct, array_like=True):
+    """What a snapshot is of; `entries` are compressed."""
+
+    format: int
+    log: LogIdentity
+    state_version: int
+    terms: Terms | None
+    next_offset: int
+    entries: bytes
+
+
+class Snapshot(msgspec.Struct):
     """A state at rest.
 
     Attributes:
         next_offset: of the first record that is not in it.
         entries: of the state store.
+        terms: on which the newest epoch in it was folded.
     """
 
-    format: int
-    state_version: int
     next_offset: int
     entries: dict[str, bytes]
+    terms: Terms | None
 
 
-_decoder: Final = msgspec.msgpack.Decoder(Snapshot)
+_heads: Final = msgspec.msgpack.Decoder(_Head)
+_entries: Final = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
 class Snapshots:
-    """The snapshots of one vhost. Any thread may use them, one at a time."""
+    """The snapshots of one vhost. Any thread may use them, one at a time.
 
-    def __init__(self, checkpoint: AnyPath, vhost: str) -> None:
-        self._storage = storage_of(checkpoint / FOLDER / escaped(vhost))
-        self._vhost = vhost
+    Args:
+        log: its log, as Kafka has it.
+    """
 
-    def write(self, next_offset: int, entries: dict[str, bytes]) -> None:
+    def __init__(self, checkpoint: AnyPath, log: LogIdentity) -> None:
+        folder = checkpoint / FOLDER / escaped(log.vhost)
+        self._folder = str(folder)
+        self._storage = storage_of(folder)
+        self._log = log
+
+    def write(self, snapshot: Snapshot) -> None:
         """Write a snapshot, and remove those that are not needed any more."""
-        snapshot = Snapshot(_FORMAT, STATE_VERSION, next_offset, entries)
-        data = zlib.compress(msgspec.msgpack.encode(snapshot), _LEVEL)
-        self._storage.replace(f"{next_offset}{_SUFFIX}", data)
+        entries = zlib.compress(msgspec.msgpack.encode(snapshot.entries), _LEVEL)
+        at = snapshot.next_offset
+        head = _Head(_FORMAT, self._log, STATE_VERSION, snapshot.terms, at, entries)
+        self._storage.replace(f"{at}{_SUFFIX}", msgspec.msgpack.encode(head))
         for offset in self.offsets()[:-KEPT]:
             self._storage.delete(f"{offset}{_SUFFIX}")
 
-    def newest(self, first_offset: int, end_offset: int) -> Snapshot | None:
+    def newest(self, ends: Callable[[], tuple[int, int]]) -> Snapshot | None:
         """The newest usable snapshot; None if there is none.
 
         Args:
-            first_offset: the oldest record that the log still has.
-            end_offset: the log ends before it.
+            ends: asks for the oldest record that the log still has, and for the next one.
+
+        Raises:
+            OtherLogError: it is not of this log.
+            ShorterLogError: the log ends before it.
         """
-        for offset in reversed(self.offsets()):
-            if not first_offset <= offset <= end_offset:
-                self._ignore(offset, f"the log has records {first_offset} to {end_offset - 1}")
-                continue
+        offsets = self.offsets()
+        first_offset, end_offset = ends()  # a front that leads may write others meanwhile
+        for offset in reversed(offsets):
             found = self.at(offset)
-            if found is not None:
+            if found is None:
+                continue
+            if offset > end_offset:
+                raise ShorterLogError(
+                    f"vhost {self._log.vhost}: the topic {self._log.topic} ends at offset "
+                    f"{end_offset}, and the snapshot {self._file(offset)} has records up to "
+                    f"{offset}: Kafka has lost records whose messages were confirmed. Restore "
+                    f"them; what the job has of them is in its tables"
+                )
+            if offset >= first_offset:
                 return found
+            self._ignore(offset, f"the log begins at offset {first_offset}")
         return None
 
     def at(self, offset: int) -> Snapshot | None:
-        """The snapshot at an offset; None if there is none, or it cannot be used."""
+        """The snapshot at an offset; None if there is none, or it cannot be used.
+
+        Raises:
+            OtherLogError: it is not of this log.
+        """
         data = self._storage.read(f"{offset}{_SUFFIX}")
         if data is None:
             return None
         try:
-            found = _decoder.decode(zlib.decompress(data))
+            head = _heads.decode(data)
+        except msgspec.DecodeError as error:
+            self._ignore(offset, f"it is damaged, or another version made it ({error})")
+            return None
+        if head.log != self._log:
+            raise OtherLogError(self._file(offset), head.log, self._log)
+        if (head.format, head.state_version) != (_FORMAT, STATE_VERSION):
+            self._ignore(offset, "another version made it")
+            return None
+        try:
+            entries = _entries.decode(zlib.decompress(head.entries))
         except (zlib.error, msgspec.DecodeError) as error:
             self._ignore(offset, f"it is damaged ({error})")
             return None
-        if (found.format, found.state_version) == (_FORMAT, STATE_VERSION):
-            return found
-        self._ignore(offset, "another version made it")
-        return None
+        return Snapshot(head.next_offset, entries, head.terms)
 
     def offsets(self) -> list[int]:
         """The offset of each snapshot, ascending."""
         names = (each.name.removesuffix(_SUFFIX) for each in self._storage.files())
         return sorted(int(name) for name in names if name.isdigit())
 
+    def _file(self, offset: int) -> str:
+        return f"{self._folder}/{offset}{_SUFFIX}"
+
     def _ignore(self, offset: int, why: str) -> None:
         logger.warning(
-            "vhost %s: the snapshot at offset %s is ignored: %s", self._vhost, offset, why
+            "vhost %s: the snapshot at offset %s is ignored: %s", self._log.vhost, offset, why
         )

@@ -141,6 +141,7 @@ class LogFold:
     Attributes:
         next_offset: of the first record that was not folded.
         epoch: offset of the epoch record that counts; NO_EPOCH before the first.
+        of_epoch: its terms.
     """
 
     def __init__(self, shard: Shard, store: StateStore, terms: Terms | None = None) -> None:
@@ -150,7 +151,7 @@ class LogFold:
         self.next_offset = record.next_offset
         self.epoch = record.epoch
         self.terms = terms
-        self._of_epoch = record.terms
+        self.of_epoch = record.terms
         self._is_foreign = self._refuses(record.terms)
         self._store = store
         self._channels = shard.state.channels
@@ -170,7 +171,7 @@ class LogFold:
             self._reach(offset)
             return False
         if self._is_foreign:
-            self._refuse(offset, epoch, self._of_epoch)
+            self._refuse(offset, epoch, self.of_epoch)
         self._reach(offset)
         return True
 
@@ -239,7 +240,7 @@ class LogFold:
         self._reach(offset)
         self.tick(at_ms)
         self.epoch = offset
-        self._of_epoch, self._is_foreign = terms, False
+        self.of_epoch, self._is_foreign = terms, False
         self.shard.close_all("epoch")
 
     def _may_act(self, actor: Actor) -> bool:
@@ -325,7 +326,7 @@ class LogFold:
     def finish(self) -> Batch:
         """End the batch: the state and the position are written. Do not use the fold afterwards."""
         self._note()
-        record = PositionRecord(self.next_offset, self.epoch, self._digest.record, self._of_epoch)
+        record = PositionRecord(self.next_offset, self.epoch, self._digest.record, self.of_epoch)
         self._store.write(_KEY, pack(_encoder.encode(record)))
         return self.shard.finish()
 

@@ -119,9 +119,9 @@ def _verify(
     topic = config.log_topics()[vhost]
     reader = LogReader(properties, topic)
     bodies = BodyReader(LogReader(properties, topic))
-    snapshots = Snapshots(checkpoint_place(config, os.environ), vhost)
     shard = shard_config(config, vhost)
     try:
+        snapshots = Snapshots(checkpoint_place(config, os.environ), reader.identity(vhost))
         first, end = reader.ends()
         folds: list[RangeFold] = []
         for hint, state in zip(("--from", "--against"), states, strict=True):

@@ -68,6 +68,7 @@ def test_every_error_that_a_job_raises_has_a_code():
 def test_every_code_has_an_explanation_and_every_explanation_a_code():
     list(modules_of_the_job())
     importlib.import_module("streaming.listening")
+    importlib.import_module("streaming.sequencer.front")
 
     codes = {one.help_code for one in classes_below(DlxError)} - {""}
 

@@ -62,7 +62,7 @@ def test_the_log_says_what_was_copied():
     assert copied(port.open(leads=False)) == [5, 7]
     publish(vhost, Source("in", 1, 9))
     port.acknowledge(vhost)
-    _next_offset, entries = vhost.snapshot()
+    entries = vhost.snapshot().entries
     declare(vhost, "other", Source("in", 0, 8))
     port.acknowledge(vhost)
     assert copied(port.open(entries, leads=False)) == [9, 10]

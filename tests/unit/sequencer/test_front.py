@@ -20,6 +20,7 @@ from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.settings import FrontSettings
+from streaming.sequencer.snapshots import LogIdentity
 from tests.log_port import CONFIG, LogPort
 from topology.declarations import Queue
 
@@ -36,6 +37,7 @@ class BusyLog:
     def __init__(self, records: list[RawRecord], end: int) -> None:
         self.records = records
         self.end = end
+        self.topic_id = "first"
 
     def reader(self, _properties, _topic):
         """A reader of it."""
@@ -50,6 +52,9 @@ class BusyReader:
     def __init__(self, log: BusyLog) -> None:
         self._log = log
         self._position = 0
+
+    def identity(self, vhost):
+        return LogIdentity(vhost, LOG, "cluster", self._log.topic_id)
 
     def ends(self):
         return 0, self._log.end
@@ -181,6 +186,27 @@ def test_a_client_may_try_another_front_when_this_one_leads_no_more(tmp_path):
         "320 CONNECTION_FORCED - vhost '/' is served by another front now",
         "530 NOT_ALLOWED - vhost none not found",
     ]
+
+
+def test_a_front_does_not_go_on_with_the_state_of_a_topic_that_was_made_again(log, tmp_path):
+    async def a_life() -> str | None:
+        new = a_front(tmp_path)
+        new.start()
+        ends = [asyncio.ensure_future(each.wait()) for each in (new.leads, new.ended)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=30)
+        await new.stop()
+        return new.reason
+
+    assert asyncio.run(a_life()) is None
+    log.end = len(log.records)
+    log.topic_id = "second"
+
+    reason = asyncio.run(a_life())
+
+    assert reason is not None
+    assert "with the id first of the Kafka cluster" in reason
+    assert "deleted" in reason
+    assert len(log.records) == log.end, "it wrote nothing"
 
 
 def refusal(server: Server, vhost_name: str) -> str:

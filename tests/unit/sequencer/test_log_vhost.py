@@ -253,11 +253,13 @@ def test_an_own_record_that_the_log_lacks_ends_the_front():
     port.run()
     port.sent.popleft()
     port.numbers[vhost] += 1
+    for _ in range(2):
+        port.add(RecordWriter(99).tick(port.now_ms))
 
     vhost.acknowledged(port.write())
 
     assert ear.heard == []
-    assert port.reasons == ["the log has an unknown record of this front at offset 3"]
+    assert port.reasons == ["the log has an unknown record of this front at offset 5"]
 
 
 def test_a_restart_from_a_snapshot_and_one_from_the_log_are_equal():
@@ -268,7 +270,8 @@ def test_a_restart_from_a_snapshot_and_one_from_the_log_are_equal():
     vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
     port.acknowledge(vhost)
 
-    next_offset, entries = vhost.snapshot()
+    taken = vhost.snapshot()
+    next_offset, entries = taken.next_offset, taken.entries
     publish(vhost, ear, b"two", 2)
     port.acknowledge(vhost)
     whole, rest = port.open(leads=False), port.open(entries, leads=False)
@@ -284,6 +287,21 @@ def a_leader_of(port, vhost):
     vhost.take_over("again")
     vhost.acknowledged(port.write())
     return vhost
+
+
+def test_a_log_that_is_shorter_than_it_was_is_not_written_on():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    publish(vhost, ear, b"one")
+    port.run()
+    del port.records[1:]
+
+    vhost.acknowledged(port.write())
+
+    assert ear.heard == []
+    assert vhost.role is Role.OVER
+    assert "was made again" in port.reasons[0]
 
 
 def test_a_message_that_is_not_in_memory_is_fetched_and_what_follows_waits():

@@ -18,7 +18,7 @@ def old_life(port):
     port.acknowledge(vhost)
     taken = vhost.snapshot()
     assert taken is not None
-    return taken
+    return taken.next_offset, taken.entries
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def play(port: LogPort, queue: str = "q") -> Snapshots:
         if number in CUTS:
             taken = vhost.snapshot()
             assert taken is not None
-            snapshots.append(taken)
+            snapshots.append((taken.next_offset, taken.entries))
     return snapshots
 
 
