@@ -30,6 +30,7 @@ class LogPort:
         records: what the log has.
         sent: what was appended and is not in the log yet.
         is_full: whether nothing more is taken.
+        most: how many records are taken until they are in the log.
         reasons: why the vhost was over.
     """
 
@@ -37,8 +38,10 @@ class LogPort:
         self.records: list[RawRecord] = []
         self.sent: deque[tuple[LogVhost, Record]] = deque()
         self.is_full = False
+        self.most = 1 << 30
         self.reasons: list[str] = []
         self.now_ms = START_MS
+        self.is_reported = False
         self.numbers: Counter[LogVhost] = Counter()
         self.fetches: deque[tuple[int, Future[Fetched]]] = deque()
         self._steps: deque[Callable[[], None]] = deque()
@@ -62,7 +65,15 @@ class LogPort:
             self.run()
 
     def write(self) -> Acknowledged:
-        """Let the log take what was appended; return what is to be acknowledged."""
+        """Let the log take what was appended; return what is to be acknowledged.
+
+        The newest record must have been the last of its turn: Kafka's answer to others is not told.
+        """
+        assert self.is_reported, "nothing is acknowledged"
+        return self.take()
+
+    def take(self) -> Acknowledged:
+        """Let the log take what was appended; return what is not told yet."""
         last = self.sent[-1][0]
         for vhost, record in self.sent:
             self.numbers[vhost] += 1
@@ -106,9 +117,10 @@ class LogPort:
 
     def append(self, vhost: LogVhost, record: Record, *, is_last: bool) -> bool:
         """See `Host`."""
-        if self.is_full:
+        if self.is_full or len(self.sent) >= self.most:
             return False
         self.sent.append((vhost, record))
+        self.is_reported = is_last
         return True
 
     def soon(self, step: Callable[[], None]) -> None:

@@ -197,6 +197,8 @@ class Front:
                     if log.leads:
                         log.beat()
             for log in self._logs.values():
+                if log.vhost is not None:
+                    log.vhost.send_rest()
                 if log.leads and log.wants_snapshot():
                     self.run(log.snapshot())  # heartbeats go on while it is written
             self.server.check_flow()

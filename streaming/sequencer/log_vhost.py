@@ -295,6 +295,11 @@ class LogVhost(OpenVhost):
         self._waiting.append(record)
         self._unsent.append(record)
 
+    def send_rest(self) -> None:
+        """Append what the producer did not take before; nothing else may come to cause it."""
+        if self._unsent:
+            self._send()
+
     def _send(self) -> None:
         unsent = self._unsent
         while unsent and self._host.append(self, unsent[0], is_last=len(unsent) == 1):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.amqp.entries import Ask, Publish
+from streaming.amqp.entries import Ask, Publish, Then
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.login import Client, Users
 from streaming.amqp.outgoing import Confirms
@@ -38,6 +38,7 @@ class BusyLog:
         self.records = records
         self.end = end
         self.topic_id = "first"
+        self.refused: set[int] = set()  # numbers of appends that the producer does not take
 
     def reader(self, _properties, _topic):
         """A reader of it."""
@@ -75,7 +76,7 @@ class BusyWriter:
     def __init__(self, log, acknowledged):
         self._log = log
         self._acknowledged = acknowledged
-        self._count = 0
+        self._count = self._tries = 0
 
     def __len__(self):
         return 0
@@ -83,13 +84,17 @@ class BusyWriter:
     def append(self, topic, value, headers, at_ms, *, is_last, key=None):
         if topic != LOG:
             return 0
+        self._tries += 1
+        if self._tries in self._log.refused:
+            raise BufferError
         self._count += 1
         offset = len(self._log.records)
         named = dict(headers)
         raw = RawRecord(offset, at_ms, named["dlx-log"], named.get("dlx-content"), value or b"")
         self._log.records.append(raw)
-        news = {LOG: Acknowledged(self._count, offset)}
-        asyncio.get_running_loop().call_soon(self._acknowledged, news)
+        if is_last:
+            news = {LOG: Acknowledged(self._count, offset)}
+            asyncio.get_running_loop().call_soon(self._acknowledged, news)
         return self._count
 
     def close(self, _timeout_s):
@@ -170,6 +175,29 @@ def test_what_is_written_while_a_front_starts_is_folded(log, tmp_path):
         return found
 
     assert asyncio.run(start()) == (10, len(log.records))
+
+
+def test_what_a_full_producer_did_not_take_is_appended_soon(log, tmp_path):
+    log.refused = {4}  # the second publish of a turn
+
+    async def publish() -> int:
+        new = a_front(tmp_path)
+        vhost = await has_led(new)
+        opening = commands.OpenChannel(channel="c1", connection="n1")
+        vhost.submit(Ask(CLIENT, opening))
+        done = asyncio.Event()
+        vhost.submit(Then(done.set))
+        await done.wait()
+        done.clear()
+        for _ in range(2):
+            entry = Publish(CLIENT, Publication("", "q"), Stored(b"\0\0", b"x"), 0, 0, Confirms())
+            vhost.submit(entry)
+        vhost.submit(Then(done.set))
+        await asyncio.wait_for(done.wait(), 30)
+        await new.stop()
+        return vhost.ready_in("q")
+
+    assert asyncio.run(publish()) == 12
 
 
 @pytest.mark.usefixtures("log")

@@ -183,6 +183,35 @@ def test_records_that_the_producer_does_not_take_follow_later_in_order():
     assert ear.heard == [("confirm", 3, True), ("confirm", 4, True)]
 
 
+def test_a_turn_of_which_the_producer_took_a_part_goes_on_although_nothing_is_told_of_that_part():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    port.most = 2
+    for number in (1, 2, 3):
+        publish(vhost, ear, b"m%d" % number, number)
+    port.run()
+    assert not port.is_reported
+    port.take()
+
+    vhost.send_rest()
+    acknowledge(vhost, port)
+
+    assert ear.heard == [("confirm", offset, True) for offset in (3, 4, 5)]
+
+
+def test_an_epoch_record_that_the_producer_did_not_take_is_sent_later():
+    port = LogPort()
+    port.is_full = True
+    vhost = port.open()
+    port.is_full = False
+
+    vhost.send_rest()
+    vhost.acknowledged(port.write())
+
+    assert vhost.role is Role.LEADING
+
+
 def test_a_record_of_an_earlier_epoch_between_our_own_is_void():
     port = LogPort()
     vhost = a_leader(port)
