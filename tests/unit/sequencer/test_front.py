@@ -1,8 +1,12 @@
 """Does a front fold all of a log that somebody else is still writing?"""
 
 import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from streaming.amqp.entries import Ask, Publish, Then
@@ -14,8 +18,10 @@ from streaming.amqp.stored import Stored
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
+from streaming.protocol.log_records import LogKind, read_header
 from streaming.sequencer import front
 from streaming.sequencer.front import Front
+from streaming.sequencer.leaders import Beat, Leader
 from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged
@@ -39,6 +45,9 @@ class BusyLog:
         self.end = end
         self.topic_id = "first"
         self.refused: set[int] = set()  # numbers of appends that the producer does not take
+        self.beats: list[Beat] = []
+        self.held: list[Callable[[], None]] = []
+        self.held_until = 0  # so many records are acknowledged together
 
     def reader(self, _properties, _topic):
         """A reader of it."""
@@ -83,6 +92,7 @@ class BusyWriter:
 
     def append(self, topic, value, headers, at_ms, *, is_last, key=None):
         if topic != LOG:
+            self._log.beats.append(msgspec.msgpack.decode(value, type=Beat))
             return 0
         self._tries += 1
         if self._tries in self._log.refused:
@@ -94,7 +104,12 @@ class BusyWriter:
         self._log.records.append(raw)
         if is_last:
             news = {LOG: Acknowledged(self._count, offset)}
-            asyncio.get_running_loop().call_soon(self._acknowledged, news)
+            self._log.held.append(partial(self._acknowledged, news))
+        if len(self._log.held) >= self._log.held_until:
+            self._log.held_until = 0
+            for told in self._log.held:
+                asyncio.get_running_loop().call_soon(told)
+            self._log.held.clear()
         return self._count
 
     def close(self, _timeout_s):
@@ -109,6 +124,26 @@ class NobodyLeads:
 
     def of(self, _vhost):
         return None
+
+    def close(self):
+        pass
+
+
+class HeardLeaders:
+    """Those who lead a log, as they say."""
+
+    is_current = True
+
+    def __init__(self, log: BusyLog) -> None:
+        self._log = log
+
+    def of(self, _vhost):
+        beats = self._log.beats
+        newest = max(beats, key=lambda beat: beat.epoch, default=None)
+        if newest is None:
+            return None
+        last = [beat for beat in beats if beat.epoch == newest.epoch][-1]
+        return Leader(last, time.monotonic())
 
     def close(self):
         pass
@@ -140,15 +175,16 @@ def log(monkeypatch):
     return log
 
 
-def a_front(folder: Path) -> Front:
+def a_front(folder: Path, name: str = "new", *, standby: bool = False) -> Front:
     """A front that has not begun, of the vhost `/`."""
     settings = FrontSettings(
         properties={},
         logs={"/": LOG},
         shards={"/": CONFIG},
         leaders_topic="leaders",
-        name="new",
+        name=name,
         checkpoint=folder,
+        standby=standby,
     )
     return Front(settings, Server({}, Users.default(), lambda _user, _vhost: True), {})
 
@@ -235,6 +271,46 @@ def test_a_front_does_not_go_on_with_the_state_of_a_topic_that_was_made_again(lo
     assert "with the id first of the Kafka cluster" in reason
     assert "deleted" in reason
     assert len(log.records) == log.end, "it wrote nothing"
+
+
+def test_of_two_standbys_that_take_over_at_once_one_leads_and_the_other_stands_by(
+    log, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(front, "Leaders", lambda _properties, _topic: HeardLeaders(log))
+    log.held_until = 2  # both have appended their epoch records when the first hears of its own
+
+    async def race() -> tuple[list[bool], list[str | None], str, int]:
+        fronts = [a_front(tmp_path, name, standby=True) for name in ("a", "b")]
+        for each in fronts:
+            each.start()
+        for each in fronts:
+            await asyncio.wait_for(each.leads.wait(), 30)
+        begin_s = time.monotonic()
+        while sum("/" in each.server.vhosts for each in fronts) != 1:
+            assert time.monotonic() < begin_s + 30
+            await asyncio.sleep(0.05)
+        leads = ["/" in each.server.vhosts for each in fronts]
+        reasons = [each.reason for each in fronts]
+        [leader] = [each for each in fronts if "/" in each.server.vhosts]
+        [other] = [each for each in fronts if each is not leader]
+        epochs = len([raw for raw in log.records if kind_of(raw) == LogKind.EPOCH])
+        await leader.stop()
+        while "/" not in other.server.vhosts:  # it has stood by
+            await asyncio.sleep(0.05)
+        heir = other.server.vhosts["/"]
+        assert heir.ready_in("q") == 10
+        await other.stop()
+        return leads, reasons, log.beats[0].name, epochs
+
+    leads, reasons, first, epochs = asyncio.run(race())
+
+    assert leads == [first != "a", first != "b"], "the later epoch record counts"
+    assert reasons == [None, None]
+    assert epochs == 3, "that of the log's first writer, and one of each"
+
+
+def kind_of(raw: RawRecord) -> int:
+    return read_header(raw.header).kind
 
 
 def refusal(server: Server, vhost_name: str) -> str:
