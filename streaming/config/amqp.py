@@ -68,3 +68,16 @@ class AmqpSettings(types.Section):
         "next start reads few of them; also when it stops.",
         types.whole(1_000, 1_000_000_000),
     )
+    trim_log: bool = types.setting(
+        True,  # noqa: FBT003 - the default, as in any other setting
+        "Whether the job deletes records from the logs, every `kafka.trim_interval_ms`: those that "
+        "it has committed, that are of no message in a queue, and that no start of the front from "
+        "a snapshot needs. Without a snapshot, nothing is deleted.",
+        types.flag(),
+    )
+    log_retention_ms: int = types.setting(
+        604_800_000,
+        "How long a log keeps its records at least: 7 days. The front redrives letters that are in "
+        "no queue any more from the log, so not those of messages that are older.",
+        types.milliseconds(),
+    )

@@ -76,7 +76,9 @@ class Housekeeping:
         self._search = SearchIndexer(self._tables, tables.search, after, retention(tables))
         is_wall = config.job.clock == "wall"
         self._snapshots = SnapshotSchedule(self._tables, tables, retention(tables), is_wall=is_wall)
-        self._trimming = Trimming(config, properties, self._numbers)
+        self._trimming = Trimming(
+            config, properties, manifest.topic_names, self._numbers, checkpoint.path
+        )
         self._trim_s = config.kafka.trim_interval_ms / 1000 if is_wall else 0.0
         self._read_lowest_s = self._trimmed_s = time.monotonic()
         schedule = Schedule(

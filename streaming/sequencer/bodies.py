@@ -20,6 +20,7 @@ from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.events import ENDINGS, Events, Kind
 from streaming.broker.message import Message, PublishedHeaders
 from streaming.sequencer.log_reader import LogReader
+from streaming.sequencer.needed_offsets import NeededOffsets
 
 _RUN: Final = 2_000
 _RUN_AT_ONCE: Final = 500
@@ -54,11 +55,13 @@ class Bodies(StoredMessages):
         recent_bytes: properties and bodies of those that were not fetched.
         max_bytes: how much of them may stay in memory.
         fetches: how often messages were read from the log.
+        needed: from where on the log has what is in queues.
     """
 
     def __init__(self, max_bytes: int, fetch: Fetch, fetched: Callable[[], None]) -> None:
         super().__init__()
         self.recent_bytes = self.fetches = 0
+        self.needed = NeededOffsets()
         self.max_bytes = max_bytes
         self._most_ahead = max_bytes // _AHEAD_PART
         self._most_recent = max_bytes - self._most_ahead
@@ -125,6 +128,7 @@ class Bodies(StoredMessages):
         Args:
             published: offsets of the messages that were published meanwhile.
         """
+        self.needed.count(events)
         recent = self._recent
         ended = list(published)
         for seq, kind, copy in zip(

@@ -36,6 +36,8 @@ from streaming.sequencer.bodies import Bodies, MessageGoneError
 from streaming.sequencer.copied_positions import CopiedPositions
 from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_writer import Acknowledged
+from streaming.sequencer.needed_offsets import KEY as NEEDED
+from streaming.sequencer.needed_offsets import NeededOffsets
 from streaming.sequencer.records import Record, RecordWriter, epoch_record
 from streaming.sequencer.replay import Replay
 from streaming.sequencer.snapshots import Snapshot
@@ -131,6 +133,7 @@ class LogVhost(OpenVhost):
         self._fold = self.fold = LogFold(shard, self._store, self._terms)
         self.position = self.fold.next_offset
         self.copied = CopiedPositions(self._store)
+        bodies.needed = NeededOffsets(self._store.read(NEEDED))
         self._replay = Replay(bodies, self.copied)
         self._records = RecordWriter(-1)
         self.role = Role.FOLLOWING
@@ -529,4 +532,23 @@ class LogVhost(OpenVhost):
         self.stored.count(batch.events, [])
         self.shard = self._shard_of(self.config, self.stored)
         self._fold = self.fold = LogFold(self.shard, self._store, self._terms)
-        return Snapshot(self.fold.next_offset, dict(self._store.values), self.fold.of_epoch)
+        needed_from = self._needed_from()
+        self._store.write(NEEDED, self.stored.needed.at_rest())
+        return Snapshot(
+            self.fold.next_offset, dict(self._store.values), self.fold.of_epoch, needed_from
+        )
+
+    def _needed_from(self) -> int:
+        """From where on a fold of the snapshot that is being made needs the log."""
+        needed, state = self.stored.needed, self.shard.state
+        found = needed.first(self.fold.next_offset)
+        needed.rest(redrives_are_open=state.redrives.are_open)
+        copies = state.resident()[0]
+        if len(needed) == copies:
+            return found
+        logger.warning(
+            "vhost %s: its log is not trimmed: %s copies are in queues, and %s entered and did not "
+            "leave",
+            *(self.name, copies, len(needed)),
+        )
+        return 0

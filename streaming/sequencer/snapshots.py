@@ -2,10 +2,10 @@
 
     CHECKPOINT/sequencer/VHOST/NEXT_OFFSET.snapshot
 
-A snapshot saves time: without one, or with one of another version, the log is folded from its first
-record. So a snapshot that cannot be read is ignored, with a word in the log. It says which log it
-is of: on top of that of another vhost, of another cluster or of a topic that was made again, records
-would mean something else, so such a snapshot is refused.
+A snapshot saves time: without one, or with one of another version, the log is folded from its
+first record, if it was not trimmed. So a snapshot that cannot be read is ignored, with a word in
+the log. It says which log it is of: behind the state of another vhost, of another cluster or of a
+topic that was made again, records would mean something else, so such a snapshot is refused.
 """
 
 import logging
@@ -84,13 +84,14 @@ class ShorterLogError(DlxError):
 
 
 class _Head(msgspec.Struct, array_like=True):
-    """What a snapshot is of; `entries` are compressed."""
+    """A snapshot as a file; `entries` are compressed."""
 
     format: int
     log: LogIdentity
     state_version: int
     terms: Terms | None
     next_offset: int
+    needed_from: int
     entries: bytes
 
 
@@ -101,11 +102,14 @@ class Snapshot(msgspec.Struct):
         next_offset: of the first record that is not in it.
         entries: of the state store.
         terms: on which the newest epoch in it was folded.
+        needed_from: the first offset of the log that a fold from here on needs: of a message in a
+            queue, or the next one.
     """
 
     next_offset: int
     entries: dict[str, bytes]
     terms: Terms | None
+    needed_from: int
 
 
 _heads: Final = msgspec.msgpack.Decoder(_Head)
@@ -129,7 +133,8 @@ class Snapshots:
         """Write a snapshot, and remove those that are not needed any more."""
         entries = zlib.compress(msgspec.msgpack.encode(snapshot.entries), _LEVEL)
         at = snapshot.next_offset
-        head = _Head(_FORMAT, self._log, STATE_VERSION, snapshot.terms, at, entries)
+        of = (_FORMAT, self._log, STATE_VERSION, snapshot.terms)
+        head = _Head(*of, at, snapshot.needed_from, entries)
         self._storage.replace(f"{at}{_SUFFIX}", msgspec.msgpack.encode(head))
         for offset in self.offsets()[:-KEPT]:
             self._storage.delete(f"{offset}{_SUFFIX}")
@@ -186,12 +191,22 @@ class Snapshots:
         except (zlib.error, msgspec.DecodeError) as error:
             self._ignore(offset, f"it is damaged ({error})")
             return None
-        return Snapshot(head.next_offset, entries, head.terms)
+        return Snapshot(head.next_offset, entries, head.terms, head.needed_from)
 
     def offsets(self) -> list[int]:
         """The offset of each snapshot, ascending."""
         names = (each.name.removesuffix(_SUFFIX) for each in self._storage.files())
         return sorted(int(name) for name in names if name.isdigit())
+
+    def needed_from(self) -> int:
+        """The first offset of the log that a start from any kept snapshot needs; 0 if unknown.
+
+        Raises:
+            OtherLogError: the oldest one is not of this log.
+        """
+        offsets = self.offsets()
+        found = self.at(offsets[0]) if offsets else None
+        return 0 if found is None else found.needed_from
 
     def _file(self, offset: int) -> str:
         return f"{self._folder}/{offset}{_SUFFIX}"

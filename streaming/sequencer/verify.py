@@ -20,6 +20,7 @@ from streaming.protocol.log_records import LogKind, UnknownRecordError, read_dig
 from streaming.sequencer.bodies import Bodies, Fetch
 from streaming.sequencer.copied_positions import CopiedPositions
 from streaming.sequencer.log_reader import RawRecord
+from streaming.sequencer.needed_offsets import KEY, NeededOffsets
 from streaming.sequencer.replay import Replay
 
 _BODY_BYTES: Final = 64 << 20
@@ -92,6 +93,7 @@ class RangeFold:
         store = MemoryStore()
         store.values.update(entries or {})
         self._bodies = Bodies(_BODY_BYTES, fetch, lambda: None)
+        self._bodies.needed = NeededOffsets(store.read(KEY))
         shard = Shard(config, store, published=self._bodies.published)
         self.fold = LogFold(shard, store, terms)
         self.digests = (0, 0)

@@ -346,6 +346,30 @@ def scale(
     return EXIT_OK
 
 
+@app.command("front-state")
+def front_state(
+    resident: Annotated[int, typer.Option(help="Messages in the queues.", min=10)] = 1_000_000,
+    history: Annotated[
+        int, typer.Option(help="Messages that are consumed before a second round.", min=0)
+    ] = 2_000_000,
+    folder: Folder = None,
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Measure an AMQP front on Kafka that has many messages in its queues.
+
+    Its memory; a stop with its snapshot; the time from a start to the first confirm, with and
+    without a snapshot; and from kill -9 of the leader to the first confirm of a standby. Then the
+    same again, with many consumed messages in the log.
+    """
+    from tests.bench.front_state import run
+
+    with _sigterm_ends(), _root(folder, "dlx-front-") as root:
+        for figures in run(root, resident, history):
+            _print(figures, as_json=as_json)
+    return EXIT_OK
+
+
 @app.command()
 def redrive(
     letters: Letters = 10_000,

@@ -294,9 +294,9 @@ def test_of_two_standbys_that_take_over_at_once_one_leads_and_the_other_stands_b
         [leader] = [each for each in fronts if "/" in each.server.vhosts]
         [other] = [each for each in fronts if each is not leader]
         epochs = len([raw for raw in log.records if kind_of(raw) == LogKind.EPOCH])
+        other.leads.clear()
         await leader.stop()
-        while "/" not in other.server.vhosts:  # it has stood by
-            await asyncio.sleep(0.05)
+        await asyncio.wait_for(other.leads.wait(), 30)  # it has stood by
         heir = other.server.vhosts["/"]
         assert heir.ready_in("q") == 10
         await other.stop()

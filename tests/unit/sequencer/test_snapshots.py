@@ -23,7 +23,7 @@ def snapshots(folder, log=LOG):
 
 
 def a_snapshot(offset):
-    return Snapshot(offset, {"header": b"at %d" % offset}, TERMS)
+    return Snapshot(offset, {"header": b"at %d" % offset}, TERMS, offset - 1)
 
 
 def ends(first, end):
@@ -55,6 +55,14 @@ def test_few_are_kept(tmp_path):
         snapshots(tmp_path).write(a_snapshot(offset))
 
     assert snapshots(tmp_path).offsets() == list(range(2, KEPT + 2))
+
+
+def test_a_start_from_the_oldest_one_needs_most_of_the_log(tmp_path):
+    assert snapshots(tmp_path).needed_from() == 0
+    for offset in (5, 10):
+        snapshots(tmp_path).write(a_snapshot(offset))
+
+    assert snapshots(tmp_path).needed_from() == 4
 
 
 @pytest.mark.parametrize(

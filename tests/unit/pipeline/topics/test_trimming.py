@@ -8,10 +8,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streaming.config import JobConfig
+from streaming.config.amqp import AmqpSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.pipeline.topics import trimming
+from streaming.sequencer.snapshots import LogIdentity, Snapshot, Snapshots
+from streaming.storage.location import Location
 
 LOWEST = {(1, 0): 7, (2, 0): 9}
+LOG = LogIdentity("shop", "dlx.log.shop", "c", "i3")
 COMMITTED = {"dlx.publishes": {"0": 100}, "dlx.commands": {"0": 100}}
 
 
@@ -24,6 +28,7 @@ class FakeAdmin:
         self.asked: list[str] = []
         self.deleted: list[tuple[str, int]] = []
         self.read: list[tuple[str, int, int]] | None = None
+        self.young = -1
 
     def describe_configs(self, resources: list[Any], **_options: Any) -> dict[Any, Future[Any]]:
         [resource] = resources
@@ -49,6 +54,12 @@ class FakeAdmin:
             future.set_result(SimpleNamespace(topic_partitions=places))
         return {group.group_id: future}
 
+    def list_offsets(self, asked: dict[Any, Any], **_options: Any) -> dict[Any, Future[Any]]:
+        [place] = asked
+        future: Future[Any] = Future()
+        future.set_result(SimpleNamespace(offset=self.young))
+        return {place: future}
+
     def delete_records(self, due: list[Any], **_options: Any) -> dict[Any, Future[Any]]:
         done: dict[Any, Future[Any]] = {}
         for place in due:
@@ -60,7 +71,13 @@ class FakeAdmin:
 
 def a_trimming(monkeypatch: pytest.MonkeyPatch, admin: FakeAdmin) -> trimming.Trimming:
     monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
-    return trimming.Trimming(JobConfig(), {}, {"dlx.publishes": 1, "dlx.commands": 2})
+    return trimming_of(JobConfig())
+
+
+def trimming_of(config: JobConfig, folder: str = "none") -> trimming.Trimming:
+    names = {"c/i1": "dlx.publishes", "c/i2": "dlx.commands", "c/i3": LOG.topic}
+    numbers = {"dlx.publishes": 1, "dlx.commands": 2, LOG.topic: 3}
+    return trimming.Trimming(config, {}, names, numbers, Location(folder))
 
 
 def test_a_topic_that_could_not_be_described_is_described_again(monkeypatch):
@@ -96,12 +113,59 @@ def test_a_topic_with_its_own_retention_is_not_trimmed(monkeypatch):
     ],
 )
 def test_what_a_front_has_still_to_copy_is_not_trimmed(monkeypatch, read, deleted):
-    admin = FakeAdmin({"dlx.publishes": "-1", "dlx.commands": "-1"}, failures=0)
+    retentions = {"dlx.publishes": "-1", "dlx.commands": "-1", LOG.topic: "-1"}
+    admin = FakeAdmin(retentions, failures=0)
     admin.read = read
     monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
     config = JobConfig(vhosts={"shop": VhostSettings(sequenced=True)})
-    one = trimming.Trimming(config, {}, {"dlx.publishes": 1, "dlx.commands": 2})
+    one = trimming_of(config)
 
     one.trim(LOWEST, COMMITTED)
 
     assert admin.deleted == deleted
+
+
+@pytest.mark.parametrize(
+    ("lowest", "committed", "needed", "young", "deleted"),
+    [
+        (40, 90, (50, 60), -1, 40),  # a message in a queue, as the job knows
+        (70, 30, (50, 60), -1, 30),  # the job has not read the rest
+        (70, 90, (50, 60), -1, 50),  # a start of the front from the older snapshot
+        (70, 90, (50, 60), 20, 20),  # letters may be redriven from there
+        (70, 90, (), -1, None),  # no front has left a snapshot
+        (None, 90, (50, 60), -1, None),  # the job does not know what is in queues
+        (70, 90, (0, 60), -1, None),  # the front does not
+    ],
+)
+def test_the_log_of_a_vhost_is_trimmed_behind_what_no_fold_needs(
+    monkeypatch, tmp_path, lowest, committed, needed, young, deleted
+):
+    admin = FakeAdmin({LOG.topic: "-1", "dlx.publishes": "1", "dlx.commands": "1"}, failures=0)
+    admin.young = young
+    monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
+    for number, offset in enumerate(needed):
+        kept = Snapshots(Location(str(tmp_path)), LOG)
+        kept.write(Snapshot(100 + number, {}, None, offset))
+    config = JobConfig(vhosts={"shop": VhostSettings(sequenced=True)})
+    one = trimming_of(config, str(tmp_path))
+
+    one.trim({} if lowest is None else {(3, 0): lowest}, {LOG.topic: {"0": committed}})
+
+    assert admin.deleted == ([] if deleted is None else [(LOG.topic, deleted)])
+
+
+@pytest.mark.parametrize("off", ["by setting", "another topic"])
+def test_a_log_is_not_trimmed(monkeypatch, tmp_path, off, caplog):
+    admin = FakeAdmin({LOG.topic: "-1", "dlx.publishes": "1", "dlx.commands": "1"}, failures=0)
+    monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
+    log = LOG if off == "by setting" else LogIdentity("shop", LOG.topic, "c", "i9")
+    Snapshots(Location(str(tmp_path)), log).write(Snapshot(100, {}, None, 50))
+    config = JobConfig(
+        vhosts={"shop": VhostSettings(sequenced=True)},
+        amqp=AmqpSettings(trim_log=off != "by setting"),
+    )
+
+    trimming_of(config, str(tmp_path)).trim({(3, 0): 70}, {LOG.topic: {"0": 90}})
+
+    assert admin.deleted == []
+    assert ("is not trimmed" in caplog.text) == (off == "another topic")
