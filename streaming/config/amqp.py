@@ -81,3 +81,16 @@ class AmqpSettings(types.Section):
         "no queue any more from the log, so not those of messages that are older.",
         types.milliseconds(),
     )
+    max_lag_ms: int = types.setting(
+        60_000,
+        "Publishers wait while the job is so far behind the front in time: 60 seconds. They go on "
+        "when it is half. Settlements pass. Only while a job follows the log. 0: they never wait "
+        "for it.",
+        types.milliseconds(),
+    )
+    max_lag_bytes: int = types.setting(
+        1_073_741_824,
+        "Publishers wait while the job is so far behind the front in bytes of the log: 1 GiB. They "
+        "go on when it is half. 0: they never wait for it.",
+        types.size(0, 1 << 50),
+    )

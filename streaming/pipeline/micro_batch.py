@@ -119,7 +119,7 @@ class MicroBatch:
         self.checkpoint.written.add(batch_id, committed.tables)
         self.warnings.log(reports.shards)
         self.faults.log(reports.faults())
-        self.flow.batch_committed(batch_id)
+        self.flow.batch_committed(batch_id, offsets.ends)
         self.flow.apply()
         self.ticks.batch_done(reports.shards)
         if self.flow.commands_wait:

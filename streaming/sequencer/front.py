@@ -32,6 +32,8 @@ from streaming.sequencer.bodies import Bodies, BodyReader
 from streaming.sequencer.copying import Copying
 from streaming.sequencer.input_reader import InputReader
 from streaming.sequencer.input_records import InputRecords
+from streaming.sequencer.job_lag import JobLag
+from streaming.sequencer.job_progress import JobProgress
 from streaming.sequencer.leaders import BEAT_S, Beat, Leaders
 from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
@@ -105,6 +107,7 @@ class Front:
         self._loop = asyncio.get_running_loop()
         self._writer = LogWriter(settings.properties, self._acknowledged, self._lost)
         self._leaders = Leaders(settings.properties, settings.leaders_topic)
+        self._progress = JobProgress(settings.properties, settings.heartbeats)
         self._logs = {name: _Log(self, name) for name in settings.logs}
         self._by_topic = {topic: self._logs[name] for name, topic in settings.logs.items()}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -135,6 +138,7 @@ class Front:
         for log in self._logs.values():
             await asyncio.to_thread(log.close)
         await asyncio.to_thread(self._leaders.close)
+        await asyncio.to_thread(self._progress.close)
 
     async def _drain(self, logs: "list[_Log]") -> None:
         deadline_s = time.monotonic() + DRAIN_S
@@ -199,6 +203,7 @@ class Front:
             for log in self._logs.values():
                 if log.vhost is not None:
                     log.vhost.send_rest()
+                    log.note_lag(self._progress.of(log.name))
                 if log.leads and log.wants_snapshot():
                     self.run(log.snapshot())  # heartbeats go on while it is written
             self.server.check_flow()
@@ -213,6 +218,8 @@ class Front:
             oldest_ms = None if log.vhost is None else log.vhost.oldest_ms
             if oldest_ms is not None and now_ms - oldest_ms > _SLOW_MS:
                 return "Kafka is slow"
+        if any(log.leads and log.lag.is_high for log in self._logs.values()):
+            return "the job is behind"
         return None
 
     def states(self) -> dict[str, LogState]:
@@ -258,6 +265,7 @@ class _Log:
         self._reader = LogReader(settings.properties, self.topic)
         self._bodies = BodyReader(LogReader(settings.properties, self.topic))
         self._snapshots: Snapshots | None = None
+        self.lag = JobLag(settings.lag_marks)
         self._snapshot_at = 0
         self._written_s: float | None = None
         self._takeover_s: float | None = None
@@ -419,6 +427,8 @@ class _Log:
         self.vhost = vhost = LogVhost(self._shard, bodies, self, WallClock().now_ms, entries)
         vhost.max_body_bytes = self._front.settings.max_body_bytes
         vhost.max_property_bytes = self._front.settings.max_property_bytes
+        self.lag = JobLag(self._front.settings.lag_marks)
+        self.lag.update((vhost.position, vhost.log_bytes), None, begin_s)
         self._snapshot_at = vhost.fold.next_offset
         self._reader.seek(vhost.fold.next_offset)
         await self._follow_to(end - 1)
@@ -481,6 +491,15 @@ class _Log:
             return False
         leader = leaders.of(self.name)
         return leader is None or leader.beat.ends or leader.silent_s() > takeover_s
+
+    def note_lag(self, committed: int | None) -> None:
+        """Note how far the job is; None: none follows."""
+        vhost, was_high = self._opened, self.lag.is_high
+        self.lag.update((vhost.position, vhost.log_bytes), committed, time.monotonic())
+        if self.lag.is_high and not was_high:
+            logger.warning("vhost %s: publishers wait: the job is behind: %s", self.name, self.lag)
+        elif was_high and not self.lag.is_high:
+            logger.warning("vhost %s: publishers wait no more: %s", self.name, self.lag)
 
     def check_leader(self) -> None:
         """Stop if another front says that it leads since a later record."""

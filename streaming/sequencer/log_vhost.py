@@ -109,6 +109,7 @@ class LogVhost(OpenVhost):
         role: see the top of this file.
         epoch: offset of its epoch record, once it leads.
         position: offset of the next record of the log.
+        log_bytes: of the records that were folded here.
         copied: how far inputs were copied into the log.
         digests_written, digests_compared: how many, since it was opened.
     """
@@ -132,6 +133,7 @@ class LogVhost(OpenVhost):
         super().__init__(config, now_ms, stored=bodies, shard=shard)
         self._fold = self.fold = LogFold(shard, self._store, self._terms)
         self.position = self.fold.next_offset
+        self.log_bytes = 0
         self.copied = CopiedPositions(self._store)
         bodies.needed = NeededOffsets(self._store.read(NEEDED))
         self._replay = Replay(bodies, self.copied)
@@ -175,6 +177,7 @@ class LogVhost(OpenVhost):
     def _take(self, record: RawRecord) -> LogHeader | None:
         """Fold a record of the log; return its header, None if it is no record of a front."""
         self.position = record.offset + 1
+        self.log_bytes += len(record.value or b"") + len(record.content or b"")
         try:
             header = self._replay.take(self.fold, record)
         except UnknownRecordError as error:
@@ -418,6 +421,7 @@ class LogVhost(OpenVhost):
 
     def _apply_own(self, record: Record, offset: int) -> None:
         self.position = offset + 1
+        self.log_bytes += record.size
         counts = self.fold.begin(offset, self.epoch)
         assert counts, "the epoch is that of this writer"
         if record.kind == LogKind.TICK:

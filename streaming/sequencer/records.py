@@ -44,6 +44,12 @@ class Record(msgspec.Struct, gc=False):
     entries: Sequence[tuple[int, Ask | Publish | Settle]] = ()
     source: Source | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes of its value and of the properties of a message."""
+        headers = self.headers
+        return len(self.value or b"") + (len(headers[1][1]) if len(headers) > 1 else 0)
+
     def is_(self, header: bytes | None, value: bytes | None) -> bool:
         """Whether a record of the log has this header `dlx-log` and this value."""
         return self.headers[0][1] == header and (self.value or b"") == (value or b"")

@@ -4,7 +4,7 @@ import os
 import socket
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -16,6 +16,8 @@ from streaming.config.inputs import InputSettings
 from streaming.config.shards import shard_config
 from streaming.kafka_offsets import quiet_admin
 from streaming.log_topics import log_topic_settings, new_topic
+from streaming.protocol.addressing import alive_topic
+from streaming.sequencer.job_lag import NO_MARKS, LagMarks
 from streaming.storage.location import AnyPath
 from topology.errors import DlxError
 
@@ -45,6 +47,8 @@ class FrontSettings:
         takeover_ms: how long a leader is silent before a standby replaces it.
         body_bytes: messages of each vhost that are kept in memory.
         max_body_bytes, max_property_bytes: what a message may have.
+        heartbeats: vhost -> a topic with the job's heartbeats.
+        lag_marks: above which lag of the job publishers wait.
         snapshot_records, snapshot_ms: a snapshot is written after so many records, and not more
             often than that.
     """
@@ -62,6 +66,8 @@ class FrontSettings:
     body_bytes: int = 256 << 20
     max_body_bytes: int = 1 << 20
     max_property_bytes: int = 1 << 14
+    heartbeats: dict[str, str] = field(default_factory=dict)
+    lag_marks: LagMarks = NO_MARKS
     snapshot_records: int = 200_000
     snapshot_ms: int = 60_000
 
@@ -90,8 +96,18 @@ def front_settings(
         body_bytes=config.amqp.body_cache_bytes,
         max_body_bytes=config.flow.max_body_bytes,
         max_property_bytes=config.flow.max_header_bytes,
+        heartbeats=_heartbeats(config, vhosts),
+        lag_marks=LagMarks(config.amqp.max_lag_bytes, config.amqp.max_lag_ms / 1000),
         snapshot_records=config.amqp.snapshot_records,
     )
+
+
+def _heartbeats(config: JobConfig, vhosts: list[str]) -> dict[str, str]:
+    """One of the topics of each vhost in which the job says how far it is."""
+    user = next(iter(config.users), None)
+    if user is None:
+        return {}
+    return {name: alive_topic(config.outbound.topic_of(name, user)) for name in vhosts}
 
 
 def create_topics(config: JobConfig, settings: FrontSettings) -> None:

@@ -43,6 +43,7 @@ class FlowControl:
         self._job = config.job
         self._outbound = config.outbound_topics()
         self._addresses = [job_address(config, *pair) for pair in self._outbound]
+        self._logs = config.log_topics()
         self._topics = config.topics_of("publishes")
         self._command_topics = config.topics_of("commands")
         self._pace = Pace(config.job.max_batch_rows)
@@ -75,7 +76,7 @@ class FlowControl:
             logger.log(note.level, note.text)
         self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)
         self._notices.update(self.state)
-        self._heartbeat = Heartbeat(self._notices, self._addresses, job, producer)
+        self._heartbeat = Heartbeat(self._notices, self._addresses, job, producer, self._logs)
 
     def first_rows(self, spark: SparkSession, *, importing: bool, commands: int = 0) -> int:
         """Return the most publishes of the first batch.
@@ -139,10 +140,10 @@ class FlowControl:
         if self._heartbeat is not None:
             self._heartbeat.batch_began()
 
-    def batch_committed(self, batch_id: int) -> None:
-        """Tell clients and operators which batch was committed last."""
+    def batch_committed(self, batch_id: int, ends: Mapping[str, Mapping[str, int]]) -> None:
+        """Tell clients and operators which batch was committed last, and how far it has read."""
         if self._heartbeat is not None:
-            self._heartbeat.batch_done(batch_id)
+            self._heartbeat.batch_done(batch_id, ends)
 
     def apply(self) -> None:
         """Set the read limit of the next batch, and tell publishers."""

@@ -5,6 +5,7 @@
 A client may receive no deliveries for hours; the heartbeat lets it notice within seconds that the
 job is gone. It also says which topics and limits apply to the vhost and user, so a client needs no
 configuration of the job; and whose it is, so that a second job is not started on the same topics.
+`log` says how far that of a sequenced vhost is committed, so that its front lets publishers wait.
 `batch` says which batch was committed last and how long ago, and how long the running one takes:
 the heartbeat is sent whatever Spark does, so this is how a stuck stream is seen. It has its own
 topic, so that the outbound topic is silent when there is nothing to deliver. It repeats the last
@@ -35,7 +36,11 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Sends heartbeats beside the outbound topics of each (vhost, user) until it is stopped."""
+    """Sends heartbeats beside the outbound topics of each (vhost, user) until it is stopped.
+
+    Args:
+        logs: sequenced vhost -> its log.
+    """
 
     def __init__(
         self,
@@ -43,8 +48,11 @@ class Heartbeat:
         addresses: Iterable[JobAddress],
         job: JobMark,
         producer: Mapping[str, str],
+        logs: Mapping[str, str],
     ) -> None:
         self._notices = notices
+        self._logs = logs
+        self._log_ends: Mapping[str, int] = {}
         self._job = structs.asdict(job)
         self._addresses = {alive_topic(each.outbound): each for each in addresses}
         self._sender = RecordSender({**producer, "linger.ms": 0, "message.timeout.ms": TIMEOUT_MS})
@@ -59,8 +67,13 @@ class Heartbeat:
         """Note that a batch runs."""
         self._began_s = time.monotonic()
 
-    def batch_done(self, batch_id: int) -> None:
-        """Note that the batch is committed."""
+    def batch_done(self, batch_id: int, ends: Mapping[str, Mapping[str, int]]) -> None:
+        """Note that the batch is committed.
+
+        Args:
+            ends: topic -> partition -> the next offset that it has not read.
+        """
+        self._log_ends = {name: ends[name]["0"] for name in self._logs.values() if name in ends}
         self._batch_id, self._done_s, self._began_s = batch_id, time.monotonic(), 0.0
 
     def _batch(self) -> dict[str, int | None]:
@@ -71,6 +84,11 @@ class Heartbeat:
             "age_ms": None if self._batch_id is None else int(1000 * age_s),
             "running_ms": int(1000 * (now_s - began_s)) if began_s else None,
         }
+
+    def _log(self, vhost: str) -> dict[str, int | None] | None:
+        """How far the log of a sequenced vhost is committed."""
+        topic = self._logs.get(vhost)
+        return None if topic is None else {"next_offset": self._log_ends.get(topic)}
 
     def stop(self) -> None:
         """Stop; returns when no further heartbeat will be sent."""
@@ -87,7 +105,11 @@ class Heartbeat:
     def _beat(self) -> None:
         for topic, address in self._addresses.items():
             value, headers = self._notices.record(
-                "alive", address=structs.asdict(address), job=self._job, batch=self._batch()
+                "alive",
+                address=structs.asdict(address),
+                job=self._job,
+                batch=self._batch(),
+                log=self._log(address.vhost),
             )
             on_result = partial(self._failures.set_result, topic)
             named = [*headers, (VHOST, address.vhost.encode())]

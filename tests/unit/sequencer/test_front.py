@@ -21,6 +21,7 @@ from streaming.broker.message import Publication
 from streaming.protocol.log_records import LogKind, read_header
 from streaming.sequencer import front
 from streaming.sequencer.front import Front
+from streaming.sequencer.job_lag import LagMarks
 from streaming.sequencer.leaders import Beat, Leader
 from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_vhost import LogVhost
@@ -46,8 +47,16 @@ class BusyLog:
         self.topic_id = "first"
         self.refused: set[int] = set()  # numbers of appends that the producer does not take
         self.beats: list[Beat] = []
+        self.committed: int | None = None
         self.held: list[Callable[[], None]] = []
         self.held_until = 0  # so many records are acknowledged together
+
+    def of(self, _vhost):
+        """How far the job is."""
+        return self.committed
+
+    def close(self):
+        """End listening to the job."""
 
     def reader(self, _properties, _topic):
         """A reader of it."""
@@ -172,6 +181,7 @@ def log(monkeypatch):
     monkeypatch.setattr(front, "LogReader", log.reader)
     monkeypatch.setattr(front, "LogWriter", log.writer)
     monkeypatch.setattr(front, "Leaders", NobodyLeads)
+    monkeypatch.setattr(front, "JobProgress", lambda _properties, _topics: log)
     return log
 
 
@@ -185,6 +195,7 @@ def a_front(folder: Path, name: str = "new", *, standby: bool = False) -> Front:
         name=name,
         checkpoint=folder,
         standby=standby,
+        lag_marks=LagMarks(bytes=1_000),
     )
     return Front(settings, Server({}, Users.default(), lambda _user, _vhost: True), {})
 
@@ -234,6 +245,52 @@ def test_what_a_full_producer_did_not_take_is_appended_soon(log, tmp_path):
         return vhost.ready_in("q")
 
     assert asyncio.run(publish()) == 12
+
+
+def test_publishers_wait_while_the_job_is_behind_and_settlements_pass(log, tmp_path):
+    log.committed = 0
+
+    async def run() -> tuple[list[str | None], list[int]]:
+        new = a_front(tmp_path)
+        vhost = await has_led(new)
+        await applied(vhost, Ask(CLIENT, commands.OpenChannel(channel="c1", connection="n1")))
+        await until(lambda: new.server.pressure() is None)
+        for _ in range(30):
+            await applied(vhost, a_publish(b"x" * 100))
+        heard = []
+        await until(lambda: new.server.is_blocked)
+        heard.append(new.server.pressure())
+        left = [vhost.ready_in("q")]
+        await applied(vhost, Ask(CLIENT, commands.Purge(queue="q", channel="c1")))
+        left.append(vhost.ready_in("q"))
+        log.committed = len(log.records)
+        await until(lambda: not new.server.is_blocked)
+        await applied(vhost, *[a_publish(b"x" * 100) for _ in range(20)])
+        await until(lambda: new.server.is_blocked)
+        log.committed = None  # the job has ended
+        await until(lambda: not new.server.is_blocked)
+        await new.stop()
+        return heard, left
+
+    assert asyncio.run(run()) == (["the job is behind"], [40, 0])
+
+
+def a_publish(body: bytes) -> Publish:
+    return Publish(CLIENT, Publication("", "q"), Stored(b"\0\0", body), 0, 0, Confirms())
+
+
+async def applied(vhost: LogVhost, *entries: Ask | Publish) -> None:
+    done = asyncio.Event()
+    for entry in entries:
+        vhost.submit(entry)
+    vhost.submit(Then(done.set))
+    await asyncio.wait_for(done.wait(), 30)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - a front looks at it a few times a second
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.usefixtures("log")

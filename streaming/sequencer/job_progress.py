@@ -1,0 +1,95 @@
+"""How far the job has committed the logs, as its heartbeats say.
+
+The job sends one about once a second for each vhost and user, beside the topic with the user's
+deliveries, whatever else it does. A vhost without heartbeats is followed by no job.
+"""
+
+import time
+from collections.abc import Mapping
+from threading import Lock, Thread
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+FOLLOWED_S: Final = 10.0
+"""After so long without a heartbeat, no job follows."""
+
+_POLL_S: Final = 0.5
+
+
+class _Log(msgspec.Struct):
+    next_offset: int | None = None
+
+
+class _Alive(msgspec.Struct):
+    log: _Log | None = None
+
+
+class _Heard(NamedTuple):
+    next_offset: int | None
+    at_s: float
+
+
+_decoder: Final = msgspec.json.Decoder(_Alive)
+
+
+class JobProgress:
+    """Listens to the job's heartbeats, on a thread.
+
+    Args:
+        properties: of librdkafka.
+        topics: vhost -> a topic with its heartbeats; it need not be there yet.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], topics: Mapping[str, str]) -> None:
+        settings: dict[str, Any] = {
+            **properties,
+            "group.id": "dlx-sequencer",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+            "log_level": 0,
+            "error_cb": lambda _error: None,
+        }
+        self._vhosts = {topic: vhost for vhost, topic in topics.items()}
+        self._heard: dict[str, _Heard] = {}
+        self._lock = Lock()
+        self._is_stopping = False
+        self._consumer = Consumer(settings)
+        self._consumer.assign([TopicPartition(topic, 0, OFFSET_END) for topic in self._vhosts])
+        self._thread = Thread(target=self._listen, name="heartbeats of the job", daemon=True)
+        self._thread.start()
+
+    def of(self, vhost: str) -> int | None:
+        """The next offset of the log that the job has not committed; None if none follows."""
+        with self._lock:
+            heard = self._heard.get(vhost)
+        if heard is None or time.monotonic() - heard.at_s > FOLLOWED_S:
+            return None
+        return heard.next_offset
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._is_stopping = True
+        self._thread.join()
+        self._consumer.close()
+
+    def _listen(self) -> None:
+        while not self._is_stopping:
+            message = self._consumer.poll(_POLL_S)
+            if message is None or message.error() is not None:
+                continue
+            offset = next_offset_in(message.value())
+            topic = message.topic()
+            assert topic is not None, "a record that was read has a topic"
+            with self._lock:
+                self._heard[self._vhosts[topic]] = _Heard(offset, time.monotonic())
+
+
+def next_offset_in(heartbeat: bytes | None) -> int | None:
+    """How far the job has committed the log of a vhost; None if it does not say."""
+    try:
+        alive = _decoder.decode(heartbeat or b"")
+    except msgspec.DecodeError:
+        return None
+    return None if alive.log is None else alive.log.next_offset
