@@ -195,7 +195,7 @@ def test_a_turn_of_which_the_producer_took_a_part_goes_on_although_nothing_is_to
     port.take()
 
     vhost.send_rest()
-    acknowledge(vhost, port)
+    port.acknowledge(vhost)
 
     assert ear.heard == [("confirm", offset, True) for offset in (3, 4, 5)]
 
