@@ -17,6 +17,7 @@ from streaming.amqp.outgoing import Outgoing
 from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
 from streaming.amqp.requests import Requests, nothing
 from streaming.amqp.stored import Stored
+from streaming.amqp.vhosts import Traffic
 from streaming.broker import commands
 from streaming.broker.outbound import DeliveryOut
 
@@ -51,6 +52,8 @@ class Consuming:
         self._queue_named = queue_named
         self.takes_replies = False
         self._consumers: set[str] = set()
+        self._without_ack: set[str] = set()
+        self._traffic = requests.vhost.traffic.setdefault(channel_name, Traffic())
         self._got: tuple[DeliveryOut, Stored] | None = None
         self._early: dict[str, list[tuple[DeliveryOut, Stored]]] = {}  # of starting consumers
         self._own_tags = OwnTags()
@@ -92,6 +95,10 @@ class Consuming:
             for out, stored in self._early.pop(tag):
                 self.heard(out, stored)
 
+        if method.no_ack:
+            self._without_ack.add(tag)
+        else:
+            self._without_ack.discard(tag)
         self._early[tag] = []
         self._requests.ask(method.ids, command, started)
 
@@ -129,10 +136,11 @@ class Consuming:
         def answered(_result: dict[str, Any]) -> None:
             found, self._got = self._got, None
             if found is None:
-                self._requests.vhost.count_get("get_empty", name)
+                self._requests.vhost.count_get("get_empty", name, self._channel)
                 self._outgoing.method(m.BasicGetEmpty())
                 return
-            self._requests.vhost.count_get("get_no_ack" if method.no_ack else "get", name)
+            what = "get_no_ack" if method.no_ack else "get"
+            self._requests.vhost.count_get(what, name, self._channel)
             out, stored = found
             ready = self._requests.vhost.ready_in(name)
             self._outgoing.got(out, stored, self._own_tags.shown(out.tag), ready)
@@ -145,9 +153,17 @@ class Consuming:
         """Pass a delivery on; keep it while its get or its consumer has no answer yet."""
         if not out.consumer_number:
             self._got = out, stored
+            if out.requeue_count:
+                self._traffic.redeliver += 1
         elif self._early and out.label in self._early:
             self._early[out.label].append((out, stored))
         else:
+            if out.label in self._without_ack:
+                self._traffic.deliver_no_ack += 1
+            else:
+                self._traffic.deliver += 1
+            if out.requeue_count:
+                self._traffic.redeliver += 1
             self._outgoing.deliver(out, stored, self._own_tags.shown(out.tag))
 
     def reply(self, consumer_tag: str, address: str, properties: bytes, body: bytes) -> None:

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import Final, Protocol
 
+import msgspec
+
 from streaming.amqp.entries import Ask, Entry, Publish, Settle
 from streaming.amqp.publications import Publications
 from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.config import ShardConfig
-from streaming.broker.events import Actor, Events
+from streaming.broker.events import Actor, Events, Kind
 from streaming.broker.message import CONFIRM, NEVER, Publication
 from streaming.broker.outbound import AnswerOut, ConfirmOut, DeliveryOut, Outbound, ReturnOut
 from streaming.broker.sequence.fold import LogFold
@@ -27,6 +29,8 @@ from topology.refusals import Refusal
 
 MAX_MESSAGE_SIZE: Final = 16 * 1024 * 1024
 """The largest body that is accepted, in bytes: RabbitMQ 4.0's default."""
+
+_ACKED: Final = int(Kind.ACKED)
 
 
 class Listener(Protocol):
@@ -67,6 +71,22 @@ Watcher = Callable[[Events], None]
 """Reads the events of the shard since the last call; they are not kept afterwards."""
 
 
+class Traffic(msgspec.Struct, gc=False):
+    """How often a channel did what, by RabbitMQ's names."""
+
+    publish: int = 0
+    confirm: int = 0
+    return_unroutable: int = 0
+    drop_unroutable: int = 0
+    deliver: int = 0
+    deliver_no_ack: int = 0
+    redeliver: int = 0
+    ack: int = 0
+    get: int = 0
+    get_no_ack: int = 0
+    get_empty: int = 0
+
+
 class OpenVhost:
     """One vhost in memory.
 
@@ -83,6 +103,8 @@ class OpenVhost:
         asking: whose command is being carried out and answered; None for nobody's.
         published, confirmed: how many messages were published, and of them with a confirm.
         got, gets: how many gets there were, by kind, and by kind and queue.
+        published_to: how many messages were published, by exchange.
+        traffic: what open channels did.
         max_body_bytes, max_property_bytes: what a message may have.
         default_queue_type: of queues that its clients declare without a type.
     """
@@ -113,6 +135,8 @@ class OpenVhost:
         self.published = self.confirmed = 0
         self.got: Counter[str] = Counter()
         self.gets: Counter[tuple[str, str]] = Counter()
+        self.published_to: Counter[str] = Counter()
+        self.traffic: dict[str, Traffic] = {}
         self._is_telling = False
         self._offset = 0
         self._fold: Shard | LogFold = self.shard
@@ -127,6 +151,7 @@ class OpenVhost:
     ) -> None:
         """Tell a channel what is for it."""
         self._listeners[channel_name] = listener
+        self.traffic.setdefault(channel_name, Traffic())
         if timed_out is not None:
             self._timed_out[channel_name] = timed_out
 
@@ -134,6 +159,7 @@ class OpenVhost:
         """Tell a channel nothing any more."""
         self._listeners.pop(channel_name, None)
         self._timed_out.pop(channel_name, None)
+        self.traffic.pop(channel_name, None)
 
     def fall_silent(self) -> None:
         """Tell nobody anything any more: the vhost is being deleted."""
@@ -162,8 +188,14 @@ class OpenVhost:
             message = self.stored.add(entry.stored, offset)
             self._published.append(offset)
             self.published += 1
+            self.published_to[entry.publication.exchange] += 1
+            traffic = self.traffic.get(entry.actor.channel)
+            if traffic is not None:
+                traffic.publish += 1
             if entry.flags & CONFIRM:
                 self.confirmed += 1
+                if traffic is not None:
+                    traffic.confirm += 1
             if entry.number:
                 entry.confirms.expect(offset, entry.number)
             refusal = self._fold.publish(
@@ -172,6 +204,7 @@ class OpenVhost:
             if refusal is not None:
                 self.flush()
         elif isinstance(entry, Settle):
+            before = len(self.shard.events)
             refusal = self._fold.settle(
                 at_ms,
                 entry.actor,
@@ -180,6 +213,10 @@ class OpenVhost:
                 multiple=entry.multiple,
                 outcome=entry.outcome,
             )
+            if entry.outcome == "ack":
+                traffic = self.traffic.get(entry.actor.channel)
+                if traffic is not None:
+                    traffic.ack += self._acked(entry, before)
             if refusal is not None:
                 self.flush()
                 entry.refused(refusal, entry.method)
@@ -191,6 +228,12 @@ class OpenVhost:
         else:
             self.flush()
             entry.done()
+
+    def _acked(self, entry: Settle, before: int) -> int:
+        """How many deliveries a settlement acknowledged; `before`: how many events there were."""
+        if entry.multiple or entry.last:
+            return self.shard.events.kinds[before:].count(_ACKED)
+        return 1
 
     def refuse_publish(self, actor: Actor, publication: Publication) -> Refusal | None:
         """Why a publish would be refused now."""
@@ -211,10 +254,13 @@ class OpenVhost:
         due_ms = self.shard.state.context.clock.next_deadline_ms()
         return None if due_ms == NEVER else due_ms
 
-    def count_get(self, what: str, queue: str) -> None:
+    def count_get(self, what: str, queue: str, channel: str) -> None:
         """Count a get: `get`, `get_no_ack` or `get_empty`."""
         self.got[what] += 1
         self.gets[what, queue] += 1
+        traffic = self.traffic.get(channel)
+        if traffic is not None:
+            setattr(traffic, what, getattr(traffic, what) + 1)
 
     @property
     def is_told(self) -> bool:

@@ -57,6 +57,9 @@ class Management:
         at_ms = now_ms - now_ms % SAMPLE_MS
         for _ in self.api.counting.sample(at_ms, self.api.front.server.vhosts):
             await asyncio.sleep(0)
+        connections = list(self.api.front.server.connections)
+        for _ in self.api.counting.sample_clients(at_ms, connections):
+            await asyncio.sleep(0)
 
     async def keep_sampling(self) -> None:
         """Take a sample every five seconds, until it is cancelled."""

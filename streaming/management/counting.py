@@ -8,10 +8,15 @@ minute, those of a vhost and of all together for an hour.
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import compress
+from operator import attrgetter
 from typing import Any, Final
 
-from streaming.amqp.vhosts import OpenVhost
-from streaming.broker.events import Events, Kind
+import msgspec
+
+from streaming.amqp.connection import Connection
+from streaming.amqp.vhosts import OpenVhost, Traffic
+from streaming.broker.events import ENQUEUED, Events, Kind
 from streaming.broker.message import NO_COPY
 
 SAMPLE_S: Final = 5
@@ -25,6 +30,8 @@ MAX_RANGE: Final = 500
 """How many samples one answer may have for each count."""
 
 Counts = Mapping[str, int]
+_SILENT: Final = Traffic()
+_exchange_of: Final = attrgetter("envelope.exchange")
 
 _ENQUEUED, _DELIVERED, _CONSUMED = int(Kind.ENQUEUED), int(Kind.DELIVERED), int(Kind.CONSUMED)
 _ACKED, _RETURNED, _UNROUTABLE = int(Kind.ACKED), int(Kind.RETURNED), int(Kind.UNROUTABLE)
@@ -40,6 +47,10 @@ QUEUE_STATS: Final = (
     "publish",
     "redeliver",
 )
+PUBLISH_STATS: Final = ("confirm", "drop_unroutable", "publish", "return_unroutable")
+"""Of a channel that has published; `QUEUE_STATS` without `publish` are of one that got anything."""
+
+DELIVER_STATS: Final = tuple(name for name in QUEUE_STATS if name != "publish")
 CHURN: Final = (
     "connection_created",
     "connection_closed",
@@ -59,6 +70,7 @@ class VhostCounts:
         kinds: the same of all queues, those that are gone too.
         touched: queues in which anything happened since the last sample.
         churn: channels and queues that came and went.
+        from_exchanges: copies that publishes put into queues, by exchange.
     """
 
     def __init__(self, vhost: OpenVhost) -> None:
@@ -67,18 +79,33 @@ class VhostCounts:
         self.kinds: Counter[int] = Counter()
         self.touched: set[str] = set()
         self.churn: Counter[str] = Counter()
+        self.from_exchanges: Counter[str] = Counter()
 
     def watch(self, events: Events) -> None:
         """Count events; called for each turn of the server, so nothing else is done here."""
         self.by_queue.update(zip(events.kinds, events.queues, strict=False))
         self.kinds.update(events.kinds)
         self.touched.update(events.queues)
+        entered = compress(events.copies, map(ENQUEUED.__eq__, events.kinds))
+        self.from_exchanges.update(map(_exchange_of, entered))
+        if _UNROUTABLE in events.kinds or _RETURNED in events.kinds:
+            self._count_lost(events)
         if any(events.numbers):
             self._count_redeliveries(events)
         if events.death_rows:
             self._leave_dead_letters_out(events)
         for detail in events.details.values():
             self._note(detail)
+
+    def _count_lost(self, events: Events) -> None:
+        """Note who published what reached no queue."""
+        ends = [row for row, _ in events.actors[1:]] + [len(events)]
+        for (first, actor), end in zip(events.actors, ends, strict=True):
+            for name, kind in (("drop_unroutable", _UNROUTABLE), ("return_unroutable", _RETURNED)):
+                lost = events.kinds[first:end].count(kind)
+                traffic = self.vhost.traffic.get(actor.channel)
+                if lost and traffic is not None:
+                    setattr(traffic, name, getattr(traffic, name) + lost)
 
     def _count_redeliveries(self, events: Events) -> None:
         columns = zip(events.kinds, events.queues, events.numbers, strict=False)
@@ -92,6 +119,7 @@ class VhostCounts:
         for kind, queue, copy in zip(events.kinds, events.queues, events.copies, strict=False):
             if kind == _ENQUEUED and copy is not None and copy.parent_copy_id != NO_COPY:
                 self.by_queue[_ENQUEUED, queue] -= 1
+                self.from_exchanges[copy.envelope.exchange] -= 1
 
     def _note(self, detail: dict[str, Any]) -> None:
         what = detail.get("what")
@@ -122,6 +150,22 @@ class VhostCounts:
             "publish": events[_ENQUEUED, queue],
             "redeliver": events[0, queue],
         }
+
+    def of_exchange(self, exchange: str) -> dict[str, int]:
+        """The counts of what was published to an exchange."""
+        return {
+            "publish_in": self.vhost.published_to[exchange],
+            "publish_out": self.from_exchanges[exchange],
+        }
+
+    def of_channel(self, channel: str) -> dict[str, int]:
+        """The counts of what a channel did."""
+        traffic = self.vhost.traffic.get(channel, _SILENT)
+        found: dict[str, int] = msgspec.structs.asdict(traffic)
+        found["deliver_get"] = sum(
+            found[name] for name in ("deliver", "deliver_no_ack", "get", "get_no_ack")
+        )
+        return found
 
     def of_all(self) -> dict[str, int]:
         """The counts of all messages of the vhost."""
@@ -259,6 +303,8 @@ class Counting:
         self._vhosts: dict[str, VhostCounts] = {}
         self._of_vhosts: dict[str, Series] = {}
         self._of_queues: dict[tuple[str, str], Series] = {}
+        self._of_exchanges: dict[tuple[str, str], Series] = {}
+        self._of_clients: dict[tuple[str, str], Series] = {}
 
     def watch(self, vhost: OpenVhost) -> None:
         """Count what happens in a vhost from now on."""
@@ -274,8 +320,9 @@ class Counting:
     def _forget(self, name: str) -> None:
         self._vhosts.pop(name, None)
         self._of_vhosts.pop(name, None)
-        for key in [key for key in self._of_queues if key[0] == name]:
-            del self._of_queues[key]
+        for series in (self._of_queues, self._of_exchanges):
+            for key in [key for key in series if key[0] == name]:
+                del series[key]
 
     def queue(self, vhost: str, queue: str) -> tuple[dict[str, int], Series | None]:
         """The counts of a queue now, and its samples."""
@@ -284,6 +331,40 @@ class Counting:
     def vhost(self, name: str) -> tuple[dict[str, int], Series | None]:
         """The counts of a vhost now, and its samples."""
         return self._vhosts[name].of_all(), self._of_vhosts.get(name)
+
+    def exchange(self, vhost: str, exchange: str) -> tuple[dict[str, int], Series | None]:
+        """The counts of an exchange now, and its samples."""
+        counts = self._vhosts[vhost].of_exchange(exchange)
+        return counts, self._of_exchanges.get((vhost, exchange))
+
+    def channel(self, vhost: str, channel: str) -> tuple[dict[str, int], Series | None]:
+        """The counts of a channel now, and its samples."""
+        counts = self._vhosts[vhost].of_channel(channel)
+        return counts, self._of_clients.get((vhost, channel))
+
+    def connection(self, connection: Connection) -> tuple[dict[str, int], Series | None]:
+        """The bytes of a connection now, and their samples."""
+        return bytes_of(connection), self._of_clients.get(("", connection.name))
+
+    def sample_clients(self, at_ms: int, connections: Iterable[Connection]) -> Iterator[None]:
+        """Take a sample of connections and channels; see `sample`."""
+        before, self._of_clients = self._of_clients, {}
+        for connection in connections:
+            if connection.vhost is None or connection.vhost.name not in self._vhosts:
+                continue
+            key = "", connection.name
+            self._add(before, key, at_ms, bytes_of(connection))
+            vhost = connection.vhost.name
+            for channel in list(connection.channels.values()):
+                counts = self._vhosts[vhost].of_channel(channel.name)
+                self._add(before, (vhost, channel.name), at_ms, counts)
+            yield
+
+    def _add(
+        self, before: dict[tuple[str, str], Series], key: tuple[str, str], at_ms: int, now: Counts
+    ) -> None:
+        series = self._of_clients[key] = before.get(key) or Series(_OF_QUEUE)
+        series.add(at_ms, now)
 
     def everything(self, vhosts: Iterable[str]) -> dict[str, int]:
         """The counts of some vhosts together."""
@@ -319,9 +400,23 @@ class Counting:
                 yield
             total.update(of_vhost)
             self._of_vhosts.setdefault(name, Series(_OF_VHOST)).add(at_ms, of_vhost)
+            self._sample_exchanges(name, counts, at_ms)
         self.all.add(at_ms, total)
         self.churn.add(at_ms, self.churned())
         self.last_ms = at_ms
+
+    def _sample_exchanges(self, vhost: str, counts: VhostCounts, at_ms: int) -> None:
+        """Take a sample of the exchanges to which anything was published; forget those gone."""
+        known = counts.vhost.shard.vhost.router.exchanges
+        published = counts.vhost.published_to
+        for name in list(published):
+            if name in known:
+                series = self._of_exchanges.setdefault((vhost, name), Series(_OF_QUEUE))
+                series.add(at_ms, counts.of_exchange(name))
+            else:
+                del published[name]
+                counts.from_exchanges.pop(name, None)
+                self._of_exchanges.pop((vhost, name), None)
 
     def _sample_queues(
         self, vhost: str, counts: VhostCounts, at_ms: int
@@ -360,3 +455,8 @@ def lengths_of(ready: int, unacked: int) -> dict[str, int]:
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
     }
+
+
+def bytes_of(connection: Connection) -> dict[str, int]:
+    """What went over a connection, by RabbitMQ's names."""
+    return {"recv_oct": connection.bytes_received, "send_oct": connection.bytes_sent}

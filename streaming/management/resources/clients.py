@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from streaming.amqp.channel import Channel
 from streaming.amqp.connection import Connection
 from streaming.amqp.vhosts import OpenVhost
 from streaming.management.access import ADMINISTRATORS, MONITORS
 from streaming.management.answers import done
+from streaming.management.counting import DELIVER_STATS, PUBLISH_STATS, Range, with_rates
 from streaming.management.errors import missing, not_authorised
 from streaming.management.formats import (
     channel_item,
@@ -54,7 +56,11 @@ def _connections(asked: Asked) -> list[Connection]:
 
 def _item(asked: Asked, connection: Connection) -> Item:
     age_s = time.monotonic() - connection.connected_at_s
-    return connection_item(connection, asked.front.now_ms(), age_s)
+    item = connection_item(connection, asked.front.now_ms(), age_s)
+    counting = asked.api.counting
+    counts, series = counting.connection(connection)
+    wanted = Range(asked.query, "data_rates")
+    return item | with_rates(counts, counts, series, counting.last_ms, wanted)
 
 
 async def all_connections(asked: Asked) -> Any:
@@ -110,9 +116,22 @@ async def close_connections_of_user(asked: Asked) -> Response:
     return done()
 
 
-def _channels(connections: list[Connection]) -> list[Item]:
+def _channel(asked: Asked, connection: Connection, channel: Channel) -> Item:
+    item = channel_item(connection, channel)
+    counting = asked.api.counting
+    counts, series = counting.channel(item["vhost"], channel.name)
+    names = [*(PUBLISH_STATS if counts["publish"] else ())]
+    if counts["deliver_get"] or counts["ack"] or counts["get_empty"]:
+        names += DELIVER_STATS
+    if names:
+        rates = Range(asked.query, "msg_rates")
+        item["message_stats"] = with_rates(counts, names, series, counting.last_ms, rates)
+    return item
+
+
+def _channels(asked: Asked, connections: list[Connection]) -> list[Item]:
     return [
-        channel_item(connection, channel)
+        _channel(asked, connection, channel)
         for connection in connections
         for channel in list(connection.channels.values())
         if not channel.closing
@@ -121,17 +140,17 @@ def _channels(connections: list[Connection]) -> list[Item]:
 
 async def all_channels(asked: Asked) -> Any:
     """The channels that the user may see."""
-    return Listing(asked.query).reply(_channels(_connections(asked)))
+    return Listing(asked.query).reply(_channels(asked, _connections(asked)))
 
 
 async def channels_of_connection(asked: Asked) -> Any:
     """The channels of a connection."""
-    return Listing(asked.query).reply(_channels([_connection(asked)]))
+    return Listing(asked.query).reply(_channels(asked, [_connection(asked)]))
 
 
 async def one_channel(asked: Asked) -> Any:
     """A channel, with its consumers."""
-    for item in _channels(list(asked.front.server.connections)):
+    for item in _channels(asked, list(asked.front.server.connections)):
         if item["name"] == asked.names["channel"]:
             if not asked.has(MONITORS) and item["user"] != asked.user.name:
                 raise not_authorised("User not authorised to access object")

@@ -4,11 +4,13 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
+from streaming.management.counting import Range, with_rates
 from streaming.management.errors import missing, not_authorised
 from streaming.management.formats import exchange_item
-from streaming.management.listing import Listing, collected, columns_of, only
+from streaming.management.listing import Item, Listing, collected, columns_of, only
 from streaming.management.resources.bindings import exchange_destination, exchange_source
 from streaming.management.resources.doing import do
 from streaming.management.resources.messages import publish
@@ -19,16 +21,27 @@ from topology.declarations import Exchange
 async def all_exchanges(asked: Asked) -> Any:
     """The exchanges of the vhost in the path, or of all that the user sees."""
     items = await collected(
-        exchange_item(vhost.name, exchange)
+        _with_traffic(asked, vhost, exchange)
         for vhost in asked.one_or_all()
         for exchange in list(vhost.shard.vhost.router.exchanges.values())
     )
     return Listing(asked.query).reply(items)
 
 
+def _with_traffic(asked: Asked, vhost: OpenVhost, exchange: Exchange) -> Item:
+    item = exchange_item(vhost.name, exchange)
+    counting = asked.api.counting
+    counts, series = counting.exchange(vhost.name, exchange.name)
+    names = [name for name, count in counts.items() if count]
+    if names:
+        rates = Range(asked.query, "msg_rates")
+        item["message_stats"] = with_rates(counts, names, series, counting.last_ms, rates)
+    return item
+
+
 async def one_exchange(asked: Asked) -> Any:
     """An exchange."""
-    item = exchange_item(asked.vhost.name, _exchange(asked)) | {"incoming": [], "outgoing": []}
+    item = _with_traffic(asked, asked.vhost, _exchange(asked)) | {"incoming": [], "outgoing": []}
     columns = columns_of(asked.query)
     item = dict(sorted(item.items()))
     return item if columns is None else only(item, columns)

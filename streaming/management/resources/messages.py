@@ -151,9 +151,9 @@ async def _get_all(
         if answer.refusal is not None:
             raise refused(answer.refusal)
         if not answer.result.get("delivered"):
-            vhost.count_get("get_empty", name)
+            vhost.count_get("get_empty", name, "")
             break
-        vhost.count_get("get_no_ack" if auto_ack else "get", name)
+        vhost.count_get("get_no_ack" if auto_ack else "get", name, "")
         out, stored = session.deliveries[-1]
         size += len(stored.body)
         found.append(_message(out, stored, vhost.ready_in(name), *form))
