@@ -3,7 +3,15 @@
 from typing import Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
+from streaming.console.pages.topology import referred, topology_address
+from streaming.console.pages.topology_graph import (
+    Picture,
+    before_and_after,
+    dot,
+    imported,
+)
 from streaming.queries.vhosts.listings import policy_rows, settings_rows
+from topology.analysis.diagram import draw
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.change_plan import plan_import
 from topology.definitions.load import examine
@@ -59,8 +67,17 @@ def plan(view: View) -> Answer:
     changes = (
         [] if problems else plan_import(live, found.loaded.vhosts.get(vhost, Definitions()), vhost)
     )
+    pictures: tuple[Picture, ...] = ()
+    if not problems:
+        after = imported(live, found.loaded.vhosts.get(vhost, Definitions()))
+        pictures = before_and_after(draw(referred(live)), draw(referred(after)))
     return {
         "of_vhost": vhost,
+        "graphs": [
+            dot(one, lambda kind, name: topology_address(view, vhost, kind, name))
+            for one in pictures
+            if any(each.spots for each in pictures)
+        ],
         "problems": problems,
         "changes": [one for one in changes if one.effect != "same"],
         "same": sum(one.effect == "same" for one in changes),

@@ -7,13 +7,18 @@ from typing import Final
 import msgspec
 
 from streaming.console.page import Answer, Refused, View
+from streaming.console.pages.topology_graph import (
+    MAX_DRAWN,
+    busiest,
+    dot,
+    grouped,
+    name_of,
+    picture,
+)
 from streaming.queries.traffic import VhostTraffic
 from streaming.queries.traffic import traffic as traffic_of
-from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw
+from topology.analysis.diagram import Diagram, draw
 from topology.declarations import PREDECLARED_NAMES, Definitions
-
-MAX_DRAWN: Final = 150
-"""The most nodes of a drawn graph; a larger one is drawn around a name."""
 
 STRETCHES: Final = {"1h": 3_600, "15m": 900, "24h": 86_400, "7d": 604_800}
 _LOOPS: Final = re.compile("cycle|loop")
@@ -31,12 +36,15 @@ def topology(view: View) -> Answer:
     definitions = view.declared[vhost].definitions()
     end = view.end
     begin = view.before(STRETCHES[stretch])
-    diagram = view.of_topology(f"diagram {vhost}", lambda: draw(_referred(definitions)))
+    diagram = view.of_topology(f"diagram {vhost}", lambda: draw(referred(definitions)))
     sources = view.of_topology(f"sources {vhost}", lambda: _sources(diagram))
     moved = _by_last_exchange(traffic_of(view.tables, vhost, begin, end), diagram, sources)
     total = len(diagram.nodes)
-    if around or total > MAX_DRAWN:
+    if around:
         diagram = _around(diagram, around)
+    drawn = picture(diagram, moved)
+    if len(drawn.spots) > MAX_DRAWN:
+        drawn = busiest(grouped(drawn))
     findings = view.lint(vhost)
     return {
         "vhost": vhost,
@@ -45,8 +53,8 @@ def topology(view: View) -> Answer:
         "stretches": list(STRETCHES),
         "around": around,
         "total": total,
-        "drawn": len(diagram.nodes),
-        "dot": dot(_with_traffic(diagram, moved)),
+        "drawn": sum(spot.members for spot in drawn.spots if spot.kind != "lost"),
+        "dot": dot(drawn, lambda kind, name: topology_address(view, vhost, kind, name)),
         "traffic": moved,
         "ways": _ways(diagram, moved, sources),
         "loops": [one for one in findings if _LOOPS.search(one.code)],
@@ -54,7 +62,14 @@ def topology(view: View) -> Answer:
     }
 
 
-def _referred(definitions: Definitions) -> Definitions:
+def topology_address(view: View, vhost: str, kind: str, name: str) -> str:
+    """The page about a part of the picture."""
+    if kind == "queue":
+        return view.url("/queue", vhost=vhost, queue=name)
+    return view.url("/topology", vhost=vhost, around=name) if name else ""
+
+
+def referred(definitions: Definitions) -> Definitions:
     """Leave out predeclared exchanges; `draw` draws those that something refers to."""
     own = tuple(one for one in definitions.exchanges if one.name not in PREDECLARED_NAMES)
     return msgspec.structs.replace(definitions, exchanges=own)
@@ -62,7 +77,7 @@ def _referred(definitions: Definitions) -> Definitions:
 
 def _sources(diagram: Diagram) -> dict[str, set[str]]:
     """The exchanges from which messages reach each exchange: itself, and those before it."""
-    exchanges = {node.id: _name(node) for node in diagram.nodes if node.kind != "queue"}
+    exchanges = {node.id: name_of(node) for node in diagram.nodes if node.kind != "queue"}
     before: dict[str, list[str]] = {name: [] for name in exchanges.values()}
     for edge in diagram.edges:
         if edge.kind != "dead letters" and edge.source in exchanges and edge.target in exchanges:
@@ -89,7 +104,7 @@ def _by_last_exchange(
     bound: dict[str, list[str]] = {}
     for edge in diagram.edges:
         if edge.kind == "binding" and nodes[edge.target].kind == "queue":
-            bound.setdefault(nodes[edge.target].lines[0], []).append(_name(nodes[edge.source]))
+            bound.setdefault(nodes[edge.target].lines[0], []).append(name_of(nodes[edge.source]))
     entered: dict[tuple[str, str], int] = {}
     for (exchange, queue), count in moved.entered.items():
         lasts = bound.get(queue, [])
@@ -115,47 +130,13 @@ def _around(diagram: Diagram, name: str) -> Diagram:
     )
 
 
-def _with_traffic(diagram: Diagram, moved: VhostTraffic) -> Diagram:
-    nodes = {node.id: node for node in diagram.nodes}
-    edges = []
-    for edge in diagram.edges:
-        count = _count(edge, nodes, moved)
-        label = (*edge.lines, f"{count:,}") if count else edge.lines
-        edges.append(msgspec.structs.replace(edge, lines=label))
-    died: dict[str, int] = {}
-    for (queue, _reason), count in moved.deaths.items():
-        died[queue] = died.get(queue, 0) + count
-    marked = []
-    for node in diagram.nodes:
-        dead = died.get(node.lines[0], 0) if node.kind == "queue" else 0
-        lines = (*node.lines, f"{dead:,} died") if dead else node.lines
-        marked.append(msgspec.structs.replace(node, lines=lines))
-    return Diagram(tuple(marked), tuple(edges))
-
-
-def _name(node: DiagramNode) -> str:
-    return "" if node.lines[0] == "(default exchange)" else node.lines[0]
-
-
-def _count(edge: DiagramEdge, nodes: Mapping[str, DiagramNode], moved: VhostTraffic) -> int:
-    """Return how many copies took the way of an edge into a queue, or died into an exchange."""
-    source, target = nodes[edge.source], nodes[edge.target]
-    if edge.kind == "binding" and target.kind == "queue":
-        return moved.entered.get((_name(source), target.lines[0]), 0)
-    if edge.kind == "dead letters":
-        return sum(
-            count for (queue, _reason), count in moved.deaths.items() if queue == source.lines[0]
-        )
-    return 0
-
-
 def _ways(
     diagram: Diagram, moved: VhostTraffic, sources: Mapping[str, set[str]]
 ) -> list[dict[str, object]]:
     """List the ways into queues: declared or not, and what took them; undeclared traffic first."""
     nodes = {node.id: node for node in diagram.nodes}
     declared = {
-        (_name(nodes[edge.source]), nodes[edge.target].lines[0])
+        (name_of(nodes[edge.source]), nodes[edge.target].lines[0])
         for edge in diagram.edges
         if edge.kind == "binding" and nodes[edge.target].kind == "queue"
     }

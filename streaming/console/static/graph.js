@@ -1,17 +1,122 @@
-// Draws a graph in Graphviz's language with Viz.js, WebAssembly and all.
+// Draws graphs in Graphviz's language with Viz.js, WebAssembly and all; they zoom, pan and search.
 import { instance } from "/static/vendor/viz.js";
 
+const STEP = 1.25;
+const CLICK_PX = 4;
 let viz = null;
+
+// What is seen of a graph is its viewBox: the part [x, y, width, height] of the whole.
+function show(place, [x, y, width, height]) {
+  place.part = [x, y, width, height];
+  place.querySelector("svg").setAttribute("viewBox", place.part.join(" "));
+}
+
+function fit(place) {
+  show(place, place.whole);
+}
+
+function zoom(place, factor, atX = 0.5, atY = 0.5) {
+  const [x, y, width, height] = place.part;
+  const w = Math.min(Math.max(width / factor, 40), 4 * place.whole[2]);
+  const h = height * (w / width);
+  show(place, [x + (width - w) * atX, y + (height - h) * atY, w, h]);
+}
+
+function pan(place, right, down) {
+  const [x, y, width, height] = place.part;
+  show(place, [x + right, y + down, width, height]);
+}
+
+// How many units of the graph a pixel is.
+function unit(place) {
+  const box = place.getBoundingClientRect();
+  return Math.max(place.part[2] / box.width, place.part[3] / box.height);
+}
+
+function find(place, text) {
+  const wanted = text.trim().toLowerCase();
+  const nodes = [...place.querySelectorAll(".node")];
+  const found = nodes.filter((one) => one.textContent.toLowerCase().includes(wanted));
+  for (const one of place.querySelectorAll(".node, .edge")) {
+    one.classList.toggle("dim", wanted !== "" && !found.includes(one));
+  }
+  if (!wanted || !found.length) return;
+  const at = found[0].getBBox();
+  const [tx, ty] = place.shift;
+  const [, , width, height] = place.part;
+  show(place, [at.x + at.width / 2 + tx - width / 2, at.y + at.height / 2 + ty - height / 2, width, height]);
+}
+
+function listen(place) {
+  let from = null;
+  let dragged = false;
+  place.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return; // else the page scrolls
+    event.preventDefault();
+    const box = place.getBoundingClientRect();
+    const at = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+    zoom(place, event.deltaY < 0 ? STEP : 1 / STEP, ...at);
+  }, { passive: false });
+  place.addEventListener("pointerdown", (event) => {
+    from = [event.clientX, event.clientY];
+    dragged = false;
+  });
+  place.addEventListener("pointermove", (event) => {
+    if (!from || !event.buttons) return;
+    const [right, down] = [from[0] - event.clientX, from[1] - event.clientY];
+    if (!dragged && Math.hypot(right, down) < CLICK_PX) return;
+    dragged = true;
+    from = [event.clientX, event.clientY];
+    pan(place, right * unit(place), down * unit(place));
+  });
+  for (const end of ["pointerup", "pointerleave", "pointercancel"]) {
+    place.addEventListener(end, () => { from = null; });
+  }
+  place.addEventListener("dragstart", (event) => event.preventDefault());
+  place.addEventListener("click", (event) => {
+    if (dragged) event.preventDefault();
+  }, true);
+  place.addEventListener("keydown", (event) => {
+    const step = place.part[2] / 10;
+    const moves = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] };
+    const zooms = { "+": STEP, "=": STEP, "-": 1 / STEP };
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (moves[event.key]) pan(place, ...moves[event.key]);
+    else if (zooms[event.key]) zoom(place, zooms[event.key]);
+    else if (event.key === "0") fit(place);
+    else return;
+    event.preventDefault();
+  });
+  const box = place.closest(".graph-box");
+  for (const button of box?.querySelectorAll("[data-graph]") ?? []) {
+    const actions = { in: () => zoom(place, STEP), out: () => zoom(place, 1 / STEP), fit: () => fit(place) };
+    button.addEventListener("click", () => actions[button.dataset.graph]());
+  }
+  const field = box?.querySelector("[data-graph-find]");
+  field?.addEventListener("input", () => find(place, field.value));
+}
 
 export async function draw() {
   viz ??= await instance();
   for (const place of document.querySelectorAll("[data-dot]")) {
-    if (place.dataset.drawn === place.dataset.dot) continue;
+    if (place.drawn === place.dataset.dot) continue;
+    const isNew = place.drawn === undefined;
     try {
-      place.replaceChildren(viz.renderSVGElement(place.dataset.dot));
+      const svg = viz.renderSVGElement(place.dataset.dot);
+      svg.removeAttribute("width");
+      svg.removeAttribute("height");
+      place.replaceChildren(svg);
+      const { x, y, width, height } = svg.viewBox.baseVal;
+      place.whole = [x, y, width, height];
+      const moved = /translate\(([-\d.]+)[ ,]([-\d.]+)\)/.exec(svg.querySelector(".graph")?.getAttribute("transform") ?? "");
+      place.shift = moved ? [Number(moved[1]), Number(moved[2])] : [0, 0];
+      if (place.part && !isNew) show(place, place.part);
+      else fit(place);
+      if (isNew) listen(place);
     } catch (error) {
       place.textContent = `The graph cannot be drawn: ${error.message}`;
     }
+    place.drawn = place.dataset.dot;
     place.dataset.drawn = place.dataset.dot;
   }
 }

@@ -1,0 +1,288 @@
+"""The picture of a topology, in Graphviz's language: what moved, what was lost, what would change.
+
+Colours are those of the page: nodes and edges have classes. A name leads to its page. The thicker
+an edge is, the more took it. Queues that are bound alike become one node if there are too many.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from msgspec import structs
+
+from streaming.queries.traffic import VhostTraffic
+from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode
+from topology.declarations import Definitions
+
+MAX_DRAWN: Final = 150
+"""The most nodes of a drawn graph; of a larger one, queues that are bound alike are one node."""
+
+ALIKE: Final = 3
+"""So many queues that are bound alike become one node."""
+
+THICKEST: Final = 5.0
+NEW_LINE: Final = "\n"
+SHAPES: Final = {"exchange": "hexagon", "queue": "cylinder", "missing": "note", "lost": "plaintext"}
+STYLES: Final = {"binding": "solid", "dead letters": "dashed", "otherwise": "bold"}
+
+Link = Callable[[str, str], str]
+"""Kind (`exchange`, `queue` or `queues`) and name -> an address."""
+
+
+class Spot(NamedTuple):
+    """A node: an exchange, a queue, several queues, or where lost messages go."""
+
+    id: str
+    kind: str
+    name: str
+    lines: tuple[str, ...]
+    marks: tuple[str, ...] = ()
+    members: int = 1
+
+
+class Way(NamedTuple):
+    """An edge, and how many copies took it."""
+
+    source: str
+    target: str
+    kind: str
+    lines: tuple[str, ...]
+    copies: int = 0
+    marks: tuple[str, ...] = ()
+
+
+class Picture(NamedTuple):
+    """What is drawn."""
+
+    spots: Sequence[Spot]
+    ways: Sequence[Way]
+
+
+def name_of(node: DiagramNode) -> str:
+    """The name of an exchange or queue; empty for the default exchange."""
+    return "" if node.lines[0] == "(default exchange)" else node.lines[0]
+
+
+def count_of(edge: DiagramEdge, nodes: Mapping[str, DiagramNode], moved: VhostTraffic) -> int:
+    """Return how many copies took the way of an edge into a queue, or died into an exchange."""
+    source, target = nodes[edge.source], nodes[edge.target]
+    if edge.kind == "binding" and target.kind == "queue":
+        return moved.entered.get((name_of(source), target.lines[0]), 0)
+    if edge.kind == "dead letters":
+        return sum(
+            count for (queue, _reason), count in moved.deaths.items() if queue == source.lines[0]
+        )
+    return 0
+
+
+def picture(
+    diagram: Diagram,
+    moved: VhostTraffic | None = None,
+    changed: Mapping[tuple[str, ...], str] | None = None,
+) -> Picture:
+    """Put what moved, and what would change, on a diagram.
+
+    Args:
+        changed: keys as of `parts_of` -> `new` or `gone`.
+    """
+    nodes = {node.id: node for node in diagram.nodes}
+    marks = changed or {}
+    deaths: dict[str, int] = {}
+    for (queue, _reason), count in (moved.deaths if moved else {}).items():
+        deaths[queue] = deaths.get(queue, 0) + count
+    spots, ways = [], []
+    for node in diagram.nodes:
+        name = name_of(node)
+        died = deaths.get(name, 0) if node.kind == "queue" else 0
+        lines = (*node.lines, f"{died:,} died") if died else node.lines
+        mark = marks.get(_key(node))
+        spots.append(Spot(node.id, node.kind, name, lines, (mark,) if mark else ()))
+    for edge in diagram.edges:
+        count = count_of(edge, nodes, moved) if moved else 0
+        lines = (*edge.lines, f"{count:,}") if count else edge.lines
+        mark = marks.get(_edge_key(edge, nodes))
+        ways.append(
+            Way(*(edge.source, edge.target, edge.kind, lines, count), *([(mark,)] if mark else []))
+        )
+    if moved:
+        spots, ways = _with_losses(spots, ways, moved)
+    return Picture(spots, ways)
+
+
+def _with_losses(
+    spots: list[Spot], ways: list[Way], moved: VhostTraffic
+) -> tuple[list[Spot], list[Way]]:
+    """Add where nothing took a message, in red."""
+    lost = {("queue", name): count for name, count in moved.lost.items()}
+    lost |= {("exchange", name): count for name, count in moved.unrouted.items()}
+    found = []
+    for spot in spots:
+        count = lost.get((spot.kind, spot.name), 0)
+        if count:
+            what = f"{count:,} lost" if spot.kind == "queue" else f"{count:,} unrouted"
+            ways.append(Way(spot.id, "lost", "binding", (what,), count, ("loss",)))
+            spot = spot._replace(marks=(*spot.marks, "loss"))  # noqa: PLW2901 - marked
+        found.append(spot)
+    if any(way.target == "lost" for way in ways):
+        found.append(Spot("lost", "lost", "", ("no queue",), ("loss",)))
+    return found, ways
+
+
+def grouped(drawn: Picture) -> Picture:
+    """Make one node of queues that are bound alike, and dead-letter alike."""
+    into: dict[str, set[tuple[str, str]]] = {}
+    out: dict[str, set[tuple[str, str]]] = {}
+    for way in drawn.ways:
+        into.setdefault(way.target, set()).add((way.source, way.kind))
+        out.setdefault(way.source, set()).add((way.target, way.kind))
+    alike: dict[Any, list[Spot]] = {}
+    for spot in drawn.spots:
+        key = (frozenset(into.get(spot.id, ())), frozenset(out.get(spot.id, ())), spot.marks)
+        alike.setdefault(key if spot.kind == "queue" else spot.id, []).append(spot)
+    stands_for: dict[str, str] = {}
+    spots = []
+    for members in alike.values():
+        if len(members) < ALIKE:
+            spots += members
+            continue
+        first, prefix = members[0], _prefix([one.name for one in members])
+        lines = (f"{prefix}…", f"{len(members):,} queues")
+        spots.append(first._replace(name=prefix, lines=lines, members=len(members)))
+        stands_for |= {one.id: first.id for one in members}
+    return Picture(spots, _merged_ways(drawn.ways, stands_for))
+
+
+def _prefix(names: Sequence[str]) -> str:
+    """What names begin with in common."""
+    first, last = min(names), max(names)
+    differs = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return first[: next(differs, len(first))]
+
+
+def _merged_ways(ways: Iterable[Way], stands_for: Mapping[str, str]) -> list[Way]:
+    found: dict[tuple[object, ...], Way] = {}
+    for way in ways:
+        ends = (stands_for.get(way.source, way.source), stands_for.get(way.target, way.target))
+        key = (*ends, way.kind, way.marks)
+        known = found.get(key)
+        count = way.copies + (known.copies if known else 0)
+        lines = way.lines if known is None else ((f"{count:,}",) if count else ())
+        found[key] = way._replace(source=ends[0], target=ends[1], copies=count, lines=lines)
+    return list(found.values())
+
+
+def busiest(drawn: Picture, most: int = MAX_DRAWN) -> Picture:
+    """Keep the nodes that most messages went through or were lost at."""
+    weights: dict[str, int] = {}
+    for way in drawn.ways:
+        for end in (way.source, way.target):
+            weights[end] = weights.get(end, 0) + 1 + way.copies
+    kept = {spot.id for spot in sorted(drawn.spots, key=lambda one: -weights.get(one.id, 0))[:most]}
+    return Picture(
+        [spot for spot in drawn.spots if spot.id in kept],
+        [way for way in drawn.ways if way.source in kept and way.target in kept],
+    )
+
+
+def dot(drawn: Picture, link: Link) -> str:
+    """The picture in Graphviz's language, ending in a newline."""
+    most = max((way.copies for way in drawn.ways), default=0)
+    lines = ["digraph topology {", '    bgcolor="transparent"; rankdir=LR;']
+    for spot in drawn.spots:
+        kinds = _text(" ".join((spot.kind, *spot.marks)))
+        label = _text(NEW_LINE.join(spot.lines))
+        lines.append(
+            f"    {spot.id} [shape={SHAPES[spot.kind]}, class={kinds}, "
+            f"URL={_text(_address(spot, link))}, label={label}];"
+        )
+    for way in drawn.ways:
+        marks = way.marks or (("dead",) if way.kind == "dead letters" else ())
+        width = 1 + (THICKEST - 1) * math.log1p(way.copies) / math.log1p(most) if way.copies else 1
+        lines.append(
+            f"    {way.source} -> {way.target} [style={STYLES[way.kind]}, penwidth={width:.2f}, "
+            f"class={_text(' '.join(marks))}, label={_text(NEW_LINE.join(way.lines))}];"
+        )
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _address(spot: Spot, link: Link) -> str:
+    if spot.members > 1:
+        return link("queues", spot.name)
+    return link(spot.kind, spot.name) if spot.kind in {"exchange", "queue"} else ""
+
+
+def _text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+# -- before and after
+
+
+def parts_of(diagram: Diagram) -> set[tuple[str, ...]]:
+    """What a diagram consists of: nodes with their settings, and edges, by names."""
+    nodes = {node.id: node for node in diagram.nodes}
+    return {_key(node) for node in diagram.nodes} | {
+        _edge_key(edge, nodes) for edge in diagram.edges
+    }
+
+
+def _key(node: DiagramNode) -> tuple[str, ...]:
+    return (node.kind, *node.lines)
+
+
+def _edge_key(edge: DiagramEdge, nodes: Mapping[str, DiagramNode]) -> tuple[str, ...]:
+    ends = (nodes[edge.source].lines[0], nodes[edge.target].lines[0])
+    return (edge.kind, nodes[edge.source].kind, nodes[edge.target].kind, *ends, *edge.lines)
+
+
+Named = TypeVar("Named")
+
+
+def imported(live: Definitions, wanted: Definitions) -> Definitions:
+    """What is declared after an import, which adds and replaces, and removes nothing."""
+
+    def added(before: Iterable[Named], after: Iterable[Named]) -> tuple[Named, ...]:
+        named: dict[str, Named] = {one.name: one for one in before}  # type: ignore[attr-defined]
+        return tuple((named | {one.name: one for one in after}).values())  # type: ignore[attr-defined]
+
+    return structs.replace(
+        live,
+        exchanges=added(live.exchanges, wanted.exchanges),
+        queues=added(live.queues, wanted.queues),
+        policies=added(live.policies, wanted.policies),
+        operator_policies=added(live.operator_policies, wanted.operator_policies),
+        bindings=(*live.bindings, *(one for one in wanted.bindings if one not in live.bindings)),
+    )
+
+
+def before_and_after(before: Diagram, after: Diagram) -> tuple[Picture, Picture]:
+    """The pictures of two diagrams, in which what only one of them has is marked.
+
+    What is the same in both, and beside nothing that changes, is left out of both.
+    """
+    old, new = parts_of(before), parts_of(after)
+    gone = dict.fromkeys(old - new, "gone")
+    come = dict.fromkeys(new - old, "new")
+    touched = {key[1] for key in (*gone, *come) if len(key) and key[0] in {"exchange", "queue"}}
+    touched |= {name for key in (*gone, *come) if key[0] in STYLES for name in key[3:5]}
+    return (
+        _beside(picture(before, changed=gone), touched),
+        _beside(picture(after, changed=come), touched),
+    )
+
+
+def _beside(drawn: Picture, names: set[str]) -> Picture:
+    chosen = {spot.id for spot in drawn.spots if spot.lines[0] in names}
+    near = chosen | {
+        end
+        for way in drawn.ways
+        if way.source in chosen or way.target in chosen
+        for end in (way.source, way.target)
+    }
+    return busiest(
+        Picture(
+            [spot for spot in drawn.spots if spot.id in near],
+            [way for way in drawn.ways if way.source in near and way.target in near],
+        )
+    )
