@@ -32,7 +32,7 @@ PAGES: Final = (
     Page("/topology", topology, nav="Topology", key="t", scripts="'wasm-unsafe-eval'"),
     Page("/balance", balance, nav="Balance", key="b"),
     Page("/definitions", definitions, nav="Definitions", key="d"),
-    Page("/definitions/plan", plan, is_action=True),
+    Page("/definitions/plan", plan, is_action=True, scripts="'wasm-unsafe-eval'"),
     Page("/search", search, nav="Search", key="s"),
     Page("/search/export", export_search, is_file=True),
     Page("/search/save", save_view, is_action=True),

@@ -7,8 +7,8 @@ let viz = null;
 
 // What is seen of a graph is its viewBox: the part [x, y, width, height] of the whole.
 function show(place, [x, y, width, height]) {
-  place.part = [x, y, width, height];
-  place.querySelector("svg").setAttribute("viewBox", place.part.join(" "));
+  place.seen = [x, y, width, height];
+  place.querySelector("svg").setAttribute("viewBox", place.seen.join(" "));
 }
 
 function fit(place) {
@@ -16,21 +16,21 @@ function fit(place) {
 }
 
 function zoom(place, factor, atX = 0.5, atY = 0.5) {
-  const [x, y, width, height] = place.part;
+  const [x, y, width, height] = place.seen;
   const w = Math.min(Math.max(width / factor, 40), 4 * place.whole[2]);
   const h = height * (w / width);
   show(place, [x + (width - w) * atX, y + (height - h) * atY, w, h]);
 }
 
 function pan(place, right, down) {
-  const [x, y, width, height] = place.part;
+  const [x, y, width, height] = place.seen;
   show(place, [x + right, y + down, width, height]);
 }
 
 // How many units of the graph a pixel is.
 function unit(place) {
   const box = place.getBoundingClientRect();
-  return Math.max(place.part[2] / box.width, place.part[3] / box.height);
+  return Math.max(place.seen[2] / box.width, place.seen[3] / box.height);
 }
 
 function find(place, text) {
@@ -43,7 +43,7 @@ function find(place, text) {
   if (!wanted || !found.length) return;
   const at = found[0].getBBox();
   const [tx, ty] = place.shift;
-  const [, , width, height] = place.part;
+  const [, , width, height] = place.seen;
   show(place, [at.x + at.width / 2 + tx - width / 2, at.y + at.height / 2 + ty - height / 2, width, height]);
 }
 
@@ -77,7 +77,7 @@ function listen(place) {
     if (dragged) event.preventDefault();
   }, true);
   place.addEventListener("keydown", (event) => {
-    const step = place.part[2] / 10;
+    const step = place.seen[2] / 10;
     const moves = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] };
     const zooms = { "+": STEP, "=": STEP, "-": 1 / STEP };
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -110,7 +110,7 @@ export async function draw() {
       place.whole = [x, y, width, height];
       const moved = /translate\(([-\d.]+)[ ,]([-\d.]+)\)/.exec(svg.querySelector(".graph")?.getAttribute("transform") ?? "");
       place.shift = moved ? [Number(moved[1]), Number(moved[2])] : [0, 0];
-      if (place.part && !isNew) show(place, place.part);
+      if (place.seen && !isNew) show(place, place.seen);
       else fit(place);
       if (isNew) listen(place);
     } catch (error) {

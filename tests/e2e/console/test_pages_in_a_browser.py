@@ -124,6 +124,49 @@ def test_the_depth_is_a_curve_and_the_topology_a_graph(visit):
     expect(graph).to_contain_text("billing")
 
 
+def test_the_graph_zooms_pans_searches_and_leads_on(visit):
+    visitor = visit("/topology?stretch=7d", color_scheme="dark")
+    page = visitor.page
+    graph = page.locator("[data-dot] svg")
+    expect(graph).to_be_visible()
+    part = "document.querySelector('[data-dot] svg').viewBox.baseVal"
+    whole = page.evaluate(f"{part}.width")
+
+    page.get_by_role("button", name="Larger").click()
+    assert page.evaluate(f"{part}.width") < whole
+    left = page.evaluate(f"{part}.x")
+    page.locator("[data-dot]").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(f"{part}.x") > left
+    box = graph.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 65, box["y"] + 5)
+    page.mouse.up()
+    assert page.evaluate(f"{part}.x") < left + whole / 10
+    page.get_by_role("button", name="Fit").click()
+    assert page.evaluate(f"{part}.width") == whole
+
+    page.get_by_label("Find in the picture").fill("billing")
+    expect(page.locator("[data-dot] .node.dim").first).to_be_attached()
+    expect(page.locator("[data-dot] .node:not(.dim)").first).to_contain_text("billing")
+    stroke = "getComputedStyle(document.querySelector('[data-dot] .node text')).fill"
+    assert page.evaluate(stroke) == page.evaluate("getComputedStyle(document.body).color")
+
+    page.locator("[data-dot] .node:not(.dim) a").first.click()
+    expect(page).to_have_url(re.compile("/(queue|topology)\\?.*(queue|around)=billing"))
+
+
+def test_the_plan_of_an_import_has_two_pictures(visit):
+    page = visit("/definitions").page
+    page.get_by_label("Definitions (JSON)").fill('{"queues": [{"name": "late", "vhost": "/"}]}')
+    page.get_by_role("button", name="Plan").click()
+
+    expect(page.locator("[data-dot]")).to_have_count(2)
+    expect(page.locator("[data-dot] .node.new")).to_contain_text("late")
+
+
 def test_the_command_is_copied_without_https_too(browser, shop):
     with console_of(shop.root) as (url, link):
         elsewhere = url.replace("127.0.0.1", gethostname())
