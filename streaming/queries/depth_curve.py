@@ -16,16 +16,32 @@ PARTS: Final = 240
 """Into how many parts a stretch is divided."""
 
 MAX_MARKS: Final = 200
-_LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
-_COLUMNS: Final = ("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "queue", "detail")
+LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
+_COLUMNS: Final = (
+    "batch_id",
+    "vhost",
+    "lane",
+    "seq",
+    "at",
+    "kind",
+    "copy_id",
+    "queue",
+    "detail",
+    "user",
+)
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A change of policies, or a change of the queue itself."""
+    """A change of policies, of the queue itself or its bindings, or a redrive in its vhost.
+
+    Attributes:
+        user: who did it; None: the operator, or time alone.
+    """
 
     at: str
     what: str
     name: str
+    user: str | None = None
 
 
 class DepthCurve(msgspec.Struct, frozen=True):
@@ -35,7 +51,7 @@ class DepthCurve(msgspec.Struct, frozen=True):
         at_s: the end of each part, epoch seconds.
         depth: copies ready or unacked at the end of the part.
         entered, left: copies in the part; `died` and `purged` are among those that left.
-        marks: changes of policies of the vhost and of the queue.
+        marks: changes of policies of the vhost, of the queue and its bindings, and redrives.
     """
 
     at_s: list[float]
@@ -74,7 +90,7 @@ def depth_curve(
         columns=_COLUMNS,
         view=tables.new_name("events"),
     )
-    leaving = ", ".join(map(text, _LEAVING))
+    leaving = ", ".join(map(text, LEAVING))
     of_queue = f"""FROM {view} WHERE vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)"""
     place = [vhost, queue, begin.isoformat()]
     tables.connection.execute(
@@ -118,17 +134,30 @@ def depth_curve(
 def _marks(tables: Tables, view: str, vhost: str, queue: str, begin: datetime) -> list[Mark]:
     found = tables.rows(
         f"""
-        SELECT "at", detail ->> '$.what' AS what, coalesce(nullif(detail ->> '$.name', ''),
-               detail ->> '$.policy', '') AS name
-        FROM {view} WHERE kind = 'topology' AND lane = 0 AND vhost = ?
-        AND "at" >= CAST(? AS TIMESTAMPTZ)
-        AND (what LIKE 'policy%' OR what LIKE 'operator_policy%'
-             OR (what LIKE 'queue%' AND name = ?))
+        SELECT "at", "user", what, CASE WHEN kind = 'redrive' THEN redrive
+               WHEN what IN ('bound', 'unbound') THEN source ELSE name END AS name
+        FROM (SELECT "at", seq, kind, "user", detail ->> '$.what' AS what,
+                     detail ->> '$.redrive' AS redrive, detail ->> '$.source' AS source,
+                     coalesce(nullif(detail ->> '$.name', ''), detail ->> '$.policy', '') AS name
+              FROM {view} WHERE kind IN ('topology', 'redrive') AND lane = 0 AND vhost = ?
+              AND "at" >= CAST(? AS TIMESTAMPTZ))
+        WHERE (kind = 'redrive' AND what = 'requested')
+            OR (kind = 'topology' AND (what LIKE 'policy%' OR what LIKE 'operator_policy%'
+                OR ((what LIKE 'queue%' OR what IN ('bound', 'unbound')) AND name = ?)))
         ORDER BY "at", seq LIMIT {MAX_MARKS}
         """,
         [vhost, begin.isoformat(), queue],
     )
-    return [Mark(iso(row["at"]) or "", row["what"], row["name"]) for row in found]
+    words = {"requested": "redrive", "bound": "bound to", "unbound": "unbound from"}
+    return [
+        Mark(
+            iso(row["at"]) or "",
+            str(words.get(row["what"], row["what"])),
+            row["name"] or "",
+            row["user"],
+        )
+        for row in found
+    ]
 
 
 def first_change(tables: Tables, vhost: str, queue: str) -> datetime | None:

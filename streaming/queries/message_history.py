@@ -57,7 +57,7 @@ class MessageHistory(msgspec.Struct, frozen=True):
 
     Attributes:
         message: its row of `messages`; None if it is missing.
-        deaths: its rows of `dead_letters`, by the seq of the event.
+        deaths: its rows of `dead_letters`, by the seq of the event, the earliest first.
         now: the state of each remaining copy: copy_id -> ready, unacked or held.
         forgotten: what retention or an erasure removed of it. If its events, those of kind `died`
             whose deaths are still known are there with what the deaths say.
@@ -305,7 +305,9 @@ def _events(tables: Tables, key: MessageId, least: int) -> list[Row]:
 
 def _deaths(tables: Tables, key: MessageId, least: int) -> dict[int, Row]:
     tables.view(DEAD_LETTERS, files=tables.files(DEAD_LETTERS, {"batch_id": least}))
-    sql = f"SELECT * REPLACE ({ENCODED}) FROM {DEAD_LETTERS} WHERE {_ABOUT}"
+    sql = (
+        f"SELECT * REPLACE ({ENCODED}) FROM {DEAD_LETTERS} WHERE {_ABOUT} ORDER BY vhost, lane, seq"
+    )
     found = tables.rows(sql, key)
     return {row["seq"]: plain_row(row) for row in found}
 

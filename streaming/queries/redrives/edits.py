@@ -108,12 +108,17 @@ def content_lines(content: LetterContent) -> list[str]:
         for what, members in parts
         for name, value in sorted(members.items())
     ]
+    return [*lines, *(f"body: {line}" for line in body_lines(content.body))]
+
+
+def body_lines(body: bytes) -> list[str]:
+    """A body as lines, JSON indented."""
     try:
-        document = msgspec.json.decode(content.body)
-        body = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+        document = msgspec.json.decode(body)
+        text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        body = content.body.decode("utf-8", "backslashreplace")
-    return [*lines, *(f"body: {line}" for line in body.splitlines())]
+        text = body.decode("utf-8", "backslashreplace")
+    return text.splitlines()
 
 
 def _refuse_names(wish: EditWish) -> None:

@@ -1,0 +1,105 @@
+"""The dead letters that wait in queues: where each died, and why.
+
+A letter waits while the copy that its death made is in a queue. One that was redriven is a message
+again, and so is one that is back where it first died: a retry.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from streaming.queries.current_contents import prepare_contents
+from streaming.queries.dead_letters.filters import NAME
+from streaming.queries.duckdb_tables import Row, Tables, iso, text
+
+_COLUMNS: Final = ("vhost", "lane", "copy_id", "queue", "reason", "first_death")
+
+
+class WaitingLetters(msgspec.Struct, frozen=True):
+    """Letters that died in one queue for one reason, and wait in one queue.
+
+    Attributes:
+        queue: where they wait.
+        died_in, reason: where and why they died last.
+        oldest_at: since when the oldest waits.
+    """
+
+    vhost: str
+    queue: str
+    died_in: str
+    reason: str
+    count: int
+    oldest_at: str
+
+
+def waiting_letters(tables: Tables) -> list[WaitingLetters]:
+    """Count the letters that wait, by queue, where and why they died; the most first.
+
+    Letters that were discarded and restored are left out: nothing near says where they died.
+
+    Raises:
+        QueryError: a table cannot be read.
+    """
+    if not tables.has(NAME):
+        return []
+    tables.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE waiting_copies AS "
+        "SELECT vhost, lane, copy_id, parent_copy_id, queue, enqueued_at "
+        f"FROM ({prepare_contents(tables)}) WHERE parent_copy_id IS NOT NULL"
+    )
+    [(first,)] = tables.values("SELECT min(parent_copy_id) FROM waiting_copies")
+    if first is None:
+        return []
+    files = tables.files(NAME, {"copy_id": first}, inclusive=True)
+    deaths = tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
+    files = tables.files("events", {"seq": first}, inclusive=True)
+    columns = ["vhost", "lane", "seq", "kind", "copy_id"]
+    events = tables.view("events", files=files, columns=columns, view=tables.new_name("events"))
+    tables.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE published_again AS "
+        f"SELECT vhost, lane, copy_id, seq FROM {events} WHERE kind = 'republished'"
+    )
+    again = ""
+    if tables.values("SELECT 1 FROM published_again LIMIT 1"):
+        again = """
+            AND NOT EXISTS (FROM published_again AS again WHERE again.vhost = copy.vhost
+                AND again.lane = copy.lane AND again.copy_id = copy.parent_copy_id
+                AND again.seq < copy.copy_id)
+        """
+    found = tables.rows(
+        f"""
+        SELECT copy.vhost, copy.queue, death.queue AS died_in, death.reason, count(*) AS count,
+               min(enqueued_at) AS oldest_at
+        FROM waiting_copies AS copy JOIN {deaths} AS death ON death.vhost = copy.vhost
+            AND death.lane = copy.lane AND death.copy_id = copy.parent_copy_id
+        WHERE copy.queue IS DISTINCT FROM death.first_death.queue {again}
+        GROUP BY ALL ORDER BY count DESC, copy.vhost, copy.queue, died_in, death.reason
+        """
+    )
+    return [WaitingLetters(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
+
+
+def deaths_before(tables: Tables, vhost: str, copies: Sequence[Row]) -> dict[int, Row]:
+    """The deaths that made some copies of a vhost, as `peek` lists them.
+
+    Returns:
+        `queue`, `reason` and `at`, by the `copy_id` of the copy; those that no death made, or whose
+        death retention removed, are absent.
+    """
+    parents = sorted({one["parent_copy_id"] for one in copies if one["parent_copy_id"] is not None})
+    if not parents or not tables.has(NAME):
+        return {}
+    files = tables.files(NAME, {"copy_id": parents[0]}, inclusive=True)
+    columns = ["vhost", "lane", "copy_id", "queue", "reason", "at"]
+    view = tables.view(NAME, files=files, columns=columns, view=tables.new_name(NAME))
+    found = tables.rows(
+        f"""SELECT lane, copy_id, queue, reason, "at" FROM {view}
+        WHERE vhost = {text(vhost)} AND copy_id IN ({", ".join(map(str, parents))})"""
+    )
+    deaths = {(row["lane"], row["copy_id"]): {**row, "at": iso(row["at"])} for row in found}
+    return {
+        one["copy_id"]: deaths[one["lane"], one["parent_copy_id"]]
+        for one in copies
+        if (one["lane"], one["parent_copy_id"]) in deaths
+    }

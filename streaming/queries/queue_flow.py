@@ -1,0 +1,86 @@
+"""What came into every queue and left it lately, in parts of equal length up to the last batch.
+
+depth now  -  entered  +  left, walking back over the parts  =  a small curve of the depth
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from streaming.queries.depth_curve import LEAVING
+from streaming.queries.duckdb_tables import Tables, text
+
+PARTS: Final = 30
+PART_S: Final = 30
+WINDOW: Final = timedelta(seconds=PARTS * PART_S)
+RATE_PARTS: Final = 2
+"""How many of the last parts a rate is of: a minute."""
+
+_COLUMNS: Final = ("vhost", "lane", "seq", "at", "kind", "copy_id", "queue")
+
+
+class QueueFlow(msgspec.Struct, frozen=True):
+    """What came into one queue and left it, by part, the earliest first."""
+
+    entered: Sequence[int]
+    left: Sequence[int]
+
+    @property
+    def rate_in(self) -> float:
+        """Copies that entered in a second of the last minute."""
+        return sum(self.entered[-RATE_PARTS:]) / (RATE_PARTS * PART_S)
+
+    @property
+    def rate_out(self) -> float:
+        """Copies that left in a second of the last minute."""
+        return sum(self.left[-RATE_PARTS:]) / (RATE_PARTS * PART_S)
+
+    def depths(self, deep: int) -> list[int]:
+        """The depth at the end of each part, if it is `deep` at the end of the last."""
+        found = []
+        for entered, left in zip(reversed(self.entered), reversed(self.left), strict=True):
+            found.append(max(deep, 0))
+            deep += left - entered
+        return found[::-1]
+
+
+NO_FLOW: Final = QueueFlow((0,) * PARTS, (0,) * PARTS)
+
+
+def queue_flows(tables: Tables, end: datetime) -> dict[tuple[str, str], QueueFlow]:
+    """Count what came and went in the parts before an instant, by vhost and queue.
+
+    Queues in which nothing moved are absent.
+    """
+    begin = end - WINDOW
+    files = tables.files("events", {"at": begin})
+    view = tables.view("events", files=files, columns=_COLUMNS, view=tables.new_name("events"))
+    leaving = ", ".join(map(text, LEAVING))
+    run = tables.connection.execute
+    run(
+        f"CREATE OR REPLACE TEMP TABLE flowed AS SELECT vhost, lane, copy_id, queue, kind, "
+        f'{PARTS - 1} - least(floor(epoch(CAST(? AS TIMESTAMPTZ) - "at") / {PART_S}), {PARTS - 1})'
+        f"::INTEGER AS part FROM {view} WHERE (kind = 'enqueued' OR (kind IN ({leaving}) "
+        'AND copy_id <> seq)) AND "at" > CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ)',
+        [end.isoformat(), begin.isoformat(), end.isoformat()],
+    )
+    once = "true"  # a held copy leaves once: when it is held
+    if tables.values("SELECT 1 FROM flowed WHERE kind = 'held' LIMIT 1"):
+        run(
+            "CREATE OR REPLACE TEMP TABLE flowed_held AS "
+            "SELECT vhost, lane, copy_id FROM flowed WHERE kind = 'held'"
+        )
+        once = "(kind IN ('enqueued', 'held') OR (vhost, lane, copy_id) NOT IN (FROM flowed_held))"
+    counts: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+    for vhost, queue, part, entered, left in tables.values(
+        f"""
+        SELECT vhost, queue, part, count(*) FILTER (kind = 'enqueued'),
+               count(*) FILTER (kind <> 'enqueued')
+        FROM flowed WHERE {once} GROUP BY ALL
+        """
+    ):
+        columns = counts.setdefault((vhost, queue), ([0] * PARTS, [0] * PARTS))
+        columns[0][part], columns[1][part] = entered, left
+    return {place: QueueFlow(*columns) for place, columns in counts.items()}
