@@ -68,6 +68,20 @@ class ConsoleSettings(Section):
         example='"https://dlx.example.com"',
     )
 
+    front: str | None = setting(
+        None,
+        "Address of the management API of `dlx amqp`. The pages of connections, channels and "
+        "consumers are then live. Not set: they are as the tables knew them at the last batch.",
+        matching(r"https?://[^\s/?#@]+", "http:// or https:// and a host, without a path"),
+        example='"http://127.0.0.1:15672"',
+    )
+    front_credentials: str | None = setting(
+        None,
+        "File with NAME:PASSWORD of a user of the front with the tag monitoring. Not set: guest.",
+        local("file"),
+        example='"front.secret"',
+    )
+
     def contradictions(self) -> Iterator[Problem]:
         """Who may come in must be known on every address but this machine's."""
         if self.role_header is not None and self.user_header is None:
@@ -78,6 +92,8 @@ class ConsoleSettings(Section):
             yield Problem(given, f"needs {missing}: they are set together")
         if self.credentials is not None and self.user_header is not None:
             yield Problem("credentials", "cannot be combined with user_header: leave one out")
+        if self.front_credentials is not None and self.front is None:
+            yield Problem("front_credentials", "needs front, the address it is for")
         is_open = self.credentials is None and self.user_header is None
         if self.listen is not None and is_open and not is_loopback(self.listen):
             yield Problem(

@@ -6,6 +6,8 @@ from streaming.console.page import Page
 from streaming.console.pages.audit import audit
 from streaming.console.pages.balance import balance
 from streaming.console.pages.causes import causes
+from streaming.console.pages.clients import channels, connections, consumers, exchanges
+from streaming.console.pages.compare import compare
 from streaming.console.pages.definitions import definitions, plan
 from streaming.console.pages.find import find
 from streaming.console.pages.health import health
@@ -29,6 +31,10 @@ PAGES: Final = (
     Page("/queues", queues, nav="Queues", key="q"),
     Page("/queue", queue),
     Page("/changes", changes),
+    Page("/exchanges", exchanges),
+    Page("/connections", connections),
+    Page("/channels", channels),
+    Page("/consumers", consumers),
     Page("/topology", topology, nav="Topology", key="t", scripts="'wasm-unsafe-eval'"),
     Page("/balance", balance, nav="Balance", key="b"),
     Page("/definitions", definitions, nav="Definitions", key="d"),
@@ -40,6 +46,7 @@ PAGES: Final = (
     Page("/causes", causes, nav="Causes", key="c"),
     Page("/find", find),
     Page("/message", message),
+    Page("/compare", compare),
     Page("/message/body", message_body, is_file=True),
     Page("/message/scenario", message_scenario, is_file=True),
     Page("/redrives", redrives, nav="Redrives", key="r"),

@@ -17,6 +17,7 @@ import msgspec
 
 from streaming.console.access import Role, User
 from streaming.console.balance_watch import BalanceWatch
+from streaming.console.front_clients import FrontClients
 from streaming.console.fronts import FrontWatch
 from streaming.console.lag import LagWatch
 from streaming.console.reader import Reader, portable, read_instant
@@ -158,8 +159,11 @@ class View:
     @cached_property
     def end(self) -> datetime:
         """The instant that the page shows: that of the URL, or now."""
-        if self.as_of is None:
-            return datetime.now(UTC)
+        return datetime.now(UTC) if self.as_of is None else self.known_until
+
+    @cached_property
+    def known_until(self) -> datetime:
+        """The instant up to which the tables know what happened: that of the last batch shown."""
         cut = self.tables.cut
         if cut is not None and cut.at is not None:
             return cut.at
@@ -424,6 +428,7 @@ class Console(msgspec.Struct):
         fronts: which AMQP fronts lead.
         quiet: queues that the verdict leaves out, as `metrics.quiet_queues` names them.
         is_beside_job: whether it ends with the process of the job.
+        front_clients: says who is connected now; None: only the tables do.
     """
 
     reader: Reader
@@ -437,6 +442,7 @@ class Console(msgspec.Struct):
     fronts: FrontWatch = msgspec.field(default_factory=FrontWatch)
     quiet: tuple[str, ...] = ()
     is_beside_job: bool = False
+    front_clients: FrontClients | None = None
 
 
 def make_templates() -> jinja2.Environment:

@@ -22,6 +22,7 @@ from streaming.console.access import (
     read_proxy_secret,
 )
 from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
+from streaming.console.front_clients import FrontClients
 from streaming.console.live import Live
 from streaming.console.page import Console, View
 from streaming.console.pages.causes import causes
@@ -117,6 +118,7 @@ class Server:
             places,
             quiet=quiet,
             is_beside_job=is_beside_job,
+            front_clients=_front_clients(settings),
         )
         app = make_app(console, guard, PATIENCE_S)
         self._server = _Serving(
@@ -149,6 +151,13 @@ class Server:
     def stop(self) -> None:
         """End `run`, from any thread."""
         self._server.should_exit = True
+
+
+def _front_clients(settings: ConsoleSettings) -> FrontClients | None:
+    if settings.front is None:
+        return None
+    file = settings.front_credentials
+    return FrontClients(settings.front, None if file is None else Path(file))
 
 
 def warm_up(console: Console) -> None:

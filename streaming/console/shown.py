@@ -100,12 +100,22 @@ def size(value: float | None) -> str:
     return f"{value:.0f} B"
 
 
+def rate(value: float) -> str:
+    """How often in a second, or in a minute if that is less than once: `12/s`, `4/min`."""
+    if not value:
+        return "0"
+    if value < 1:
+        return f"{max(value * 60, 1):.0f}/min"
+    return f"{value:.1f}/s" if value < 10 else f"{value:,.0f}/s"  # noqa: PLR2004 - two digits
+
+
 FILTERS: Final = {
     "ago": ago,
     "duration": duration,
     "instant": instant,
     "number": number,
     "preview": preview,
+    "rate": rate,
     "readable": readable,
     "size": size,
 }

@@ -48,6 +48,7 @@ PARAMETERS = {
     "/queue": "queue=work-3&stretch=all",
     "/changes": "queue=work-3&from=18&to=19",
     "/message": "id=1/0/5000",
+    "/compare": "id=1/0/5000&with=1/0/5001",
     "/redrive/plan": "queue=work-3&since=2020-09-13T12:43:00Z",
     "/sql": "sql=SELECT+queue,+count(*)+FROM+dead_letters+GROUP+BY+ALL",
 }

@@ -2,53 +2,71 @@
 
 import json
 import re
-from collections.abc import Iterator
+from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final
 
+from streaming.console.bodies import FORMS, Opened, best_form, opened, shown
 from streaming.console.page import Answer, Download, Refused, View
 from streaming.console.shown import printable
+from streaming.console.story import story_of
+from streaming.queries.actions import actions_on
+from streaming.queries.duckdb_tables import Row
 from streaming.queries.life.copies import copies_of
 from streaming.queries.life.scenario import scenario_of
-from streaming.queries.message_attributes import decoded
+from streaming.queries.message_attributes import MessageId, decoded
 from streaming.queries.message_history import MessageHistory, history_of
 
-FORMS: Final = ("text", "json", "hex")
-MAX_TEXT: Final = 100_000
-MAX_HEX: Final = 16_384
-"""The most characters, or bytes in hexadecimal, of a body on the page; the download has all."""
+_MOVES: Final = frozenset({"redriven", "republished", "discarded", "skipped", "purged"})
+"""What somebody did to copies, by a command whose user and reason another event has."""
 
-_HEX_LINE: Final = 16
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def message(view: View) -> Answer:
     """Show everything known about one message."""
-    history = _history(view)
+    history = message_of(view)
     view.title = history.message_id
     view.command = view.dlx("dead-letters", "show", names=[history.message_id], vhost=False)
-    wanted = view.one_of("body", *FORMS)
-    row = history.message or next(iter(history.deaths.values()), None) or {}
-    body = _bytes(row.get("body"))
+    row = content_row(history)
+    body = opened_body(row)
+    form, forms = None, []
+    text, is_cut = None, False
+    if body is not None:
+        forms = [one for one in FORMS if one != "raw" or body.compression]
+        chosen = view.text("body")
+        form = next((one for one in forms if one == chosen), None) or best_form(body.content)
+        text, is_cut = shown(_bytes(row["body"]) or b"" if form == "raw" else body.content, form)
     copies = copies_of(history)
-    shown, is_cut = (None, False) if body is None else _shown(body, wanted)
+    doings = _doings(view, history)
+    doers = {
+        event["copy_id"]: doings[event["seq"]]["user"] or "the operator"
+        for event in history.events
+        if event["kind"] in {"redriven", "republished"} and event["seq"] in doings
+    }
     return {
         "history": history,
         "row": row,
         "copies": copies,
         "why": {(copy.copy_id, copy.left_at): copy.why for copy in copies},
-        "body": shown,
-        "is_cut": is_cut,
-        "form": wanted,
-        "forms": FORMS,
-        "deaths": list(history.deaths.values()),
+        "doings": doings,
+        "waits": _waits(history.events),
+        "more": {event["seq"]: _more(event) for event in history.events},
+        "story": story_of(copies, view.known_until, doers),
+        "versions": versions_of(history),
+        "opened": body,
+        "body": text,
+        "is_cut": is_cut or (body is not None and body.is_cut and form != "raw"),
+        "form": form,
+        "forms": forms,
+        "deaths": list(reversed(history.deaths.values())),
     }
 
 
 def message_body(view: View) -> Answer:
     """Send the body as it arrived."""
-    history = _history(view)
-    row = history.message or next(iter(history.deaths.values()), None) or {}
-    body = _bytes(row.get("body"))
+    history = message_of(view)
+    body = _bytes(content_row(history).get("body"))
     if body is None:
         raise Refused(404, f"The body of message {history.message_id} is not in the tables.")
     return Download(f"{_file(history)}.bin", "application/octet-stream", iter([body]))
@@ -56,7 +74,7 @@ def message_body(view: View) -> Answer:
 
 def message_scenario(view: View) -> Answer:
     """Send the message as a scenario, which `dlx simulate` replays."""
-    history = _history(view)
+    history = message_of(view)
     if history.hidden_in:
         names = ", ".join(history.hidden_in)
         raise Refused(403, f"You may not read {names}: the message cannot become a scenario.")
@@ -65,15 +83,16 @@ def message_scenario(view: View) -> Answer:
     return Download(f"{_file(history)}.json", "application/json", iter([content]))
 
 
-def _history(view: View) -> MessageHistory:
-    """The history of the message in the URL.
+def message_of(view: View, parameter: str = "id") -> MessageHistory:
+    """The history of the message in a parameter of the URL.
 
     Raises:
         Refused: the URL names none, or the user may read none of the queues that it was in.
     """
-    name = view.text("id")
+    name = view.text(parameter)
     if name is None:
-        raise Refused(400, "Choose a message: the address has no parameter id, such as 1/0/42.")
+        what = f"Choose a message: the address has no parameter {parameter}, such as 1/0/42."
+        raise Refused(400, what)
     history = history_of(view.tables, name)
     if view.user.administrator:
         return history
@@ -91,31 +110,55 @@ def _history(view: View) -> MessageHistory:
     return history
 
 
+def content_row(history: MessageHistory) -> Row:
+    """The row with the content of a message: its own, or that of its first death."""
+    return history.message or next(iter(history.deaths.values()), None) or {}
+
+
+def opened_body(row: Row) -> Opened | None:
+    """The body of such a row, opened if it is compressed; None: it is not stored, or hidden."""
+    body = _bytes(row.get("body"))
+    encoding = (row.get("properties") or {}).get("content_encoding")
+    return None if body is None else opened(body, encoding if isinstance(encoding, str) else None)
+
+
+def versions_of(history: MessageHistory) -> list[str]:
+    """The messages that edits made of this one, and the one that an edit made it of."""
+    found = [] if history.version_of is None else [history.version_of]
+    for event in history.events:
+        edit = (event["detail"] or {}).get("edit") or {}
+        if event["kind"] in {"redriven", "republished"} and edit.get("message"):
+            found.append(str(MessageId(*edit["message"])))
+    return [one for one in dict.fromkeys(found) if one != history.message_id]
+
+
+def _doings(view: View, history: MessageHistory) -> dict[int, Row]:
+    """By event: who did it, and why; only of what somebody commanded for many copies."""
+    if not any(event["kind"] in _MOVES for event in history.events):
+        return {}
+    message = MessageId.parse(history.message_id)
+    assert message is not None
+    rows = actions_on(view.tables, message)
+    return {row["seq"]: row for row in rows if view.sees(row["vhost"])}
+
+
+def _more(event: Row) -> Row:
+    """What the page does not say of an event in words."""
+    detail = event["detail"] or {}
+    return {name: value for name, value in detail.items() if name not in {"cause", "redrive"}}
+
+
+def _waits(events: list[Row]) -> dict[int, float]:
+    """By event: how many seconds after the event before it."""
+    times = [(event["seq"], datetime.fromisoformat(event["at"])) for event in events]
+    return {seq: (at - before).total_seconds() for (_, before), (seq, at) in pairwise(times)}
+
+
 def _bytes(body: Any) -> bytes | None:
     """The bytes of a body as typed JSON."""
     if body is None:
         return None
     return decoded(body["$bytes"]) if isinstance(body, dict) else str(body).encode()
-
-
-def _shown(body: bytes, form: str) -> tuple[str, bool]:
-    """A body as a text, and whether it is cut."""
-    if form == "hex":
-        return "\n".join(_hex(body[:MAX_HEX])), len(body) > MAX_HEX
-    text = body.decode("utf-8", "backslashreplace")
-    if form == "json":
-        try:
-            text = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
-        except (ValueError, RecursionError):
-            text = f"The body is not JSON.\n\n{text}"
-    return text[:MAX_TEXT], len(text) > MAX_TEXT
-
-
-def _hex(body: bytes) -> Iterator[str]:
-    for start in range(0, len(body), _HEX_LINE):
-        line = body[start : start + _HEX_LINE]
-        text = "".join(chr(one) if chr(one).isascii() and 31 < one < 127 else "." for one in line)  # noqa: PLR2004
-        yield f"{start:08x}  {line.hex(' '):<47}  {text}"
 
 
 def _file(history: MessageHistory) -> str:

@@ -1,53 +1,200 @@
 """The queues, and one queue: how deep it was when, what is in it, what entered and left it."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.console.reader import portable, read_instant
+from streaming.console.verdict import STALE_S
 from streaming.queries.as_of import resolve
+from streaming.queries.dead_letters.waiting import WaitingLetters, deaths_before, waiting_letters
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.queue_changes import queue_changes
+from streaming.queries.queue_flow import NO_FLOW, WINDOW, QueueFlow, queue_flows
 from streaming.queries.queues import QueueDepth, list_queues, peek
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.queries.vhosts.listings import rows_of_queues
+from topology.policies import QueueSettings
 
-SORTS: Final[dict[str, Callable[[QueueDepth], Any]]] = {
-    "name": lambda one: one.queue,
-    "messages": lambda one: one.ready + one.unacked,
-    "messages_ready": lambda one: one.ready,
-    "messages_unacknowledged": lambda one: one.unacked,
-    "message_bytes": lambda one: one.bytes,
-}
+NEAR_LIMIT: Final = 0.9
+"""The share of its limit from which a queue is nearly full."""
+
 STRETCHES: Final = {"1h": 3_600, "15m": 900, "6h": 21_600, "24h": 86_400, "7d": 604_800, "all": 0}
 PREVIEWED: Final = 50
+ORDERS: Final = ("desc", "asc")
+
+Place = tuple[str, str]
+"""A vhost, and the name of a queue in it."""
+
+
+class Line(NamedTuple):
+    """A queue in the list.
+
+    Attributes:
+        dead: letters that died in it and wait somewhere.
+        fill: the share of its limit that is ready; None: it has none.
+        is_unserved: messages wait in vain for a consumer.
+        is_nearly_full: it is, and was not declared to drop what is too much.
+    """
+
+    depth: QueueDepth
+    consumers: int
+    flow: QueueFlow
+    dead: int
+    fill: float | None
+    is_unserved: bool
+    is_nearly_full: bool
+
+
+SORTS: Final[Mapping[str, Callable[[Line], Any]]] = {
+    "name": lambda one: one.depth.queue,
+    "messages": lambda one: one.depth.ready + one.depth.unacked,
+    "messages_ready": lambda one: one.depth.ready,
+    "messages_unacknowledged": lambda one: one.depth.unacked,
+    "message_bytes": lambda one: one.depth.bytes,
+    "in": lambda one: one.flow.rate_in,
+    "out": lambda one: one.flow.rate_out,
+    "oldest": lambda one: _age_us(one.depth.oldest_at),
+    "consumers": lambda one: one.consumers,
+    "dead": lambda one: one.dead,
+}
+OF_COMMAND: Final = frozenset(
+    {"messages", "messages_ready", "messages_unacknowledged", "message_bytes", "consumers"}
+)
+"""What `dlx queues list` sorts by too."""
+
+SHOWN: Final[Mapping[str, Callable[[Line], bool]]] = {
+    "": lambda _one: True,
+    "unserved": lambda one: one.is_unserved,
+    "nearly_full": lambda one: one.is_nearly_full,
+    "dead": lambda one: one.dead > 0,
+    "filled": lambda one: one.depth.ready + one.depth.unacked > 0,
+    "moving": lambda one: one.flow is not NO_FLOW,
+}
+"""Which queues are listed."""
 
 
 def queues(view: View) -> Answer:
     """List the queues, filtered and sorted, a page at a time."""
     wanted = view.text("name", "") or ""
     sort = view.one_of("sort", *SORTS)
-    words = ["queues", "list", *(() if sort == "name" else ("--sort", f"{sort}:desc"))]
+    order = view.one_of("order", *(ORDERS if sort != "name" else ORDERS[::-1]))
+    shown = view.one_of("show", *SHOWN)
+    words = ["queues", "list", *(("--sort", f"{sort}:{order}") if sort in OF_COMMAND else ())]
     view.command = view.dlx(*words)
     found = [
         one
-        for one in view.once("queues", list_queues)
-        if view.sees(one.vhost) and wanted.lower() in one.queue.lower()
+        for one in _lines(view)
+        if wanted.lower() in one.depth.queue.lower() and SHOWN[shown](one)
     ]
-    found.sort(key=lambda one: (one.queue, one.vhost))
-    if sort != "name":
-        found.sort(key=SORTS[sort], reverse=True)
+    found.sort(key=lambda one: (one.depth.queue, one.depth.vhost))
+    found.sort(key=SORTS[sort], reverse=order == "desc")
     first = (view.page - 1) * PAGE_ROWS
+    page = found[first : first + PAGE_ROWS]
     return {
-        "rows": _rows(view, found[first : first + PAGE_ROWS]),
+        "rows": list(zip(_rows(view, [one.depth for one in page]), page, strict=True)),
         "total": len(found),
         "size": PAGE_ROWS,
         "name": wanted,
         "sort": sort,
+        "order": order,
+        "show": shown,
+        "shows": list(SHOWN),
+        "window_min": WINDOW // timedelta(minutes=1),
+        "stale_s": _stale_s(view),
     }
+
+
+def _lines(view: View) -> list[Line]:
+    """Every queue that the user may see."""
+    consumers = view.once("consumers", consumer_counts)
+    flows = _flows(view)
+    dead: Counter[Place] = Counter()
+    inside: Counter[Place] = Counter()
+    for one in _waiting(view):
+        dead[one.vhost, one.died_in] += one.count
+        inside[one.vhost, one.queue] += one.count
+    settings = view.of_topology(
+        f"settings {sorted(view.declared)}",
+        lambda: {
+            (vhost, name): one
+            for vhost, each in view.declared.items()
+            for name, one in each.vhost().all_settings().items()
+        },
+    )
+    found = []
+    for depth in view.once("queues", list_queues):
+        if view.sees(depth.vhost):
+            place = depth.vhost, depth.queue
+            flow = flows.get(place, NO_FLOW)
+            rules = settings.get(place)
+            fill = _fill(depth, rules)
+            found.append(
+                Line(
+                    depth,
+                    consumers.get(place, 0),
+                    flow,
+                    dead[place],
+                    fill,
+                    _is_unserved(depth, consumers.get(place, 0), flow, rules, inside[place]),
+                    (fill or 0) >= NEAR_LIMIT and not _is_ring(rules),
+                )
+            )
+    return found
+
+
+def _fill(depth: QueueDepth, rules: QueueSettings | None) -> float | None:
+    """The share of its limit that is ready; None: the queue has none."""
+    if rules is None or not rules.has_length_limit:
+        return None
+    limits = ((depth.ready, rules.max_length), (depth.ready_bytes, rules.max_length_bytes))
+    return max(used / max(limit, 1) for used, limit in limits if limit is not None)
+
+
+def _is_ring(rules: QueueSettings | None) -> bool:
+    """Whether a queue is meant to be full: it drops its oldest, and nobody wants them."""
+    return (
+        rules is not None and rules.overflow == "drop-head" and rules.dead_letter_exchange is None
+    )
+
+
+def _is_unserved(
+    depth: QueueDepth, consumers: int, flow: QueueFlow, rules: QueueSettings | None, letters: int
+) -> bool:
+    """Whether messages wait for a consumer and there is none.
+
+    Dead letters wait for a decision instead, and messages with a TTL of their queue for its end.
+    Nor does a queue need one from which programs fetch now and then.
+    """
+    delays = rules is not None and rules.message_ttl_ms is not None
+    return depth.ready > letters and not consumers and not any(flow.left) and not delays
+
+
+def _age_us(oldest_at: str | None) -> int:
+    """How old, so that the oldest is the largest; of an empty queue the least."""
+    if oldest_at is None:
+        return -(2**62)
+    return -round(datetime.fromisoformat(oldest_at).timestamp() * 1e6)
+
+
+def _flows(view: View) -> dict[Place, QueueFlow]:
+    end = view.known_until
+    return view.once("flows", lambda tables: queue_flows(tables, end))
+
+
+def _waiting(view: View) -> list[WaitingLetters]:
+    return view.once("letters", waiting_letters)
+
+
+def _stale_s(view: View) -> float | None:
+    """How old the last batch is, if that is old; None: it is not, or the page is of the past."""
+    if view.as_of is not None:
+        return None
+    age_s = (datetime.now(UTC) - view.known_until).total_seconds()
+    return age_s if age_s > STALE_S else None
 
 
 def queue(view: View) -> Answer:
@@ -72,10 +219,20 @@ def queue(view: View) -> Answer:
         contents = peek(
             view.tables, name, limit=PREVIEWED, unacked=unacked, first=first, known=place
         )
+    deaths = deaths_before(view.tables, vhost, contents)
+    letters = [one for one in _waiting(view) if one.vhost == vhost]
     return {
         "row": row,
+        "line": next(one for one in _lines(view) if one.depth == place),
         "may_read": may_read,
         "contents": contents,
+        "deaths": deaths,
+        "redrivable": list(
+            dict.fromkeys(one["message_id"] for one in contents if one["copy_id"] in deaths)
+        ),
+        "inside": [one for one in letters if one.queue == name],
+        "outside": [one for one in letters if one.died_in == name],
+        "stale_s": _stale_s(view),
         "total": total,
         "size": PREVIEWED,
         "unacked": unacked,

@@ -14,7 +14,12 @@ PARAMETERS = {
     "/search": ("queue", "exchange", "routing_key", "cause", "header", "cause_header"),
     "/causes": ("by_header", "queue", "routing_key", "exchange", "header", "cause"),
     "/find": ("q",),
-    "/queues": ("name", "sort"),
+    "/compare": ("id", "with"),
+    "/queues": ("name", "sort", "show"),
+    "/exchanges": ("name", "type"),
+    "/connections": ("name",),
+    "/channels": ("name",),
+    "/consumers": ("name",),
     "/redrive/plan": ("routing_key", "name", "key", "exchange", "cause", "queue"),
     "/audit": ("user", "action"),
     "/definitions": ("name",),
@@ -26,6 +31,7 @@ SHOWN = (
     *("/causes", "/causes?page=2", "/causes?by=queue", "/queues", "/queue?queue=dead&stretch=all"),
     *("/", "/redrive/plan", "/audit", "/sql?sql=FROM+dead_letters", "/balance", "/definitions"),
     *("/topology", "/health", "/changes?queue=dead&from=0&to=0", "/find?q=script", "/find?q=1"),
+    *(f"/compare?id=m{number}&with=m{number + 1}" for number in range(7, len(INJECTIONS), 60)),
     *(f"/message?id=m{number}&body=json" for number in range(3, len(INJECTIONS), 25)),
 )
 """Pages that show what was in messages, headers, names and users."""

@@ -17,6 +17,7 @@ PARAMETERS = {
     "/changes": "queue=billing&from=0&to=1",
     "/find": "q=order",
     "/message": "id=0/0/0",
+    "/compare": "id=0/0/0&with=0/0/2",
 }
 """What a page needs."""
 

@@ -1,11 +1,14 @@
 """Why did that message die? Found by the publisher's id, and answered in words."""
 
+import gzip
 import re
 import shutil
 
 import pytest
 
+from tests.builders import Broker
 from tests.unit.console.two_vhosts import TREASURE
+from tests.unit.queries.recording import Recording
 from tests.unit.queries.redrives.test_plan import Shop
 
 
@@ -151,3 +154,109 @@ def test_a_viewer_finds_no_letter_or_queue_of_a_hidden_vhost(make_client_of_anna
     for text in ("first", "mail", "order 0"):
         page = words(client.get("/find", params={"q": text}).text)
         assert "Nothing has this id, name or number that you may see." in page
+
+
+def test_the_life_is_drawn_and_the_list_says_the_waits(shop_console):
+    page = shop_console.get("/message?id=0/0/2").text
+
+    assert 'aria-label="2 stays in 2 queues within' in page
+    assert "with 1 death; the list below says each step" in page
+    assert re.search(r"500 ms later +died : expired", words(page))
+
+
+def test_a_redrive_is_told_with_who_did_it_and_why(make_client, tmp_path):
+    shop = Shop(tmp_path)
+    shop.approve(shop.plan())
+    shop.recording.commit()
+
+    page = words(make_client(tmp_path).get("/message?id=0/0/0").text)
+
+    assert re.search(r"redriven by the operator, fixed +\( r-[0-9a-f]{12} \)", page)
+    assert page.count("rejected it on channel killer") == 2  # among the facts, and where it died
+
+
+def test_the_latest_x_death_comes_first_and_the_rest_is_folded(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="park")
+    broker.queue("park", dead_letter_exchange="", dead_letter_routing_key="work", message_ttl=100)
+    broker.publish("", "work", "order", message_id="m")
+    for turn in range(4):
+        broker.reject(*(one.ref for one in broker.get("work", f"g{turn}", 1)))
+        broker.at(1000 * turn + 1000)
+        recording.commit()
+    recording.close()
+
+    page = words(make_client(recording.root).get("/message?id=m").text)
+
+    latest, folded = page.index("x-death after 2020"), page.index("after 7 earlier deaths")
+    assert latest < folded
+    assert "12:26:43.100 in park" in page[latest : latest + 60]
+    assert page[folded:].index("12:26:43 in work") < page[folded:].index("12:26:40 in work")
+
+
+def test_a_compressed_body_is_opened_and_can_be_seen_as_it_came(make_client, tmp_path, monkeypatch):
+    packed = gzip.compress(b'{"order": 17}')
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work")
+    broker.publish("", "work", "packed", message_id="m")
+    monkeypatch.setattr(broker, "bodies", [Bytes(packed)])
+    recording.commit()
+    recording.close()
+    client = make_client(recording.root)
+
+    assert "&#34;order&#34;: 17" in client.get("/message?id=m").text
+    assert "published as gzip and is shown opened" in words(client.get("/message?id=m").text)
+    assert "1f 8b 08" in client.get("/message?id=m&body=raw").text
+    assert client.get("/message/body?id=m").content == packed
+
+
+class Bytes(str):
+    """A body for a recording that is not text."""
+
+    __slots__ = ("content",)
+    content: bytes
+
+    def __new__(cls, content):
+        made = super().__new__(cls, content.hex())
+        made.content = content
+        return made
+
+    def encode(self, *_args):
+        return self.content
+
+
+def test_an_edited_letter_is_compared_with_the_letter_it_was(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work")
+    headers = {"tenant": "a", "same": 1}
+    broker.publish("", "work", '{"n": 1, "m": 2}', headers=headers, message_id="first")
+    headers = {"tenant": "b", "same": 1, "new": True}
+    broker.publish("", "work", '{"n": 1, "m": 3}', headers=headers, message_id="second")
+    recording.commit()
+    recording.close()
+
+    page = words(make_client(recording.root).get("/compare?id=first&with=second").text)
+
+    assert "header tenant &#34;a&#34; &#34;b&#34;" in page
+    assert "header new is absent true" in page
+    assert "header same" not in page
+    assert "- &#34;m&#34;: 2" in page
+    assert "+ &#34;m&#34;: 3" in page
+
+
+def test_equal_messages_and_missing_bodies_are_said(make_client, shop_console, tmp_path):
+    same = words(shop_console.get("/compare?id=first&with=0/0/0").text)
+
+    assert "They are the same." in same
+    assert "The bodies are the same, 7 B." in same
+
+
+@pytest.mark.parametrize("address", ["id=mine&with=closed-m", "id=closed-m&with=mine"])
+def test_contents_of_a_closed_queue_are_not_compared(make_client_of_anna, two_vhosts, address):
+    answer = make_client_of_anna(two_vhosts).get(f"/compare?{address}")
+
+    assert answer.status_code == 403
+    assert TREASURE not in answer.text

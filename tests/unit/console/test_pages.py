@@ -16,6 +16,7 @@ PARAMETERS = {
     "/queue": "queue=billing",
     "/changes": "queue=billing&from=0&to=1",
     "/message": "id=first",
+    "/compare": "id=first&with=0/0/2",
 }
 """What a page needs."""
 

@@ -19,6 +19,7 @@ PROBES = (
     "id=0/0/500&message=0/0/500",
     "id=0/0/1&message=0/0/1",
     "id=vault-m",
+    "id=closed-m&with=mine",
     f"cause={TREASURE}&by=queue,cause",
     "where=1%3D1)+OR+(vhost%3D'vault-v'",
     "q=vault-q",

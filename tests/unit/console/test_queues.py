@@ -1,0 +1,167 @@
+"""The list of queues as people read it, and what a queue says of its letters."""
+
+import html
+import re
+
+import pytest
+
+from streaming.contents.updater import ContentsUpdater
+from tests.builders import Broker
+from tests.unit.console.test_messages import words
+from tests.unit.queries.recording import Recording
+
+
+@pytest.fixture(scope="module")
+def client(make_client, tmp_path_factory):
+    """Queues of every kind, at one instant."""
+    broker = Broker()
+    recording = Recording(tmp_path_factory.mktemp("queues") / "tables", broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    broker.queue("delay", message_ttl=60_000)
+    broker.queue("forgotten")
+    broker.queue("full", max_length=10, overflow="reject-publish")
+    broker.queue("ring", max_length=2)
+    broker.queue("<b>hostile</b>")
+    broker.consume("full", "tag", channel="slow")
+    for queue, count in (("forgotten", 3), ("full", 9), ("ring", 4), ("delay", 1), ("work", 5)):
+        for number in range(count):
+            broker.publish("", queue, f"{queue} {number}")
+    given = broker.get("work", "g", 4, channel="c")
+    broker.reject(*(one.ref for one in given), channel="c")
+    broker.at(59_000)
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return make_client(recording.root)
+
+
+def listed(client, query=""):
+    """The names of the queues on the page, in order."""
+    page = client.get(f"/queues?as_of=0&{query}").text
+    body = page[page.index("<tbody>") : page.index("</tbody>")]
+    return [
+        html.unescape(one) for one in re.findall(r'<td><a href="/queue\?[^"]*">(.*?)</a>', body)
+    ]
+
+
+def row(client, name, query=""):
+    """The words of a queue's row."""
+    page = client.get(f"/queues?as_of=0&name={name}&{query}").text
+    return words(page[page.index("<tbody>") : page.index("</tbody>")])
+
+
+def test_marks_are_on_what_needs_a_look_alone(client):
+    assert listed(client, "show=unserved") == ["forgotten"]
+    assert listed(client, "show=nearly_full") == []
+    assert listed(client, "show=dead") == ["work"]
+    assert "no consumer" in row(client, "forgotten")
+    for name in ("delay", "dead", "full", "ring"):
+        assert "no consumer" not in row(client, name), name
+
+
+def test_a_queue_near_its_limit_says_how_full_it_is(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("full", max_length=10, overflow="reject-publish")
+    broker.queue("bytes", max_length_bytes=100, dead_letter_exchange="")
+    broker.queue("ring", max_length=10)
+    for queue in ("full", "ring"):
+        for number in range(9):
+            broker.publish("", queue, f"{number}")
+    broker.publish("", "bytes", "b" * 95, size=95)
+    recording.commit()
+    recording.close()
+    client = make_client(recording.root)
+
+    assert listed(client, "show=nearly_full") == ["bytes", "full"]
+    assert "90 % full" in row(client, "full")
+    assert "95 % full" in row(client, "bytes")
+    assert "full" not in row(client, "ring")
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"),
+    [
+        ("messages_ready", "dead"),
+        ("messages_unacknowledged", "full"),
+        ("in", "full"),
+        ("out", "work"),
+        ("consumers", "full"),
+        ("dead", "work"),
+        ("oldest", "dead"),
+        ("name", "<b>hostile</b>"),
+    ],
+)
+def test_every_column_sorts_both_ways(client, sort, first):
+    found = listed(client, f"sort={sort}")
+    turned = listed(client, f"sort={sort}&order={'desc' if sort == 'name' else 'asc'}")
+
+    assert found[0] == first or sort == "oldest"
+    assert len(found) == len(turned) == 7
+    assert turned != found
+
+
+def test_the_list_says_rates_depth_age_consumers_and_letters(client):
+    found = row(client, "work")
+
+    assert re.search(r"work / 1 0 1 5/min 4/min 59 s 0 4 ", found)
+    assert 'aria-label="0, ' in client.get("/queues?as_of=0&name=work").text
+
+
+def test_a_page_that_is_old_says_so(client):
+    assert "The last batch was" in words(client.get("/queues").text)
+    assert "The last batch was" in words(client.get("/queue?queue=work").text)
+    assert "The last batch was" not in words(client.get("/queues?as_of=0").text)
+
+
+def test_a_queue_says_what_died_in_it_and_where_it_waits(client):
+    page = words(client.get("/queue?queue=work&as_of=0").text)
+
+    assert re.search(r"wait elsewhere Wait in Reason Letters Oldest Next dead rejected 4 ", page)
+
+
+def test_a_dead_letter_queue_says_why_each_is_there_and_leads_to_a_plan(client):
+    answer = client.get("/queue?queue=dead&as_of=0").text
+    page = words(answer)
+
+    assert re.search(r"wait here Died in Reason Letters Oldest Next work rejected 4 ", page)
+    assert page.count("rejected in work") == 4
+    [link] = re.findall(r'href="([^"]*)">Redrive the 4 dead letters on this page', answer)
+    plan = words(client.get(html.unescape(link).replace("as_of=0&", "")).text)
+    assert "4 letters to redrive" in plan
+    [link] = re.findall(r'href="([^"]*)">Redrive these', answer)
+    plan = words(client.get(html.unescape(link).replace("as_of=0&", "")).text)
+    assert "4 letters to redrive" in plan
+
+
+def test_the_curve_is_marked_by_what_changed_and_who_did_it(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work")
+    broker.queue("other")
+    broker.publish("", "work", "order")
+    broker.at(1000)
+    broker.exchange("orders", "topic")
+    broker.bind("orders", "work", "a.#")
+    broker.bind("orders", "other", "a.#")
+    broker.policy("limit", "^work$", {"max-length": 10})
+    recording.commit()
+    recording.close()
+
+    page = words(make_client(recording.root).get("/queue?queue=work&stretch=all").text)
+
+    assert "bound to: orders" in page
+    assert page.count("bound to: orders") == 1
+    assert "policy set: limit" in page
+
+
+def test_a_viewer_sees_no_letter_of_a_closed_queue(make_client_of_anna, two_vhosts):
+    client = make_client_of_anna(two_vhosts)
+
+    page = words(client.get("/queue?queue=closed-dead&vhost=/").text)
+
+    assert "You have no read permission" in page
+    assert "Redrive the" not in page
+    assert "closed rejected 1" in page
+    assert "vault" not in client.get("/queues").text
