@@ -14,6 +14,10 @@ from streaming.broker.message import Message, PublishedHeaders
 
 _ENTERED: Final = int(Kind.ENQUEUED)
 _HANDED_OUT: Final = int(Kind.DELIVERED)
+_MESSAGE_BYTES: Final = 250
+_COPY_BYTES: Final = 450
+"""What a message, and each copy of it, takes besides body and properties, as measured."""
+
 _ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
 
 
@@ -38,7 +42,7 @@ class StoredMessages:
     """The messages of one vhost, by offset.
 
     Attributes:
-        resident_bytes: their bodies and properties.
+        resident_bytes: their bodies and properties, and about what keeping them in queues takes.
     """
 
     def __init__(self) -> None:
@@ -51,7 +55,7 @@ class StoredMessages:
     def add(self, stored: Stored, offset: int) -> Message:
         """Keep a message; return how the core knows it."""
         self._by_offset[offset] = stored
-        self.resident_bytes += len(stored.body) + len(stored.properties)
+        self.resident_bytes += len(stored.body) + len(stored.properties) + _MESSAGE_BYTES
         return Message(0, 0, offset, 0, 0, len(stored.body))
 
     def of(self, message: Message) -> Stored:
@@ -77,13 +81,16 @@ class StoredMessages:
                 continue
             if kind == _ENTERED:
                 by_offset[copy.message.offset].copies += 1
+                self.resident_bytes += _COPY_BYTES
             elif kind in _ENDINGS:
                 offset = copy.message.offset
                 if copy.copy_id != seq:  # otherwise it died on arrival, and never was in its queue
                     by_offset[offset].copies -= 1
+                    self.resident_bytes -= _COPY_BYTES
                 ended.append(offset)
         for offset in ended:
             stored = by_offset.get(offset)
             if stored is not None and not stored.copies:
                 del by_offset[offset]
-                self.resident_bytes -= len(stored.body) + len(stored.properties)
+                size = len(stored.body) + len(stored.properties) + _MESSAGE_BYTES
+                self.resident_bytes -= size

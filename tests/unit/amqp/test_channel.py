@@ -607,3 +607,21 @@ def test_a_purge_takes_the_name_of_its_queue_as_it_is(client):
     client.ask(m.QueueDeclare(queue="q"))
 
     assert isinstance(client.ask(m.QueuePurge(queue="q\n")), m.ChannelClose)
+
+
+def test_what_empty_messages_take_in_many_queues_is_counted(client):
+    vhost = client.broker.server.vhosts["/"]
+    for number in range(20):
+        client.ask(m.QueueDeclare(queue=f"q{number}"))
+        client.ask(m.QueueBind(queue=f"q{number}", exchange="amq.fanout"))
+
+    client.publish("", "q0", b"")
+    client.received()
+    one = vhost.resident_bytes
+    client.publish("amq.fanout", "", b"")
+    client.received()
+    assert vhost.resident_bytes > 8 * one > 0
+
+    for number in range(20):
+        client.ask(m.QueuePurge(queue=f"q{number}"))
+    assert vhost.resident_bytes == 0
