@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 from streaming.amqp.login import User, Users
 from streaming.amqp.server import Server
 from streaming.management.app import Management
+from streaming.management.counting import Counting
 from streaming.management.logged import LogFront
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.records import Record
@@ -80,7 +81,8 @@ class OnLog:
             lambda: self.why_not,
         )
         self.server.elsewhere = ("/", "elsewhere")
-        management = Management(self.front)
+        self.counting = Counting()
+        management = Management(self.front, counting=self.counting)
         self.vhost = self.port.lead()
         self.server.add_vhost(self.vhost)
         self.api = Api(TestClient(management, client=("127.0.0.1", 50_000)))

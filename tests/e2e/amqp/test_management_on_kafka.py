@@ -52,6 +52,12 @@ def publish(api: httpx2.Client, body: str) -> object:
     return done(api.post("exchanges/%2F/amq.default/publish", json=message(body)))
 
 
+def lasting(document: dict[str, Any]) -> dict[str, Any]:
+    """Definitions without the user guest, whose hash is made at each start."""
+    users = [user for user in document["users"] if user["name"] != "guest"]
+    return {**document, "users": users}
+
+
 def make(api: httpx2.Client) -> None:
     """Make a user, and as this user a queue with a policy and two messages."""
     guest = ("guest", "guest")
@@ -77,7 +83,7 @@ def test_what_the_api_changes_lasts_and_is_in_the_tables(fronts):
     second = fronts.start("--management", "0")
     with api_of(second) as api:
         wait_for(api, ANN)
-        assert done(api.get("definitions")) == exported
+        assert lasting(done(api.get("definitions"))) == lasting(exported)
         queue = done(api.get("queues/%2F/work"))
         assert (queue["policy"], queue["messages_ready"]) == ("short", 2)
         (got, _again) = done(api.post("queues/%2F/work/get", json=GET_ALL))

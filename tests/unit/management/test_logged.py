@@ -266,3 +266,19 @@ def test_of_several_versions_the_newest_counts():
     assert again == {}
     assert versions.next_ms(key, 3) == 6
     assert versions.next_ms(key, 9) == 9
+
+
+def test_counts_are_taken_while_a_snapshot_is(first):
+    document = {"queues": [{"name": f"q{number}", "vhost": "/"} for number in range(300)]}
+    assert first.api.ask("POST", "definitions", document).status_code == 204
+    first.api.put("queues/%2F/q", {})
+    first.api.ask("POST", "exchanges/%2F/amq.default/publish", a_message("x"))
+    counting = first.counting
+
+    for _ in counting.sample(5_000, ["/"]):
+        first.vhost.snapshot()
+
+    assert counting.queue("/", "q")[0]["publish"] == 1
+    assert len(first.api.get("queues")) == 301
+    assert first.api.get("queues/%2F/q")["messages"] == 1
+    assert first.api.get("overview")["queue_totals"]["messages"] == 1
