@@ -34,7 +34,8 @@ class LogPort:
         reasons: why the vhost was over.
     """
 
-    def __init__(self, body_bytes: int = 1 << 20) -> None:
+    def __init__(self, body_bytes: int = 1 << 20, config: ShardConfig = CONFIG) -> None:
+        self._config = config
         self.records: list[RawRecord] = []
         self.sent: deque[tuple[LogVhost, Record]] = deque()
         self.is_full = False
@@ -51,7 +52,7 @@ class LogPort:
         """Open a vhost on the log; it leads unless told not to."""
         vhost: LogVhost
         bodies = Bodies(self._body_bytes, self._fetch, lambda: self.soon(vhost.fetched))
-        vhost = LogVhost(CONFIG, bodies, self, lambda: self.now_ms, entries)
+        vhost = LogVhost(self._config, bodies, self, lambda: self.now_ms, entries)
         vhost.follow(self.records[vhost.position :])
         if leads:
             vhost.take_over("test")

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 from starlette.testclient import TestClient
 
 from streaming.amqp.login import User, Users
@@ -11,7 +12,7 @@ from streaming.management.counting import Counting
 from streaming.management.logged import LogFront
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.records import Record
-from tests.log_port import LogPort
+from tests.log_port import CONFIG, LogPort
 from tests.management_api import Api
 
 
@@ -22,8 +23,8 @@ class PromptLog(LogPort):
         is_prompt: whether it does.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, vhost: str) -> None:
+        super().__init__(config=msgspec.structs.replace(CONFIG, vhost=vhost))
         self.is_prompt = False
 
     def lead(self) -> LogVhost:
@@ -64,12 +65,14 @@ class OnLog:
         why_not: why nothing is served.
     """
 
-    def __init__(self, before: "OnLog | None" = None, users: tuple[User, ...] = ()) -> None:
+    def __init__(
+        self, before: "OnLog | None" = None, users: tuple[User, ...] = (), vhost: str = "/"
+    ) -> None:
         self.why_not = ""
         known = Users(list(users)) if users else Users.default()
         self.server = Server({}, known, lambda _user, _vhost: True)
         self.server.follows_wall_clock = False
-        self.port = PromptLog()
+        self.port = PromptLog(vhost)
         if before is not None:
             self.port.records = list(before.port.records)
             self.port.now_ms = before.port.now_ms
@@ -77,12 +80,13 @@ class OnLog:
             self.server,
             lambda: self.port.now_ms,
             {user.name for user in users},
-            ("/", "elsewhere"),
+            (vhost, "elsewhere"),
             lambda: self.why_not,
         )
-        self.server.elsewhere = ("/", "elsewhere")
+        self.server.elsewhere = (vhost, "elsewhere")
         self.counting = Counting()
         management = Management(self.front, counting=self.counting)
         self.vhost = self.port.lead()
         self.server.add_vhost(self.vhost)
-        self.api = Api(TestClient(management, client=("127.0.0.1", 50_000)))
+        self.client = TestClient(management, client=("127.0.0.1", 50_000))
+        self.api = Api(self.client)

@@ -106,5 +106,8 @@ class Versions:
         known = self._newest.get(key)
         return now_ms if known is None else max(now_ms, known.kept.at_ms + 1)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._newest
+
     def __len__(self) -> int:
         return len(self._newest)

@@ -36,6 +36,9 @@ from streaming.management.server_front import ServerFront
 from streaming.protocol.command_codec import encode_command
 from streaming.protocol.log_records import UnknownRecordError, read_command
 
+CLUSTER_NAME: Final = "cluster_name"
+"""The global parameter of which clients are told when they connect."""
+
 MAX_KEPT: Final = 10_000
 """Users, global parameters and descriptions that were ever made."""
 
@@ -99,6 +102,8 @@ class LogFront(ServerFront):
                 self._parameters.pop(name, None)
             elif component == GLOBAL:
                 self._parameters[name] = version.kept.value
+                if name == CLUSTER_NAME:
+                    self.server.server_properties[name] = str(version.kept.value)
         except msgspec.ValidationError as error:
             logger.warning("the %s %s of a log cannot be used: %s", component, name, error)
 
@@ -118,7 +123,7 @@ class LogFront(ServerFront):
         vhosts: list[OpenVhost] | None = None,
     ) -> None:
         """Write a version of an object, and know it when it is in the log."""
-        if len(self._versions) >= MAX_KEPT:
+        if key not in self._versions and len(self._versions) >= MAX_KEPT:
             raise bad_request(f"there are {MAX_KEPT} users and parameters, which is the limit")
         at_ms = self._versions.next_ms(key, self.now_ms())
         version = Version(Kept(at_ms, value, is_deleted), secret)

@@ -45,13 +45,16 @@ def test_all_that_was_made_is_there_after_a_restart(first):
     assert api.put("queues/%2F/q", {"durable": True}) == 201
     api.put("policies/%2F/p", {"pattern": "^q", "definition": {"max-length": 5}})
     api.put("global-parameters/colour", {"value": {"is": ["red", None]}})
+    api.put("cluster-name", {"name": "blue"})
     api.put("vhosts/%2F", {"description": "orders", "tags": "a,b", "default_queue_type": "quorum"})
     api.put("vhost-limits/%2F/max-queues", {"value": 7})
     path = "exchanges/%2F/amq.default/publish"
     assert api.ask("POST", path, a_message("hello"), ANN).json() == {"routed": True}
 
-    api = OnLog(first).api
+    again = OnLog(first)
+    api = again.api
 
+    assert again.server.server_properties["cluster_name"] == "blue"
     assert api.get("whoami", ANN) == {
         "name": "ann",
         "tags": ["policymaker"],

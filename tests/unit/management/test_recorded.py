@@ -5,7 +5,11 @@ import re
 from html import unescape
 from typing import Any, Final
 
+from starlette.testclient import TestClient
+
 from streaming.management.formats import NODE
+from tests.management_api import Api
+from tests.management_on_log import OnLog
 from tests.recordings.management import conversation, headers_of
 
 _ORACLE: Final = "oracle-5640@localhost"
@@ -56,6 +60,19 @@ _DIFFERENT: Final = {
 
 
 def test_the_conversation_is_answered_as_by_rabbitmq(client, api):
+    _compare(client, api, _DIFFERENT)
+
+
+def test_a_log_answers_as_memory_does_but_has_its_vhost_already():
+    on_log = OnLog(vhost="rec")
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    on_log.api.put("permissions/rec/guest", everything)
+    different = _DIFFERENT | {"PUT vhosts/rec": "it is there already"}
+
+    _compare(on_log.client, on_log.api, different)
+
+
+def _compare(client: TestClient, api: Api, different: dict[str, str]) -> None:
     api.put("users/plain", {"password": "plain", "tags": ""})
     differences = {}
     for entry in conversation():
@@ -72,8 +89,8 @@ def test_the_conversation_is_answered_as_by_rabbitmq(client, api):
         if not _has(ours, recorded):
             differences[f"{entry['method']} {entry['path']} {body or ''}".strip()] = recorded, ours
 
-    assert differences.keys() == _DIFFERENT.keys(), [
-        f"{name}: {differences.get(name)}" for name in differences.keys() ^ _DIFFERENT.keys()
+    assert differences.keys() == different.keys(), [
+        f"{name}: {differences.get(name)}" for name in differences.keys() ^ different.keys()
     ]
 
 
