@@ -45,8 +45,8 @@ class CommandGroup(TyperGroup):
     order: ClassVar[tuple[str, ...]] = ()
     """The order of the commands, if it is not that of their registration."""
 
-    unlisted: ClassVar[str] = ""
-    """A section that the help leaves out."""
+    unlisted: ClassVar[frozenset[str]] = frozenset()
+    """The sections that the help leaves out."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names in the order of the help."""
@@ -78,8 +78,9 @@ class CommandGroup(TyperGroup):
                 title = panel if isinstance(panel, str) else "Commands"
                 summary = command.get_short_help_str(MAX_SUMMARY_CHARACTERS)
                 sections.setdefault(title, []).append((name, summary))
-        sections.pop(self.unlisted, None)
         for title, rows in sections.items():
+            if title in self.unlisted:
+                continue
             with formatter.section(title):
                 formatter.write_dl(rows)
 

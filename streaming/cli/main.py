@@ -41,6 +41,9 @@ from topology.errors import DlxError
 DEVELOP: Final = "Develop dlx"
 """A section of commands that the help names in one line: a checkout has them."""
 
+EARLIER: Final = "Earlier names"
+"""Commands that are in a group now, and keep the name that they had."""
+
 COMMANDS: Final[dict[str, dict[str, str]]] = {
     "Ask a definitions file": {
         "check": "topology.commands:check",
@@ -53,7 +56,6 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "run": "run.command:run",
         "amqp": "run.amqp:app",
         "kafka": "run.kafka:kafka",
-        "checkpoint": "run.checkpoint:app",
         "config": "run.config:app",
         "doctor": "doctor.command:app",
         "console": "run.console:console",
@@ -76,12 +78,16 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "permissions": "tables.nouns:permissions",
         "clients": "tables.nouns:clients",
         "quarantine": "tables.quarantine:app",
+        "why": "tables.why:why",
         "dead-letters": "dead_letters.command:app",
         "redrives": "tables.redrives:app",
         "balance": "tables.balance:balance",
         "tables": "tables.maintenance:app",
         "query": "tables.query:query",
         "spark": "tables.spark:app",
+    },
+    EARLIER: {
+        "checkpoint": "run.checkpoint:app",
     },
     DEVELOP: {
         "bench": "tests.bench.commands:app",
@@ -121,7 +127,7 @@ def build_app(names: Iterable[str] | None = None) -> typer.Typer:
 
 class _Root(CommandGroup):
     order = tuple(name for commands in COMMANDS.values() for name in commands)
-    unlisted = DEVELOP
+    unlisted = frozenset({DEVELOP, EARLIER})
 
 
 def _show_version(wanted: bool) -> None:

@@ -22,15 +22,17 @@ from streaming.cli.options import (
     open_at,
     open_tables,
 )
+from streaming.cli.run.checkpoint import rebuild as rebuild_checkpoint
 
 app = command_group(
     "tables",
-    "Show, trim, erase and rebuild the tables; write snapshots.",
+    "Show, trim, erase and rebuild tables and checkpoint; write snapshots.",
     "dlx tables info --tables tables",
     "dlx tables snapshot --tables tables",
     "dlx tables trim --yes",
     "dlx tables erase --where \"headers ->> 'customer' = '17'\" --reason 'request 4711'",
     "dlx tables rebuild --tables tables",
+    "dlx tables checkpoint --dry-run",
 )
 
 
@@ -241,3 +243,6 @@ def erase(
     elif done.messages or done.dead_letters:
         print("the old files leave the disk with the next vacuum after tables.vacuum_retention_ms")
     return EXIT_OK
+
+
+app.command("checkpoint")(rebuild_checkpoint)

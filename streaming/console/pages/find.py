@@ -9,10 +9,11 @@ import re
 from typing import Final
 
 from streaming.console.page import Answer, Redirect, Refused, View
-from streaming.queries.dead_letters.known_by import MAX_SEARCHED_BODY_BYTES, condition_of, known_by
 from streaming.queries.duckdb_tables import QueryError
+from streaming.queries.life.found import find_messages
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.message_history import message_named
+from streaming.queries.search_index import indexed_paths
 
 MAX_FOUND: Final = 50
 MAX_WORD: Final = 500
@@ -29,8 +30,8 @@ def find(view: View) -> Answer:
     view.title = "Find"
     if len(text) > MAX_WORD:
         raise Refused(400, f"q: longer than {MAX_WORD} characters; write a part of it.")
-    where = ["--where", condition_of(text)] if text else []
-    view.command = view.dlx("dead-letters", "list", *where)
+    words = view.text("words") is not None
+    view.command = view.dlx("why", *(["--words"] if words else []), names=[text])
     if MessageId.parse(text):
         return Redirect(view.url("/message", id=text))
     if _INSTANT.fullmatch(text):
@@ -40,19 +41,19 @@ def find(view: View) -> Answer:
         for vhost, declared in sorted(view.declared.items())
         if view.sees(vhost) and text and text in declared.queues
     ]
-    letters = known_by(view.tables, text, MAX_FOUND + 1, vhost=view.vhost)
-    if queues and not letters and len(queues) == 1:
+    found = find_messages(view.tables, text, MAX_FOUND, vhost=view.vhost, words=words)
+    messages = found.messages
+    if queues and not messages and len(queues) == 1:
         return Redirect(view.url("/queue", vhost=queues[0][0], queue=text))
-    if not queues and len(letters) == 1:
-        return Redirect(view.url("/message", id=letters[0].message_id))
-    if not queues and not letters and text and _is_message(view, text):
+    if not queues and len(messages) == 1 and not words:
+        return Redirect(view.url("/message", id=messages[0].message_id))
+    if not queues and not messages and text and _is_message(view, text):
         return Redirect(view.url("/message", id=text))
     return {
         "text": text,
         "queues": queues,
-        "letters": letters[:MAX_FOUND],
-        "has_more": len(letters) > MAX_FOUND,
-        "max_body": MAX_SEARCHED_BODY_BYTES,
+        "found": found,
+        "paths": [one.path for one in indexed_paths(view.tables)],
     }
 
 

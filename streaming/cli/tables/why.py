@@ -1,0 +1,137 @@
+"""`dlx why`: who died, where, why, since when, and what may be done."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
+from streaming.cli.listing.times import read_iso, relative, said
+from streaming.cli.listing.view import OutputOptions, output
+from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
+from streaming.cli.output import print_in_colour, print_json
+from streaming.cli.tables.history import AsOf, AsUser, open_as_of
+
+if TYPE_CHECKING:
+    from streaming.queries.life.found import Found
+    from streaming.queries.life.why import Death, Why
+
+Line = tuple[str, str]
+"""A text and its tone."""
+
+MAX_LISTED: Final = 20
+
+
+@output
+def why(
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="An id, or what a publisher calls it: a message_id, a correlation_id, a value of "
+            "`[tables] search`, or a word of a dead letter.",
+        ),
+    ],
+    *,
+    vhost: VhostFilter = None,
+    words: Annotated[
+        bool,
+        typer.Option("--words", help="Search words of dead letters, also if a value is found."),
+    ] = False,
+    as_of: AsOf = None,
+    as_user: AsUser = None,
+    view: OutputOptions,
+    tables: TablesLocation = None,
+    config: ConfigFile = None,
+) -> int:
+    """Say why a message died: where, since when, and what may be done.
+
+    If several messages have the text, they are listed, the latest first.
+
+    Exit status: 1 if nothing is found. What was not looked at is said.
+    """
+    with open_as_of(tables, config, as_of, as_user) as opened:
+        from streaming.queries.life.found import Found, find_messages
+        from streaming.queries.life.why import why_of
+        from streaming.queries.message_attributes import MessageId
+
+        if MessageId.parse(text):
+            found = Found([], has_more=False, indexed=False, unseen=[])
+            answer: Why | None = why_of(opened, text)
+        else:
+            found = find_messages(opened, text, MAX_LISTED, vhost=vhost, words=words)
+            alone = len(found.messages) == 1
+            answer = why_of(opened, found.messages[0].message_id) if alone else None
+    if view.output == "json":
+        print_json({"text": text, "found": found, "why": answer})
+    else:
+        print_in_colour(_lines(text, found, answer))
+    return EXIT_OK if answer or found.messages else EXIT_FINDINGS
+
+
+def _lines(text: str, found: "Found", answer: "Why | None") -> Iterator[Line]:
+    if answer is not None:
+        if found.messages:
+            yield f"{text} is in {found.messages[0].place} of message {answer.message_id}", "title"
+        yield from _story(answer)
+    elif found.messages:
+        more = "more than " if found.has_more else ""
+        yield f"{more}{len(found.messages)} messages have {text}:", "title"
+        for one in found.messages:
+            death = "did not die"
+            if one.at is not None:
+                death = f"{one.reason} in {one.queue} {_moment(one.at)}"
+            yield f"  dlx why {one.message_id}  # {one.place}: {death}", "plain"
+    else:
+        yield f"nothing has {text} as an id, a value or a word", "bad"
+    for sentence in found.unseen:
+        yield sentence, "quiet"
+
+
+def _story(why: "Why") -> Iterator[Line]:
+    exchange = why.exchange or "the default exchange"
+    by = f" by {why.published_by}" if why.published_by else ""
+    yield (
+        f"message {why.message_id}, published{by} to {exchange} with key {why.routing_key!r}",
+        ("head"),
+    )
+    if why.is_partial:
+        yield "its earlier events were removed by tables.retention: this may not be all", "quiet"
+    for death in why.deaths:
+        yield from _death(death)
+    if not why.deaths:
+        ended = f": {', '.join(why.ended)}" if why.ended else ""
+        yield f"it did not die{ended}", "good"
+    if why.hidden_in:
+        names = ", ".join(why.hidden_in)
+        yield f"what it holds is hidden: you may not read {names}", "quiet"
+    for place in why.now:
+        yield f"now it is {place.state} in queue {place.queue!r}", "head"
+    if not why.now:
+        yield "now no queue has it", "head"
+    for change in why.changes:
+        who = change.user or "the operator"
+        what = f"{change.what} {change.name!r}" if change.name else change.what
+        yield f"before it: {what} by {who} {_moment(change.at)}", "moved"
+    width = max(map(len, why.next))
+    for command, purpose in why.next.items():
+        yield f"  {command:{width}}  # {purpose}", "plain"
+
+
+def _death(death: "Death") -> Iterator[Line]:
+    yield f"it died in queue {death.queue!r} {_moment(death.at)}: {death.why}", "bad"
+    if death.cause:
+        yield f"  it said: {death.cause}", "plain"
+    went = ", ".join(map(repr, death.targets))
+    lost = f"nowhere: {death.outcome}" if death.outcome else "nowhere"
+    yield f"  the dead letter went to {went or lost}", "plain"
+    if death.alike > 1:
+        deaths = f"{death.alike:,} such deaths in this queue"
+        yield f"  {deaths} are known, the first {_moment(death.alike_since)}", "plain"
+
+
+def _moment(instant: str) -> str:
+    if not instant:
+        return "at a time that is not known"
+    return f"{relative(instant, datetime.now(UTC))} ({said(read_iso(instant))})"

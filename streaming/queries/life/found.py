@@ -1,0 +1,174 @@
+"""Find messages by what people know, and say what was not looked at.
+
+17  -->  an indexed value of any message; else an id or a word of a dead letter
+
+Indexed values answer at once. Only if there is none, all dead letters are read.
+"""
+
+from typing import Final
+
+import msgspec
+
+from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
+from streaming.queries.dead_letters.known_by import MAX_SEARCHED_BODY_BYTES, known_by
+from streaming.queries.duckdb_tables import Row, Tables, iso
+from streaming.queries.message_attributes import MessageId
+from streaming.queries.search_index import (
+    SEARCH_KEYS,
+    IndexedMessage,
+    indexed_paths,
+    messages_with,
+)
+
+_MAX_NAMED: Final = 3
+_ID: Final = '(message_id.topic_number, message_id."partition", message_id."offset")'
+_DEATH: Final = ("seq", "at", "vhost", "queue", "reason", "targets", "message_id")
+
+
+class FoundMessage(msgspec.Struct, frozen=True):
+    """A message, the place where the text is, and its latest death; None: it never died."""
+
+    message_id: str
+    place: str
+    vhost: str
+    queue: str | None = None
+    reason: str | None = None
+    at: str | None = None
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The answer of a search.
+
+    Attributes:
+        has_more: whether there are more than were wanted.
+        indexed: whether indexed values gave it; then dead letters were not read.
+        unseen: what was not looked at, in sentences.
+    """
+
+    messages: list[FoundMessage]
+    has_more: bool
+    indexed: bool
+    unseen: list[str]
+
+
+def find_messages(
+    tables: Tables, text: str, count: int, *, vhost: str | None = None, words: bool = False
+) -> Found:
+    """Find the messages that have a text as an indexed value, an id, or a word.
+
+    Args:
+        count: the most messages that are listed.
+        vhost: look at its messages only.
+        words: read dead letters, also if an indexed value is found.
+    """
+    hits = [] if words else messages_with(tables, text, count + 1, vhost=vhost)
+    messages = _readable(tables, hits)
+    is_indexed = bool(messages)
+    if not messages:
+        messages = [
+            FoundMessage(one.message_id, one.place, one.vhost, one.queue, one.reason, one.at)
+            for one in known_by(tables, text, count + 1, vhost=vhost)
+        ]
+    return Found(
+        messages[:count],
+        len(messages) > count,
+        is_indexed,
+        list(_unseen(tables, is_indexed=is_indexed)),
+    )
+
+
+def _readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
+    """Those that the user of the tables may read, with their latest deaths."""
+    if not hits:
+        return []
+    keys = [hit.message_id for hit in hits]
+    deaths: dict[MessageId, list[Row]] = {}
+    if tables.has(DEAD_LETTERS):
+        for row in _rows(tables, DEAD_LETTERS, _DEATH, keys, "true"):
+            deaths.setdefault(_id(row), []).append(row)
+    places: dict[MessageId, set[tuple[str, str]]] = {}
+    permitted = tables.permitted
+    if permitted is not None:
+        columns = ("vhost", "queue", "message_id")
+        for row in _rows(tables, "events", columns, keys, "queue IS NOT NULL"):
+            places.setdefault(_id(row), set()).add((row["vhost"], row["queue"]))
+    found = []
+    for hit in hits:
+        died = deaths.get(hit.message_id, [])
+        if permitted is not None:
+            may_read = (
+                all(
+                    permitted.may_read_letter(row["vhost"], row["queue"], row["targets"])
+                    for row in died
+                )
+                if died
+                else any(permitted.may_read(*place) for place in places.get(hit.message_id, ()))
+            )
+            if not may_read:
+                continue
+        last = max(died, key=lambda row: (row["at"], row["seq"]), default=None)
+        one = FoundMessage(str(hit.message_id), hit.path, hit.vhost)
+        if last is not None:
+            one = msgspec.structs.replace(
+                one, queue=last["queue"], reason=last["reason"], at=iso(last["at"])
+            )
+        found.append(one)
+    return found
+
+
+def _rows(
+    tables: Tables, name: str, columns: tuple[str, ...], keys: list[MessageId], condition: str
+) -> list[Row]:
+    view = tables.view(name, columns=list(columns), view=tables.new_name(name))
+    listed = ", ".join(f"({key.topic_number}, {key.partition}, {key.offset})" for key in keys)
+    return tables.rows(f"SELECT DISTINCT * FROM {view} WHERE {_ID} IN ({listed}) AND {condition}")
+
+
+def _id(row: Row) -> MessageId:
+    found = MessageId.of(row["message_id"])
+    assert found is not None, "it was chosen by its id"
+    return found
+
+
+def _unseen(tables: Tables, *, is_indexed: bool) -> list[str]:
+    said = []
+    paths = indexed_paths(tables)
+    if is_indexed:
+        said.append("Words and ids of dead letters were not looked at.")
+    elif paths:
+        said.append(f"Bodies of more than {MAX_SEARCHED_BODY_BYTES // 1024} KiB were not searched.")
+    else:
+        said.append(
+            "Only dead letters were searched, in bodies of at most "
+            f"{MAX_SEARCHED_BODY_BYTES // 1024} KiB: with `[tables] search`, the job indexes "
+            "values of all messages."
+        )
+    said += [
+        f"Values of {one.path} are indexed since {one.since}, not of messages before."
+        for one in paths
+        if one.since
+    ]
+    behind = _behind(tables) if paths else 0
+    if behind:
+        batches = "batch is" if behind == 1 else "batches are"
+        said.append(f"The latest {behind} {batches} not indexed yet.")
+    permitted = tables.permitted
+    if permitted is not None and permitted.hidden:
+        names = sorted({queue for _vhost, queue in permitted.hidden})
+        listed = ", ".join(names[:_MAX_NAMED]) + (", ..." if names[_MAX_NAMED:] else "")
+        said.append(f"What was in queues that you may not read was not searched: {listed}.")
+    return said
+
+
+def _behind(tables: Tables) -> int:
+    """How many batches are not indexed yet."""
+    files = tables.table("events").get_add_actions(flatten=True)
+    last = max(
+        (one for one in files.column("max.batch_id").to_pylist() if one is not None), default=-1
+    )
+    if not tables.has(SEARCH_KEYS):
+        return int(last) + 1
+    view = tables.view("events", columns=["batch_id", "query_id"], view=tables.new_name("events"))
+    rows = tables.values(f"SELECT query_id FROM {view} WHERE batch_id = {last} LIMIT 1")
+    done = tables.table(SEARCH_KEYS).transaction_version(rows[0][0]) if rows else None
+    return max(int(last) - (-1 if done is None else done), 0)

@@ -1,0 +1,170 @@
+"""Why did a message die? What people ask first, in words, with what may be done next."""
+
+from typing import Final
+
+import msgspec
+
+from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
+from streaming.queries.duckdb_tables import Row, Tables, iso
+from streaming.queries.life.copies import CopyLife, copies_of
+from streaming.queries.message_history import MessageHistory, history_of
+
+_CHANGES: Final = ("vhost", "at", "seq", "kind", "user", "detail")
+_BEFORE_MINUTES: Final = 24 * 60
+"""A change that was longer ago is not named as a possible cause."""
+
+MAX_CHANGES: Final = 3
+
+
+class Death(msgspec.Struct, frozen=True):
+    """One death.
+
+    Attributes:
+        why: in words.
+        cause: in the words of the consumer that gave it up.
+        targets: the queues that took the letter; none: it is lost or was dropped, see `outcome`.
+        alike: how many deaths of this queue and reason are known, and since when.
+    """
+
+    queue: str
+    at: str
+    reason: str
+    why: str
+    cause: str | None
+    targets: list[str]
+    outcome: str | None
+    alike: int
+    alike_since: str
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a copy is now: `ready`, `unacked` or `held` in a queue."""
+
+    queue: str
+    state: str
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A change of policies or definitions before the first death: a possible cause."""
+
+    at: str
+    what: str
+    name: str
+    user: str | None
+
+
+class Why(msgspec.Struct, frozen=True):
+    """The answer about one message.
+
+    Attributes:
+        ended: how copies left their queues that did not die: `acked`, `purged` and others.
+        next: commands to copy, each with what it does.
+        hidden_in: the queues that the asking user may not read.
+    """
+
+    message_id: str
+    vhost: str
+    exchange: str
+    routing_key: str
+    published_by: str | None
+    deaths: list[Death]
+    now: list[Place]
+    ended: list[str]
+    changes: list[Change]
+    next: dict[str, str]
+    hidden_in: list[str]
+    is_partial: bool
+
+
+def why_of(tables: Tables, name: str) -> Why:
+    """Explain a message.
+
+    Raises:
+        QueryError: no message or several messages have that name, or a table is missing.
+    """
+    history = history_of(tables, name)
+    copies = copies_of(history)
+    row = history.message or next(iter(history.deaths.values()), None) or {}
+    vhost = str(row.get("vhost") or next((one["vhost"] for one in history.events), ""))
+    died = [copy for copy in copies if copy.why is not None]
+    deaths = [_death(tables, vhost, copy, history) for copy in died]
+    return Why(
+        history.message_id,
+        vhost,
+        str(row.get("exchange") or ""),
+        str(row.get("routing_key") or ""),
+        row.get("user"),
+        deaths,
+        [
+            Place(copy.queue, history.now[copy.copy_id])
+            for copy in copies
+            if copy.copy_id in history.now
+        ],
+        sorted({copy.end for copy in copies if copy.end and copy.why is None}),
+        changes_before(tables, vhost, deaths[0].at) if deaths else [],
+        _next(history, deaths),
+        history.hidden_in,
+        history.forgotten.events_at is not None,
+    )
+
+
+def changes_before(tables: Tables, vhost: str, at: str) -> list[Change]:
+    """The last changes of policies and definitions in the day before an instant, latest first."""
+    view = tables.view("events", columns=list(_CHANGES), view=tables.new_name("events"))
+    rows = tables.rows(
+        f"""
+        SELECT "at", "user", detail FROM {view} WHERE kind = 'topology' AND vhost = ?
+        AND "at" <= CAST(? AS TIMESTAMPTZ)
+        AND "at" > CAST(? AS TIMESTAMPTZ) - INTERVAL {_BEFORE_MINUTES} MINUTE
+        ORDER BY "at" DESC, seq DESC LIMIT {MAX_CHANGES}
+        """,
+        [vhost, at, at],
+    )
+    return [_change(row) for row in rows]
+
+
+def _change(row: Row) -> Change:
+    detail = msgspec.json.decode(row["detail"] or "{}")
+    name = detail.get("name") or detail.get("queue") or detail.get("exchange") or ""
+    what = str(detail.get("what", "changed")).replace("_", " ")
+    return Change(iso(row["at"]) or "", what, str(name), row["user"])
+
+
+def _death(tables: Tables, vhost: str, copy: CopyLife, history: MessageHistory) -> Death:
+    assert copy.why is not None
+    at = copy.left_at or ""
+    letter = next((one for one in history.deaths.values() if one["copy_id"] == copy.copy_id), None)
+    count, since = _alike(tables, vhost, copy)
+    return Death(
+        copy.queue,
+        at,
+        copy.reason or "",
+        copy.why,
+        None if letter is None or history.hidden_in else letter.get("cause"),
+        copy.targets,
+        copy.outcome,
+        count,
+        since or at,
+    )
+
+
+def _alike(tables: Tables, vhost: str, copy: CopyLife) -> tuple[int, str | None]:
+    """How many deaths of the same queue and reason there are, and since when."""
+    if not tables.has(DEAD_LETTERS):
+        return 0, None
+    columns = ["vhost", "queue", "reason", "at"]
+    view = tables.view(DEAD_LETTERS, columns=columns, view=tables.new_name(DEAD_LETTERS))
+    [row] = tables.rows(
+        f'SELECT count(*) AS deaths, min("at") AS since FROM {view} '
+        "WHERE vhost = ? AND queue = ? AND reason = ?",
+        [vhost, copy.queue, copy.reason],
+    )
+    return int(row["deaths"]), iso(row["since"])
+
+
+def _next(history: MessageHistory, deaths: list[Death]) -> dict[str, str]:
+    name = history.message_id
+    found = {f"dlx dead-letters show {name}": "its whole life, headers and body"}
+    if deaths and history.forgotten.body is None:
+        found[f"dlx dead-letters redrive --id {name}"] = "plan to send it back; nothing moves yet"
+    return found
