@@ -20,6 +20,7 @@ from streaming.queries.death_rates import (
     waiting_queues,
 )
 from streaming.queries.job_totals import last_batches
+from streaming.queries.life.what_died import what_died
 
 
 def now(view: View) -> Answer:
@@ -33,6 +34,11 @@ def now(view: View) -> Answer:
     deaths = (
         deaths_by_minute(view.tables, end, MINUTES, vhost=view.vhost, quiet=quiet)
         if has_deaths
+        else []
+    )
+    died = (
+        what_died(view.tables, view.declared, end, timedelta(minutes=MINUTES), vhost=view.vhost)
+        if has_deaths and last is not None
         else []
     )
     by_reason: Counter[str] = Counter()
@@ -80,6 +86,7 @@ def now(view: View) -> Answer:
         "last": last,
         "facts": facts,
         "verdict": verdict(facts),
+        "died": died,
         "deaths": by_reason,
         "recent": recent,
         "minutes": minutes,

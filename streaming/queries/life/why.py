@@ -125,7 +125,7 @@ def changes_before(tables: Tables, vhost: str, at: str) -> list[Change]:
 
 def _change(row: Row) -> Change:
     detail = msgspec.json.decode(row["detail"] or "{}")
-    name = detail.get("name") or detail.get("queue") or detail.get("exchange") or ""
+    name = detail.get("name") or detail.get("policy") or detail.get("user") or ""
     what = str(detail.get("what", "changed")).replace("_", " ")
     return Change(iso(row["at"]) or "", what, str(name), row["user"])
 

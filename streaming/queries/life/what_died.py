@@ -1,0 +1,216 @@
+"""What died in a span, where, why in words, since when, and compared with the span before.
+
+    deaths by queue and reason --> who rejected, the TTL, the limit and the rates --> words
+                               --> the last change of the vhost before the first of them
+
+The worst come first: what is lost, then what dies in numbers. What a queue drops as it was declared
+to, such as the head of a full queue without a dead-letter exchange, comes last.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from streaming.queries.death_rates import LOST, LOST_WITHOUT_EXCHANGE
+from streaming.queries.duckdb_tables import Row, Tables, iso, text
+from streaming.queries.life.why import Change, changes_before
+from streaming.queries.vhosts.declared import Declared
+from topology.policies import QueueSettings
+
+MAX_GROUPS: Final = 10
+
+RATE_S: Final = 300
+"""The rates of a full queue are those of so many seconds."""
+
+_LETTERS: Final = ("vhost", "queue", "reason", "outcome", "cause", "at", "seq")
+_EVENTS: Final = ("vhost", "queue", "kind", "reason", "user", "at")
+_LEAVING: Final = "('acked', 'consumed')"
+
+
+class DeathGroup(msgspec.Struct, frozen=True):
+    """The deaths of one queue for one reason.
+
+    Attributes:
+        deaths, before: in the span, and in the span of the same length before it.
+        lost: those of them whose letter reached no queue that was meant to take it.
+        is_declared: whether they are how the queue is meant to work: what it drops goes nowhere.
+        since, last: the first and the last of the span.
+        why: in words.
+        cause: the most frequent, in the words of a consumer.
+        change: the last change of the vhost in the day before the first.
+    """
+
+    vhost: str
+    queue: str
+    reason: str
+    deaths: int
+    before: int
+    lost: int
+    is_declared: bool
+    since: str
+    last: str
+    why: str
+    cause: str | None
+    change: Change | None
+
+
+def what_died(
+    tables: Tables,
+    declared: Mapping[str, Declared],
+    end: datetime,
+    span: timedelta,
+    *,
+    vhost: str | None = None,
+) -> list[DeathGroup]:
+    """List the largest groups of deaths of a span, the worst first.
+
+    Args:
+        declared: what is declared, by vhost; the limits in words are those of now.
+        end: the end of the span.
+        vhost: list its deaths only.
+    """
+    begin = end - span
+    files = tables.files("dead_letters", {"at": begin - span}, inclusive=True)
+    view = tables.new_name("dead_letters")
+    tables.view("dead_letters", files=files, columns=list(_LETTERS), view=view)
+    lost, without = (", ".join(map(text, each)) for each in (LOST, LOST_WITHOUT_EXCHANGE))
+    is_lost = f"(outcome IN ({lost}) OR (outcome = 'no_exchange' AND reason IN ({without})))"
+    is_new = '"at" >= CAST($begin AS TIMESTAMPTZ)'
+    rows = tables.rows(
+        f"""
+        SELECT vhost, queue, reason, count(*) FILTER ({is_new}) AS deaths,
+               count(*) FILTER (NOT {is_new}) AS before,
+               count(*) FILTER ({is_new} AND {is_lost}) AS lost,
+               bool_and(coalesce(outcome = 'no_exchange' AND NOT {is_lost}, false))
+                   AS is_declared,
+               min("at") FILTER ({is_new}) AS since, max("at") AS last,
+               mode(cause) FILTER ({is_new}) AS cause
+        FROM {view} WHERE "at" >= CAST($first AS TIMESTAMPTZ) AND "at" < CAST($end AS TIMESTAMPTZ)
+        AND ($vhost IS NULL OR vhost = $vhost)
+        GROUP BY vhost, queue, reason HAVING deaths > 0
+        ORDER BY lost DESC, is_declared, deaths DESC, vhost, queue, reason
+        LIMIT {MAX_GROUPS}
+        """.replace("$begin", text(begin.isoformat()))
+        .replace("$first", text((begin - span).isoformat()))
+        .replace("$end", text(end.isoformat()))
+        .replace("$vhost", "NULL" if vhost is None else text(vhost))
+    )
+    if not rows:
+        return []
+    users = _rejecting(tables, begin, end)
+    full = {(row["vhost"], row["queue"]) for row in rows if row["reason"] == "maxlen"}
+    rates = _rates(tables, end) if full else {}
+    groups = []
+    for row in rows:
+        place = (row["vhost"], row["queue"])
+        settings = _settings(declared, *place)
+        since = iso(row["since"]) or ""
+        changes = changes_before(tables, row["vhost"], since)
+        groups.append(
+            DeathGroup(
+                *place,
+                row["reason"],
+                row["deaths"],
+                row["before"],
+                row["lost"],
+                row["is_declared"],
+                since,
+                iso(row["last"]) or "",
+                _why(row, settings, users.get(place, []), rates.get(place)),
+                row["cause"],
+                changes[0] if changes else None,
+            )
+        )
+    return groups
+
+
+def _settings(declared: Mapping[str, Declared], vhost: str, queue: str) -> QueueSettings | None:
+    """The settings of a queue; None: it is not declared any more."""
+    each = declared.get(vhost)
+    found = None if each is None else each.queues.get(queue)
+    return None if each is None or found is None else each.vhost().settings(found)
+
+
+def _events(tables: Tables, since: datetime) -> str:
+    view = tables.new_name("events")
+    files = tables.files("events", {"at": since}, inclusive=True)
+    return tables.view("events", files=files, columns=list(_EVENTS), view=view)
+
+
+def _rejecting(
+    tables: Tables, begin: datetime, end: datetime
+) -> dict[tuple[str, str], list[str | None]]:
+    """Who rejected messages of a queue, the most first; None: the operator."""
+    rows = tables.rows(
+        f"""
+        SELECT vhost, queue, "user" FROM {_events(tables, begin)}
+        WHERE kind IN ('died', 'held') AND reason = 'rejected'
+        AND "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ)
+        GROUP BY ALL ORDER BY count(*) DESC, "user"
+        """,
+        [begin.isoformat(), end.isoformat()],
+    )
+    found: dict[tuple[str, str], list[str | None]] = {}
+    for row in rows:
+        found.setdefault((row["vhost"], row["queue"]), []).append(row["user"])
+    return found
+
+
+def _rates(tables: Tables, end: datetime) -> dict[tuple[str, str], tuple[float, float]]:
+    """Copies that entered a queue, and that consumers took, per second."""
+    begin = end - timedelta(seconds=RATE_S)
+    rows = tables.values(
+        f"""
+        SELECT vhost, queue, count(*) FILTER (WHERE kind = 'enqueued'),
+               count(*) FILTER (WHERE kind IN {_LEAVING})
+        FROM {_events(tables, begin)} WHERE queue IS NOT NULL
+        AND "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ) GROUP BY ALL
+        """,
+        [begin.isoformat(), end.isoformat()],
+    )
+    return {(vhost, queue): (came / RATE_S, went / RATE_S) for vhost, queue, came, went in rows}
+
+
+def _why(
+    row: Row,
+    settings: QueueSettings | None,
+    users: list[str | None],
+    rates: tuple[float, float] | None,
+) -> str:
+    match row["reason"]:
+        case "rejected":
+            if not users:
+                return "rejected by a consumer"
+            more = len(users) - 1
+            others = f" and {more} other{'s' if more > 1 else ''}" if more else ""
+            return f"rejected by {users[0] or 'the operator'}{others}"
+        case "expired":
+            ttl = None if settings is None else settings.message_ttl_ms
+            which = "the TTL of the message" if ttl is None else f"TTL of {ttl:,} ms"
+            return f"{which}, and no consumer took it in time"
+        case "maxlen":
+            return f"{_limit(settings)} reached{_in_and_out(rates)}"
+        case "delivery_limit":
+            limit = None if settings is None else settings.delivery_limit
+            times = "" if limit is None else f" of {limit:,}"
+            return f"returned more often than the delivery limit{times}"
+        case "orphaned":
+            return "its queue was deleted"
+    return str(row["reason"])
+
+
+def _limit(settings: QueueSettings | None) -> str:
+    if settings is not None and settings.max_length is not None:
+        return f"limit of {settings.max_length:,}"
+    if settings is not None and settings.max_length_bytes is not None:
+        return f"limit of {settings.max_length_bytes:,} bytes"
+    return "the queue's limit was"
+
+
+def _in_and_out(rates: tuple[float, float] | None) -> str:
+    if rates is None:
+        return ""
+    came, went = (f"{rate:,.0f}" if rate >= 1 else f"{rate:.2g}" for rate in rates)
+    return f", {came}/s in, {went}/s out"

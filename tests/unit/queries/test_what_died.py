@@ -1,0 +1,106 @@
+"""What died, why in words, compared with before, and after which change."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from streaming.broker import commands
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.life.what_died import what_died
+from streaming.queries.vhosts.declared import topology_log
+from tests.builders import START_MS, Broker
+from tests.unit.queries.recording import Recording
+
+MINUTE_MS = 60_000
+
+
+def at(minutes):
+    return datetime.fromtimestamp(START_MS / 1000, UTC) + timedelta(minutes=minutes)
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """An hour with one rejected order, then one with more, and with full and slow queues."""
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("parked")
+    letters = {"dead_letter_exchange": "", "dead_letter_routing_key": "parked"}
+    broker.queue("orders", **letters)
+    broker.queue("mail", message_ttl=1_500, **letters)
+    broker.queue("box", max_length=1)
+    reject(broker, 1)
+    recording.commit()
+    broker.at(70 * MINUTE_MS)
+    broker.policy("hurry", "^late$", {"message-ttl": 10})
+    broker.at(90 * MINUTE_MS)
+    reject(broker, 2, user="worker")
+    for number in range(3):
+        broker.publish("", "box", f"{number}")
+    broker.publish("", "mail", "slow")
+    broker.at(91 * MINUTE_MS)
+    recording.commit()
+    return recording
+
+
+def reject(broker, count, user="guest"):
+    for _ in range(count):
+        broker.publish("", "orders", "order")
+    label = f"g{broker.time_ms}"
+    broker.get("orders", label, count, channel=user, user=user)
+    refs = tuple(f"{label}/{number}" for number in range(count))
+    broker.do(commands.Reject(refs=refs, channel=user), user=user)
+
+
+def groups(recording, end, vhost=None):
+    with Tables(recording.root) as tables:
+        declared = topology_log(tables).replayed()
+        return what_died(tables, declared, end, timedelta(hours=1), vhost=vhost)
+
+
+def test_each_group_says_where_why_and_how_many_before(shop):
+    found = groups(shop, at(95))
+
+    assert [(one.queue, one.reason, one.deaths, one.before) for one in found] == [
+        ("orders", "rejected", 2, 1),
+        ("mail", "expired", 1, 0),
+        ("box", "maxlen", 2, 0),
+    ]
+    assert [one.why for one in found[1:]] == [
+        "TTL of 1,500 ms, and no consumer took it in time",
+        "limit of 1 reached, 0.01/s in, 0/s out",
+    ]
+    assert found[0].why.startswith("rejected by ")
+
+
+def test_the_change_before_the_first_death_is_named(shop):
+    [first, *_] = groups(shop, at(95))
+
+    assert first.change is not None
+    assert (first.change.what, first.change.name, first.change.at) == (
+        "policy set",
+        "hurry",
+        "2020-09-13T13:36:40.000Z",
+    )
+
+
+def test_a_bounded_queue_that_drops_its_head_comes_last_and_is_as_declared(shop):
+    assert [(one.queue, one.is_declared, one.lost) for one in groups(shop, at(95))] == [
+        ("orders", False, 0),
+        ("mail", False, 0),
+        ("box", True, 0),
+    ]
+
+
+def test_nothing_died_before_and_in_other_vhosts(shop):
+    assert groups(shop, at(-1)) == []
+    assert groups(shop, at(95), vhost="other") == []
+
+
+def test_a_queue_that_is_gone_is_still_explained(shop):
+    with Tables(shop.root) as tables:
+        found = what_died(tables, {}, at(95), timedelta(hours=1))
+
+    assert [one.why for one in found[1:]] == [
+        "the TTL of the message, and no consumer took it in time",
+        "the queue's limit was reached, 0.01/s in, 0/s out",
+    ]
