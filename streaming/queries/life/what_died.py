@@ -15,7 +15,7 @@ import msgspec
 
 from streaming.queries.death_rates import LOST, LOST_WITHOUT_EXCHANGE
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
-from streaming.queries.life.why import Change, changes_before
+from streaming.queries.life.why import CHANGED_BEFORE, Change, topology_changes
 from streaming.queries.vhosts.declared import Declared
 from topology.policies import QueueSettings
 
@@ -102,12 +102,23 @@ def what_died(
     users = _rejecting(tables, begin, end)
     full = {(row["vhost"], row["queue"]) for row in rows if row["reason"] == "maxlen"}
     rates = _rates(tables, end) if full else {}
+    first = min(datetime.fromisoformat(iso(row["since"]) or "") for row in rows)
+    changes = topology_changes(tables, first - CHANGED_BEFORE, end)
     groups = []
     for row in rows:
         place = (row["vhost"], row["queue"])
         settings = _settings(declared, *place)
         since = iso(row["since"]) or ""
-        changes = changes_before(tables, row["vhost"], since)
+        before = datetime.fromisoformat(since)
+        change = next(
+            (
+                one
+                for where, one in changes
+                if where == place[0]
+                and before - CHANGED_BEFORE < datetime.fromisoformat(one.at) <= before
+            ),
+            None,
+        )
         groups.append(
             DeathGroup(
                 *place,
@@ -120,7 +131,7 @@ def what_died(
                 iso(row["last"]) or "",
                 _why(row, settings, users.get(place, []), rates.get(place)),
                 row["cause"],
-                changes[0] if changes else None,
+                change,
             )
         )
     return groups

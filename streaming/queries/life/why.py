@@ -1,5 +1,6 @@
 """Why did a message die? What people ask first, in words, with what may be done next."""
 
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -10,7 +11,9 @@ from streaming.queries.life.copies import CopyLife, copies_of
 from streaming.queries.message_history import MessageHistory, history_of
 
 _CHANGES: Final = ("vhost", "at", "seq", "kind", "user", "detail")
-_BEFORE_MINUTES: Final = 24 * 60
+_MAX_READ: Final = 1_000
+
+CHANGED_BEFORE: Final = timedelta(days=1)
 """A change that was longer ago is not named as a possible cause."""
 
 MAX_CHANGES: Final = 3
@@ -110,17 +113,25 @@ def why_of(tables: Tables, name: str) -> Why:
 
 def changes_before(tables: Tables, vhost: str, at: str) -> list[Change]:
     """The last changes of policies and definitions in the day before an instant, latest first."""
-    view = tables.view("events", columns=list(_CHANGES), view=tables.new_name("events"))
+    until = datetime.fromisoformat(at)
+    found = topology_changes(tables, until - CHANGED_BEFORE, until)
+    return [change for where, change in found if where == vhost][:MAX_CHANGES]
+
+
+def topology_changes(tables: Tables, since: datetime, until: datetime) -> list[tuple[str, Change]]:
+    """The changes of policies and definitions in a span, each with its vhost, latest first."""
+    files = tables.files("events", {"at": since})
+    view = tables.new_name("events")
+    tables.view("events", files=files, columns=list(_CHANGES), view=view)
     rows = tables.rows(
         f"""
-        SELECT "at", "user", detail FROM {view} WHERE kind = 'topology' AND vhost = ?
-        AND "at" <= CAST(? AS TIMESTAMPTZ)
-        AND "at" > CAST(? AS TIMESTAMPTZ) - INTERVAL {_BEFORE_MINUTES} MINUTE
-        ORDER BY "at" DESC, seq DESC LIMIT {MAX_CHANGES}
+        SELECT vhost, "at", "user", detail FROM {view} WHERE kind = 'topology'
+        AND "at" > CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ)
+        ORDER BY "at" DESC, seq DESC LIMIT {_MAX_READ}
         """,
-        [vhost, at, at],
+        [since.isoformat(), until.isoformat()],
     )
-    return [_change(row) for row in rows]
+    return [(row["vhost"], _change(row)) for row in rows]
 
 
 def _change(row: Row) -> Change:
