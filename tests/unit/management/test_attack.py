@@ -4,10 +4,26 @@ import json
 from urllib.parse import quote
 
 import pytest
+from starlette.testclient import TestClient
 
+from streaming.management.app import Management
 from streaming.management.bodies import MAX_BODY_BYTES
+from streaming.management.memory import MemoryFront
+from tests.management_on_log import OnLog
 
 AUTH = ("guest", "guest")
+
+
+@pytest.fixture(params=["memory", "log"])
+def management(request, broker):
+    if request.param == "memory":
+        return Management(MemoryFront(broker))
+    return OnLog().management
+
+
+@pytest.fixture
+def client(management):
+    return TestClient(management, client=("127.0.0.1", 50_000))
 
 
 def test_a_body_of_64_mib_is_refused(client):
@@ -221,3 +237,43 @@ def test_an_unforeseen_error_is_answered_without_its_text(client, management, mo
 
     assert (response.status_code, response.json()["reason"]) == (500, "see the log")
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_user_of_another_vhost_sees_and_changes_nothing_here(client):
+    client.put("/api/users/eve", auth=AUTH, json={"password": "eve", "tags": "policymaker"})
+    client.put("/api/queues/%2F/secret", auth=AUTH)
+    eve = ("eve", "eve")
+    get_all = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    policy = {"pattern": "", "definition": {"max-length": 1}}
+    message = {
+        "properties": {},
+        "routing_key": "secret",
+        "payload": "",
+        "payload_encoding": "string",
+    }
+    asked = [
+        ("GET", "queues/%2F", None),
+        ("GET", "queues/%2F/secret", None),
+        ("DELETE", "queues/%2F/secret", None),
+        ("POST", "queues/%2F/secret/get", get_all),
+        ("DELETE", "queues/%2F/secret/contents", None),
+        ("POST", "exchanges/%2F/amq.default/publish", message),
+        ("POST", "bindings/%2F/e/amq.fanout/q/secret", {}),
+        ("PUT", "policies/%2F/p", policy),
+        ("GET", "bindings/%2F", None),
+        ("GET", "consumers/%2F", None),
+        ("GET", "definitions/%2F", None),
+        ("GET", "definitions", None),
+        ("POST", "definitions", {"queues": [{"name": "q", "vhost": "/"}]}),
+        ("PUT", "users/eve", {"password": "eve", "tags": "administrator"}),
+        ("PUT", "permissions/%2F/eve", {"configure": "", "write": "", "read": ""}),
+        ("GET", "vhosts/%2F", None),
+    ]
+
+    for method, path, body in asked:
+        response = client.request(method, f"/api/{path}", auth=eve, json=body)
+        assert response.status_code == 401, (method, path, response.text)
+
+    for path in ("queues", "bindings", "exchanges", "connections", "consumers", "policies"):
+        assert client.get(f"/api/{path}", auth=eve).json() == []
+    assert client.get("/api/queues/%2F/secret", auth=AUTH).status_code == 200
