@@ -59,6 +59,12 @@ HEARTBEAT_S: Final = 60
 HANDSHAKE_TIMEOUT_S: Final = 10
 CLOSE_TIMEOUT_S: Final = 10
 
+MAX_PARKED_BYTES: Final = 1 << 20
+"""Frames that wait until the broker has answered one before them; then the client is not read."""
+
+FRAME_OVERHEAD: Final = 128
+"""What a frame takes in memory besides its bytes."""
+
 _HEADER_SIZE: Final = len(PROTOCOL_HEADER)
 
 
@@ -148,6 +154,13 @@ class Connection:
         self._confirming: set[int] = set()  # numbers of channels with confirms to send
         self._resumes = False
         self._left: Callable[[], None] | None = None
+        self._parked_bytes = 0
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many of its frames wait for the broker that no more may be read."""
+        vhost = self.vhost
+        return self._parked_bytes > MAX_PARKED_BYTES or (vhost is not None and vhost.is_full)
 
     @property
     def is_closed(self) -> bool:
@@ -185,6 +198,9 @@ class Connection:
     def resume(self, number: int, frames: list[Frame]) -> None:
         """See `Peer`."""
         self._resumes = True
+        if self._parked_bytes:
+            parked = [each for channel in self.channels.values() for each in channel.parked or ()]
+            self._parked_bytes = sum(len(payload) + FRAME_OVERHEAD for _, _, payload in parked)
         try:
             for each in frames:
                 self._frame(each)
@@ -298,6 +314,7 @@ class Connection:
             self._channel_frame(channel, kind, payload)
         elif channel.parked is not None:
             channel.parked.append(each)
+            self._parked_bytes += len(payload) + FRAME_OVERHEAD
         else:
             self._closing_channel(channel, kind, payload)
 

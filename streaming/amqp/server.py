@@ -78,6 +78,7 @@ class Server:
         self.is_stopping = False
         self.pressure: Callable[[], str | None] = lambda: None
         self.high_mark_bytes = high_mark_bytes or _default_mark_bytes()
+        self.crowded: set[_Socket] = set()  # not read, because much of theirs waits for the broker
         self._may_open = may_open
         self._news: list[Connection] = []
         self._listeners: list[asyncio.Server] = []
@@ -176,6 +177,8 @@ class Server:
                     socket.write(data)
                     if connection.is_closed:
                         socket.close()
+        for socket in list(self.crowded):
+            socket.read_or_wait()
         if self.follows_wall_clock:
             self._set_timer()
 
@@ -324,7 +327,7 @@ class _Socket(asyncio.Protocol):
         self._server.bytes_received += len(data)
         connection.receive(data)
         self._server.turn_ended()
-        if self._server.is_blocked:
+        if self._server.is_blocked or connection.is_crowded:
             self.read_or_wait()
         if connection.state is State.CLOSED:
             self.close()
@@ -333,6 +336,7 @@ class _Socket(asyncio.Protocol):
         connection = self._connection
         assert connection is not None, "a connection is made before it is lost"
         connection.lost()
+        self._server.crowded.discard(self)
         self._server.gone(connection)
 
     def pause_writing(self) -> None:
@@ -357,6 +361,11 @@ class _Socket(asyncio.Protocol):
         server = self._server
         waits = self._must_drain or (server.is_blocked and connection.publishes)
         waits = waits or server.is_stopping
+        if connection.is_crowded:
+            waits = True
+            server.crowded.add(self)
+        else:
+            server.crowded.discard(self)
         if waits == self._waits:
             return
         self._waits = waits

@@ -263,6 +263,11 @@ class OpenVhost:
             setattr(traffic, what, getattr(traffic, what) + 1)
 
     @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be applied that nobody's frames may be taken."""
+        return False
+
+    @property
     def is_told(self) -> bool:
         """Whether channels were told all that came of what was applied, once `flush` returns."""
         return True

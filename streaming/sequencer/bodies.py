@@ -35,6 +35,13 @@ Fetch = Callable[[int], "Future[Fetched]"]
 _ENTERED: Final = int(Kind.ENQUEUED)
 _ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
 _NONE: Final = -1
+_OBJECTS: Final = 290
+"""The objects of a message, and its place in the dictionary."""
+
+_TABLE: Final = 70
+_HEADER: Final = 120
+"""A header with a name and a value of few bytes."""
+
 _AHEAD_PART: Final = 4
 """Fetched messages may take this part of the memory for bodies; recent ones take the rest."""
 
@@ -202,7 +209,10 @@ def stored_from(properties: bytes, body: bytes) -> Stored:
 
 
 def _size(stored: Stored) -> int:
-    return len(stored.body) + len(stored.properties)
+    """What a message takes in memory, about: small ones take more for objects than for bytes."""
+    size = _OBJECTS + len(stored.body) + len(stored.properties)
+    headers = stored.headers
+    return size if headers is None else size + _TABLE + _HEADER * len(headers)
 
 
 class BodyReader:

@@ -46,6 +46,10 @@ from topology.errors import DlxError
 PORTION: Final = 500
 """Records that are applied before other vhosts and connections have their turn."""
 
+MAX_WAITING: Final = 200_000
+MAX_WAITING_BYTES: Final = 256 << 20
+"""What waits for Kafka; then no client is read. Those that publish wait before that."""
+
 MAX_SETTLEMENTS: Final = 1_000
 """Settlements of one record, which must not become larger than Kafka takes."""
 
@@ -145,6 +149,7 @@ class LogVhost(OpenVhost):
         self._is_turn = False
         self._waiting: deque[Record | tuple[int, Then]] = deque()
         self._unsent: deque[Record] = deque()
+        self._waiting_bytes = 0
         self._last_ms = 0
         self._is_ticking = False
         self.digests_written = self.digests_compared = 0
@@ -241,6 +246,13 @@ class LogVhost(OpenVhost):
         return self.role is Role.LEADING
 
     @property
+    def is_full(self) -> bool:
+        """See `OpenVhost`."""
+        return self.leads and (
+            self._ticket - self.applied > MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES
+        )
+
+    @property
     def is_idle(self) -> bool:
         """Whether everything that was submitted is applied and told."""
         return not (self._turn or self._waiting or self._untold)
@@ -300,6 +312,7 @@ class LogVhost(OpenVhost):
     def _queue(self, record: Record) -> None:
         self._waiting.append(record)
         self._unsent.append(record)
+        self._waiting_bytes += record.size
 
     def send_rest(self) -> None:
         """Append what the producer did not take before; nothing else may come to cause it."""
@@ -422,6 +435,7 @@ class LogVhost(OpenVhost):
     def _apply_own(self, record: Record, offset: int) -> None:
         self.position = offset + 1
         self.log_bytes += record.size
+        self._waiting_bytes -= record.size
         counts = self.fold.begin(offset, self.epoch)
         assert counts, "the epoch is that of this writer"
         if record.kind == LogKind.TICK:

@@ -166,7 +166,6 @@ class FrontState:
         size = round(newest.stat().st_size / 2**20, 1)
         yield {"case": "stop", "s": _since(begin_s), "snapshot_mib": size}
         yield {"case": "start", **self._start(), "fresh_mib": self.memory()}
-        yield {"case": "takeover", **self._take_over()}
         self._front.kill()
         aside = self._snapshots.with_name("aside")
         self._snapshots.rename(aside)
@@ -175,6 +174,7 @@ class FrontState:
         shutil.rmtree(self._snapshots, ignore_errors=True)
         aside.rename(self._snapshots)
         self._front = self._started()
+        yield {"case": "takeover", **self._take_over()}
 
     def _start(self) -> dict[str, Any]:
         begin_s = time.monotonic()

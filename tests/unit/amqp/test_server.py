@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import trustme
 
+from streaming.amqp import connection, server
 from streaming.amqp import methods as m
-from streaming.amqp import server
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, frame
 from streaming.amqp.login import User, Users
@@ -259,3 +259,50 @@ def test_the_connections_of_a_vhost_that_is_deleted_end_and_hear_nothing_else():
         assert "gone" not in broker.server.vhosts
 
     serving(test)
+
+
+def test_a_client_that_does_much_is_not_read_while_the_broker_does_not_answer(monkeypatch):
+    monkeypatch.setattr(connection, "MAX_PARKED_BYTES", 10_000)
+
+    async def test(broker, port):
+        answers = asyncio.Event()
+        answers.set()
+        answering = asyncio.create_task(answer(broker, answers))
+        client = await SocketClient.connect(port)
+        answers.clear()
+        client.send(1, m.QueueDeclare(queue="a"))
+        client.send(1, m.BasicGet())  # of the last declared one: it waits, and all behind it
+        for _ in range(20_000):
+            client.send(1, m.BasicGet(queue="none-of-these"))
+        await until(lambda: broker.server.crowded)
+        received = broker.server.bytes_received
+        for _ in range(20_000):
+            client.send(1, m.BasicGet(queue="none-of-these"))
+        await asyncio.sleep(0.3)
+        [one] = broker.server.connections
+        assert broker.server.bytes_received == received
+        assert one.is_crowded
+
+        answers.set()
+
+        await client.until(m.ChannelClose)
+        await until(lambda: broker.server.bytes_received > received)
+        await until(lambda: not broker.server.crowded)
+        answering.cancel()
+
+    serving(test, broker=DelayedBroker)
+
+
+async def answer(broker, answers):
+    """Let the broker answer, now and then, while it may."""
+    while True:
+        await answers.wait()
+        broker.settle()
+        broker.server.turn_ended()
+        await asyncio.sleep(0.01)
+
+
+async def until(holds):
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - there is nothing to wait for
+            await asyncio.sleep(0.01)

@@ -200,6 +200,24 @@ def test_a_turn_of_which_the_producer_took_a_part_goes_on_although_nothing_is_to
     assert ear.heard == [("confirm", offset, True) for offset in (3, 4, 5)]
 
 
+@pytest.mark.parametrize("bound", ["MAX_WAITING", "MAX_WAITING_BYTES"])
+def test_while_kafka_does_not_answer_a_bounded_part_of_what_clients_do_is_taken(monkeypatch, bound):
+    monkeypatch.setattr(f"streaming.sequencer.log_vhost.{bound}", 20)
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    assert not vhost.is_full
+    for number in range(1, 22):
+        publish(vhost, ear, b"m", number)
+    port.run()
+    assert vhost.is_full
+
+    port.acknowledge(vhost)
+
+    assert not vhost.is_full
+    assert len(ear.heard) == 21
+
+
 def test_an_epoch_record_that_the_producer_did_not_take_is_sent_later():
     port = LogPort()
     port.is_full = True
