@@ -98,20 +98,6 @@ def test_a_publish_without_confirm_and_mandatory_has_no_reply():
     assert broker.publish("", "none", "m2") == []
 
 
-def test_r_len_11_a_publish_is_nacked_if_one_queue_refuses_it():
-    """R-ROUTE-13: the other queue keeps its copy."""
-    broker = Broker()
-    broker.queue("full", max_length=0, overflow="reject-publish")
-    broker.queue("free")
-    for name in ("full", "free"):
-        broker.bind("amq.fanout", name)
-
-    out = broker.publish("amq.fanout", "", "m1", confirm=True)
-
-    assert confirms(out) == [False]
-    assert broker.story() == ["m1 enqueued in free", "m1 refused by full"]
-
-
 def test_r_len_9_equal_publishes_die_equally_at_a_full_queue():
     broker = Broker()
     broker.queue("full", max_length=0, overflow="reject-publish-dlx")
@@ -122,23 +108,6 @@ def test_r_len_9_equal_publishes_die_equally_at_a_full_queue():
     assert broker.story() == [
         f"{body} died in full, maxlen, to nowhere: no_exchange" for body in ("m1", "m2")
     ]
-
-
-def test_r_len_9_a_publish_that_dies_at_a_full_queue_is_nacked():
-    broker = Broker()
-    broker.queue(
-        "full",
-        max_length=0,
-        overflow="reject-publish-dlx",
-        dead_letter_exchange="",
-        dead_letter_routing_key="dead",
-    )
-    broker.queue("dead")
-
-    out = broker.publish("", "full", "m1", confirm=True)
-
-    assert confirms(out) == [False]
-    assert broker.story() == ["m1 died in full, maxlen, to dead", "m1 enqueued in dead"]
 
 
 @pytest.mark.parametrize("confirm", [False, True])

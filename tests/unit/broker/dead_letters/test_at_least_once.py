@@ -30,24 +30,6 @@ def reject(broker: Broker, body: str) -> None:
 
 
 @CUT
-def test_a_dead_letter_accepted_by_every_target_leaves_the_buffer_at_once(cut):
-    """R-ALO-2."""
-    broker = a_broker(cut=cut)
-    broker.exchange("dlx", "fanout")
-    broker.queue("dead")
-    broker.bind("dlx", "dead")
-
-    reject(broker, "m1")
-
-    assert broker.story() == [
-        "m1 enqueued in work",
-        "m1 delivered in work",
-        "m1 died in work, rejected, to dead",
-        "m1 enqueued in dead",
-    ]
-
-
-@CUT
 def test_a_dead_letter_without_an_exchange_is_held_until_a_retry_finds_one(cut):
     """R-ALO-3; after the retry, the buffer is empty and no timer is left."""
     broker = a_broker(cut=cut)

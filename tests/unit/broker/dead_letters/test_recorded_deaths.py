@@ -106,28 +106,6 @@ def test_a_dead_letter_that_dies_again_with_two_targets_is_recorded_with_every_r
     assert [len(envelope.deaths) for envelope in envelopes if envelope] == [1, 1]
 
 
-@pytest.mark.parametrize("compat", ["3.10", "4.0"])
-def test_r_death_7_the_first_death_headers_name_the_first_death_forever(compat):
-    broker = Broker(compat=compat)
-    for name, following in (("a", "b"), ("b", "end")):
-        broker.queue(
-            name, message_ttl=0, dead_letter_exchange="", dead_letter_routing_key=following
-        )
-    broker.queue("end")
-
-    broker.publish("", "a", "m1")
-
-    (given,) = broker.get("end")
-    headers = broker.delivered_headers(given.copy)
-    assert headers is not None
-    first = {name: value for name, value in headers.items() if name.startswith("x-first-death")}
-    assert first == {
-        "x-first-death-queue": "a",
-        "x-first-death-reason": "expired",
-        "x-first-death-exchange": "",
-    }
-
-
 @pytest.mark.parametrize(
     ("count", "following"),
     [(1 << 62, (1 << 62) + 1), (-(1 << 62), 1 - (1 << 62)), (1 + (1 << 62), 1)],

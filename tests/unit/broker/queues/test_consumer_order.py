@@ -139,20 +139,6 @@ def test_r_cons_4_only_the_active_consumer_gets_messages(kind, cut):
 
 
 @CUT
-@BOTH
-def test_r_cons_4_the_end_of_a_waiting_consumer_changes_nothing(kind, cut):
-    broker = a_broker(kind, cut=cut, single_active_consumer=True)
-    consume(broker, "a", prefetch=1)
-    consume(broker, "b", "c1")
-    publish(broker, 2)
-
-    broker.close_channel("c1")
-    assert broker.deliveries() == ["a/0 m1"]
-    broker.ack("a/0")
-    assert new(broker, 1) == ["a/1 m2"]
-
-
-@CUT
 @pytest.mark.parametrize("connection", [None, "k"])
 @pytest.mark.parametrize(
     ("kind", "compat", "expected"),

@@ -14,18 +14,6 @@ CUT = pytest.mark.parametrize("cut", [False, True])
 
 
 @CUT
-def test_r_queue_2_idle_consumers_are_served_round_robin(cut):
-    broker = Broker(cut=cut)
-    broker.queue("q")
-    for label in ("a", "b", "c"):
-        broker.consume("q", label)
-    for number in range(5):
-        broker.publish("", "q", f"m{number}")
-
-    assert broker.deliveries() == ["a/0 m0", "b/0 m1", "c/0 m2", "a/1 m3", "b/1 m4"]
-
-
-@CUT
 def test_a_consumer_at_its_prefetch_limit_is_skipped_until_it_has_room(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
@@ -62,18 +50,6 @@ def test_a_new_consumer_receives_the_ready_messages(cut):
     broker.consume("q", "a", prefetch=2)
 
     assert broker.deliveries() == ["a/0 m0", "a/1 m1"]
-
-
-@CUT
-def test_r_queue_3_a_waiting_consumer_receives_a_message_that_would_expire_at_once(cut):
-    """R-TTL-4."""
-    broker = Broker(cut=cut)
-    broker.queue("q", message_ttl=0, max_length=0)
-    broker.consume("q", "a")
-
-    broker.publish("", "q", "m1")
-
-    assert broker.story() == ["m1 enqueued in q", "m1 delivered in q"]
 
 
 @CUT

@@ -201,25 +201,6 @@ def test_r_gone_1_a_purge_removes_only_ready_messages(cut):
 
 
 @CUT
-def test_r_pol_8_a_new_length_limit_trims_at_once(cut):
-    broker = Broker(cut=cut)
-    broker.queue("q", dead_letter_exchange="", dead_letter_routing_key="dead")
-    broker.queue("dead")
-    for number in range(3):
-        broker.publish("", "q", f"m{number}")
-    broker.story()
-
-    broker.policy("p", "q", {"max-length": 1})
-
-    assert broker.story() == [
-        "m0 died in q, maxlen, to dead",
-        "m1 died in q, maxlen, to dead",
-        "m0 enqueued in dead",
-        "m1 enqueued in dead",
-    ]
-
-
-@CUT
 def test_r_pol_8_a_new_message_ttl_applies_only_to_later_messages(cut):
     broker = Broker(cut=cut)
     broker.queue("q")
@@ -249,17 +230,6 @@ def test_r_pol_8_a_new_dead_letter_exchange_applies_to_waiting_messages(cut):
     broker.at(100)
 
     assert broker.drain("dead") == ["m1"]
-
-
-@CUT
-def test_r_pol_8_a_new_overflow_applies_to_later_messages(cut):
-    broker = Broker(cut=cut)
-    broker.queue("q", max_length=1)
-    broker.publish("", "q", "m1")
-    broker.policy("p", "q", {"overflow": "reject-publish"})
-    broker.publish("", "q", "m2")
-
-    assert broker.story() == ["m1 enqueued in q", "m2 refused by q"]
 
 
 @CUT

@@ -58,45 +58,6 @@ def test_r_qos_1_the_prefetch_of_a_channel_is_that_of_later_consumers(cut, queue
 
 
 @CUT
-def test_r_qos_2_the_common_limit_holds_for_all_consumers_of_a_channel(cut):
-    broker = a_broker(cut=cut)
-    broker.queue("r")
-    broker.consume("q", "a")
-    broker.consume("r", "b")
-    qos(broker, 3, everyone=True)
-    broker.consume("q", "c", prefetch=1)
-    broker.consume("q", "other", channel="c1", prefetch=1)
-
-    publish(broker, 4)
-    publish(broker, 2, "r")
-
-    assert broker.deliveries() == ["a/0 m1", "c/0 m2", "other/0 m3", "a/1 m4"]
-
-    broker.ack("c/0")
-    assert broker.deliveries()[4:] == ["b/0 m5"]
-    broker.ack("a/0", "a/1")
-    assert broker.deliveries()[5:] == ["b/1 m6"]
-
-
-@CUT
-def test_r_qos_2_a_changed_limit_counts_on(cut):
-    broker = a_broker(cut=cut)
-    qos(broker, 3, everyone=True)
-    broker.consume("q", "a")
-    publish(broker, 9)
-    assert len(broker.deliveries()) == 3
-
-    qos(broker, 5, everyone=True)
-    assert len(broker.deliveries()) == 5
-    qos(broker, 2, everyone=True)
-    broker.ack("a/0")
-    broker.ack("a/1", "a/2")
-    assert len(broker.deliveries()) == 5
-    broker.ack("a/3")
-    assert len(broker.deliveries()) == 6
-
-
-@CUT
 @pytest.mark.parametrize("prefetch", [0, 7])
 @pytest.mark.parametrize("everyone", [False, True])
 def test_r_qos_2_a_later_qos_ends_the_common_limit(cut, prefetch, everyone):
@@ -108,39 +69,6 @@ def test_r_qos_2_a_later_qos_ends_the_common_limit(cut, prefetch, everyone):
     qos(broker, prefetch, everyone=everyone)
 
     assert len(broker.deliveries()) == (7 if prefetch and everyone else 9)
-
-
-@CUT
-def test_r_qos_2_both_limits_hold(cut):
-    broker = a_broker(cut=cut)
-    qos(broker, 2)
-    broker.consume("q", "a")
-    qos(broker, 3, everyone=True)
-    broker.consume("q", "b")
-    publish(broker, 6)
-
-    assert broker.deliveries() == ["a/0 m1", "b/0 m2", "a/1 m3"]
-    broker.ack("b/0")
-    assert new(broker, 3) == ["b/1 m4"]
-
-
-@CUT
-def test_r_qos_3_consumers_with_automatic_ack_wait_too(cut):
-    broker = a_broker(cut=cut)
-    broker.queue("r")
-    broker.consume("r", "auto", auto_ack=True)
-    broker.consume("q", "a")
-    qos(broker, 1, everyone=True)
-    publish(broker, 3, "r")
-    assert len(broker.deliveries()) == 3
-
-    publish(broker, 2)
-    publish(broker, 2, "r")
-    assert len(broker.deliveries()) == 4
-    broker.ack("a/0")
-    assert new(broker, 4) == ["a/1 m5"]
-    broker.ack("a/1")
-    assert new(broker, 5) == ["auto/3 m6", "auto/4 m7"]
 
 
 @CUT
@@ -206,22 +134,6 @@ def test_r_qos_3_recover_of_nothing_but_messages_of_a_deleted_queue_gives_room(c
 
 
 @CUT
-def test_r_qos_4_gets_count_when_the_limit_begins_and_give_no_room(cut):
-    broker = a_broker(cut=cut)
-    publish(broker, 6)
-    broker.get("q", "g", count=2)
-    qos(broker, 3, everyone=True)
-    broker.consume("q", "a")
-    broker.get("q", "h")
-    assert broker.deliveries() == ["g/0 m1", "g/1 m2", "a/0 m3", "h/0 m4"]
-
-    broker.ack("g/0", "g/1", "h/0")
-    assert new(broker, 4) == []
-    broker.ack("a/0")
-    assert new(broker, 4) == ["a/1 m5"]
-
-
-@CUT
 def test_r_qos_5_quorum_queues_know_no_common_limit(cut):
     broker = a_broker(cut=cut, queue="quorum", vhost="v")
     broker.consume("q", "a")
@@ -231,22 +143,6 @@ def test_r_qos_5_quorum_queues_know_no_common_limit(cut):
     text = "NOT_IMPLEMENTED - queue 'q' in vhost 'v' does not support global qos"
     assert broker.deliveries() == ["a/0 m1", "a/1 m2", "a/2 m3"]
     assert broker.consume("q", "b") == Refusal(540, text)
-
-
-@CUT
-def test_r_qos_5_settling_what_a_quorum_queue_gave_gives_room(cut):
-    broker = a_broker(cut=cut, queue="quorum")
-    broker.queue("r")
-    broker.consume("q", "a")
-    publish(broker, 2)
-    qos(broker, 1, everyone=True)
-    broker.consume("r", "b")
-    publish(broker, 4, "r")
-    assert broker.deliveries() == ["a/0 m1", "a/1 m2"]
-
-    broker.do(commands.Ack(refs=("a/1",), multiple=True))
-
-    assert new(broker, 2) == ["b/0 m3"]
 
 
 @CUT
@@ -274,31 +170,6 @@ def test_r_qos_6_each_lane_has_its_share(cut):
     publish(broker, 5)
 
     assert len(broker.deliveries()) == 2
-
-
-def test_r_queue_2_a_consumer_without_room_keeps_its_place_in_a_classic_queue():
-    for queue, receiver in (("queue", "a"), ("quorum", "b")):
-        broker = a_broker(queue=queue)
-        broker.consume("q", "a", prefetch=1)
-        broker.consume("q", "b")
-        publish(broker, 2)
-        broker.ack("a/0")
-
-        publish(broker, 1)
-
-        last = broker.deliveries()[-1]
-        assert last.startswith(f"{receiver}/"), queue
-
-
-def test_r_queue_2_consumers_rejoin_in_the_order_in_which_they_left():
-    broker = a_broker()
-    broker.consume("q", "a", prefetch=1)
-    broker.consume("q", "b", prefetch=1)
-    publish(broker, 6)
-
-    broker.do(commands.Ack(refs=("b/0",), multiple=True))
-
-    assert new(broker, 2) == ["a/1 m3", "b/1 m4"]
 
 
 def test_immediate_asks_for_a_consumer_with_room():

@@ -75,15 +75,6 @@ def test_a_message_is_got_from_any_level_without_moving_the_counter(cut):
 
 
 @CUT
-def test_r_len_14_reject_publish_dlx_behaves_as_drop_head(cut):
-    broker = Broker(cut=cut)
-    broker.quorum("q", max_length=1, overflow="reject-publish-dlx")
-
-    assert publish(broker, "m1", "m2") == [True, True]
-    assert broker.drain("q") == ["m2"]
-
-
-@CUT
 def test_r_len_16_heads_dropped_together_are_dead_lettered_newest_first(cut):
     broker = Broker(cut=cut)
     broker.quorum("q", max_length_bytes=4, dead_letter_exchange="", dead_letter_routing_key="dead")
@@ -92,30 +83,6 @@ def test_r_len_16_heads_dropped_together_are_dead_lettered_newest_first(cut):
     publish(broker, "aa", "bb", "cccc")
 
     assert broker.drain("dead") == ["bb", "aa"]
-
-
-@CUT
-def test_r_set_7_requeued_messages_come_first_in_order_of_their_requeueing(cut):
-    broker = Broker(cut=cut)
-    broker.quorum("q")
-    publish(broker, "1", "2", "3", "4")
-    broker.get("q", "g", count=3)
-
-    broker.reject("g/1", "g/0", "g/2", requeue=True)
-
-    assert broker.drain("q") == ["2", "1", "3", "4"]
-
-
-@CUT
-def test_r_set_7_on_3_10_without_a_delivery_limit_requeued_messages_go_to_the_tail(cut):
-    broker = Broker(cut=cut, compat="3.10")
-    broker.quorum("q")
-    publish(broker, "1", "2", "3", "4")
-    broker.get("q", "g", count=3)
-
-    broker.reject("g/1", "g/0", "g/2", requeue=True)
-
-    assert broker.drain("q") == ["4", "2", "1", "3"]
 
 
 @CUT
@@ -128,25 +95,6 @@ def test_r_set_7_on_3_10_messages_of_a_lost_channel_come_first(cut):
     broker.close_channel()
 
     assert broker.drain("q") == ["1", "2", "3"]
-
-
-@CUT
-@pytest.mark.parametrize("limit", [0, 2])
-def test_r_dlv_2_a_message_is_delivered_at_most_once_more_than_its_limit(cut, limit):
-    broker = Broker(cut=cut)
-    broker.quorum(
-        "q", delivery_limit=limit, dead_letter_exchange="", dead_letter_routing_key="dead"
-    )
-    broker.queue("dead")
-    publish(broker, "m")
-    counts = []
-    for _ in range(limit + 1):
-        (given,) = broker.get("q", "g")
-        counts.append(given.requeue_count)
-        broker.reject("g/0", requeue=True)
-
-    assert counts == list(range(limit + 1))
-    assert (broker.depth("q"), broker.drain("dead")) == (0, ["m"])
 
 
 @CUT
@@ -192,27 +140,6 @@ def test_r_pri_7_a_normal_message_never_overtakes_an_earlier_high_message(cut):
     broker.publish("", "q", "n2")
 
     assert (first, broker.drain("q")) == (["n0", "n1"], ["h0", "n2"])
-
-
-@CUT
-def test_r_pri_7_two_high_messages_are_served_for_each_normal_message(cut):
-    broker = Broker(cut=cut)
-    broker.quorum("q")
-    for number in range(4):
-        broker.publish("", "q", f"n{number}", priority=4)
-        broker.publish("", "q", f"h{number}", priority=5)
-
-    assert broker.drain("q") == ["h0", "h1", "n0", "h2", "h3", "n1", "n2", "n3"]
-
-
-@CUT
-def test_r_pri_7_on_3_10_priorities_are_ignored(cut):
-    broker = Broker(cut=cut, compat="3.10")
-    broker.quorum("q")
-    broker.publish("", "q", "n", priority=0)
-    broker.publish("", "q", "h", priority=9)
-
-    assert broker.drain("q") == ["n", "h"]
 
 
 @CUT
