@@ -1,0 +1,73 @@
+"""What a leader and its standby tell Prometheus, on a real Kafka."""
+
+import re
+
+import httpx2
+from prometheus_client.parser import text_string_to_metric_families
+
+from streaming.broker.sequence.digest import SEGMENT
+from tests.fixtures.waiting import wait_until
+
+_ADDRESS = re.compile(r"^metrics at (http://\S+)/metrics$", re.MULTILINE)
+RECORDS = SEGMENT + 500
+
+
+def metrics_of(front):
+    """A client of the metrics of a front, as soon as they are served."""
+
+    def address():
+        front.check()
+        found = _ADDRESS.search(front.log.read_text() if front.log.exists() else "")
+        return None if found is None else found[1]
+
+    wait_until(address, front.log_end)
+    return httpx2.Client(base_url=str(address()), trust_env=False, timeout=60)
+
+
+def values_of(client):
+    """Every series: its name, then its label values in order of the labels' names."""
+    answer = client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    return {
+        (one.name, *(value for _name, value in sorted(one.labels.items()))): one.value
+        for family in text_string_to_metric_families(answer.text)
+        for one in family.samples
+    }
+
+
+def test_leader_and_standby_say_who_leads_how_far_they_are_and_that_their_digests_are_equal(fronts):
+    leader = fronts.start("--metrics", "0")
+    channel = fronts.connect(leader).channel()
+    channel.queue_declare("work", durable=True)
+    for number in range(RECORDS):
+        channel.basic_publish("", "work", b"%d" % number)
+    channel.queue_declare("work", passive=True)  # all is applied
+    standby = fronts.start("--standby", "--metrics", "0")
+    first, second = metrics_of(leader), metrics_of(standby)
+
+    def position(client):
+        return values_of(client).get(("dlx_front_log_next_offset", "/"))
+
+    wait_until(lambda: position(second) == position(first), standby.log_end)
+    leads, follows = values_of(first), values_of(second)
+    ready = [client.get("/readyz").status_code for client in (first, second)]
+    steps = ("unsent", "unacknowledged", "unfolded")
+    assert (leads["dlx_front_leads", "/"], follows["dlx_front_leads", "/"]) == (1, 0)
+    assert ready == [200, 503]
+    assert leads["dlx_front_takeovers_total", "/"] == 1
+    assert leads["dlx_front_log_next_offset", "/"] >= RECORDS
+    assert [leads["dlx_front_log_backlog_records", step, "/"] for step in steps] == [0, 0, 0]
+    assert leads["dlx_front_digests_written_total", "/"] == 1
+    assert follows["dlx_front_digests_compared_total", "/"] == 1
+    assert leads["rabbitmq_queue_messages_ready",] == RECORDS
+    assert leads["rabbitmq_global_messages_received_total", "amqp091"] == RECORDS
+    assert leads["rabbitmq_connections",] == 1
+    assert follows["rabbitmq_queues",] == 0, "clients cannot open its vhosts"
+
+    leader.stop()
+    wait_until(lambda: second.get("/readyz").status_code == 200, standby.log_end)
+    after = values_of(second)
+    assert after["dlx_front_leads", "/"] == 1
+    assert after["dlx_front_takeovers_total", "/"] == 1
+    assert after["dlx_front_takeover_seconds", "/"] > 0
+    assert after["rabbitmq_queue_messages_ready",] == RECORDS
