@@ -10,6 +10,7 @@ from streaming.console.pages.clients import channels, connections, consumers, ex
 from streaming.console.pages.compare import compare
 from streaming.console.pages.definitions import definitions, plan
 from streaming.console.pages.find import find
+from streaming.console.pages.goto import goto
 from streaming.console.pages.health import health
 from streaming.console.pages.message import message, message_body, message_scenario
 from streaming.console.pages.now import now
@@ -45,6 +46,7 @@ PAGES: Final = (
     Page("/search/forget", forget_view, is_action=True),
     Page("/causes", causes, nav="Causes", key="c"),
     Page("/find", find),
+    Page("/goto", goto),
     Page("/message", message),
     Page("/compare", compare),
     Page("/message/body", message_body, is_file=True),

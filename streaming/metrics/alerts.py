@@ -177,8 +177,8 @@ CASES: Final = (
     ),
     Case(
         "a consumer restarts within half a minute",
-        {'dlx_unconsumed_messages{vhost="/",queue="work"}': "_x57 20 stale _x31"},
-        minute=58,
+        {'dlx_unconsumed_messages{vhost="/",queue="work"}': "_x63 20 stale _x25"},
+        minute=64,
     ),
     Case(
         "a queue is consumed once a night, and is left out of that alert alone",
@@ -240,8 +240,8 @@ CASES: Final = (
     ),
     Case(
         "Kafka misses one question",
-        {"dlx_kafka_reachable{}": "1x56 0 1x33"},
-        minute=58,
+        {"dlx_kafka_reachable{}": "1x62 0 1x27"},
+        minute=64,
     ),
     Case(
         "the disk has little space",

@@ -2,8 +2,8 @@
 
 The hour is played 120 times as fast: a minute takes 0.5 s, and the windows of the shipped rules are
 as much shorter. On a machine that stalls meanwhile, it is played again, at half the speed. All
-cases are targets of the same Prometheus. What takes longer than an hour is played by promtool alone
-(`dlx config alerts test`).
+cases are targets of the same Prometheus. What takes longer than an hour, or less than a minute, is
+played by promtool alone (`dlx config alerts test`).
 """
 
 import json

@@ -20,6 +20,63 @@ function move(step) {
   next.querySelector("a")?.focus({ preventScroll: true });
 }
 
+// The palette shows what the page "Go to" lists, and leads to the first of it with Enter.
+const palette = document.getElementById("palette");
+const places = palette?.querySelector("ul");
+const paletteText = document.getElementById("palette-text");
+let wanted = null;
+
+async function look() {
+  const asked = wanted = new AbortController();
+  const address = new URL(palette.dataset.address, location.href);
+  address.searchParams.set("q", paletteText.value);
+  try {
+    const answer = await fetch(address, { signal: asked.signal });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const found = page.querySelector("#places");
+    if (wanted === asked && found) places.replaceChildren(...found.children);
+  } catch (error) {
+    if (error.name !== "AbortError") places.textContent = "The console does not answer.";
+  }
+}
+
+function openPalette() {
+  if (palette.open) return;
+  paletteText.value = "";
+  palette.showModal();
+  paletteText.focus();
+  look();
+}
+
+paletteText?.addEventListener("input", () => {
+  wanted?.abort();
+  look();
+});
+palette?.addEventListener("keydown", async (event) => {
+  const links = [...places.querySelectorAll("a")];
+  const at = links.indexOf(document.activeElement);
+  if (event.key === "Enter" && at < 0) {
+    event.preventDefault();
+    wanted?.abort();
+    await look();
+    places.querySelector("a")?.click();
+  } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    event.preventDefault();
+    const next = at + (event.key === "ArrowDown" ? 1 : -1);
+    (links[Math.min(next, links.length - 1)] ?? paletteText).focus();
+  }
+});
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("[data-palette]") || !palette) return;
+  event.preventDefault();
+  openPalette();
+});
+document.addEventListener("keydown", (event) => {
+  if (!palette || event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  openPalette();
+});
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
   if (leader) {
@@ -150,3 +207,8 @@ async function draw() {
 }
 document.addEventListener("htmx:after:swap", draw);
 draw();
+
+// On a phone many fields are folded until somebody wants them.
+if (matchMedia("(max-width: 45rem)").matches) {
+  for (const form of document.querySelectorAll("details.fold")) form.open = false;
+}

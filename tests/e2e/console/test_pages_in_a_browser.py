@@ -118,6 +118,34 @@ def test_the_keys_open_pages_and_the_help(visit):
     expect(page).to_have_url(re.compile("/queues$"))
 
 
+def test_the_palette_leads_to_a_queue_by_a_part_of_its_name(visit):
+    visitor = visit("/balance")
+    page = visitor.page
+
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
+    expect(page.locator("#palette .places a").first).to_be_visible()
+    assert visitor.violations() == []
+    page.keyboard.type("billi")
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(re.compile("/queue\\?.*queue=billing"))
+
+
+def test_on_a_phone_filters_are_folded_and_targets_are_large(visit):
+    page = visit("/search", viewport=PHONE).page
+    expect(page.locator("details.fold form")).to_be_hidden()
+    page.get_by_text("Filters").click()
+    expect(page.locator("details.fold form")).to_be_visible()
+
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('header a, header button, main form button')]"
+        ".filter(one => one.offsetParent).map(one => one.getBoundingClientRect().height)"
+    )
+    assert sizes
+    assert min(sizes) >= 43.5
+
+
 def test_the_depth_is_a_curve_and_the_topology_a_graph(visit):
     expect(visit("/queue?queue=billing&stretch=all").page.locator("canvas")).to_be_visible()
     graph = visit("/topology").page.locator("[data-dot] svg")

@@ -38,8 +38,8 @@ ADDRESSES = {
 }
 """What each page is asked; each has a command."""
 
-WITHOUT_COMMAND = {"/redrive"}
-"""Its commands are those of `dlx redrives`; it needs a plan."""
+WITHOUT_COMMAND = {"/redrive", "/goto"}
+"""The commands of `/redrive` are those of `dlx redrives`, and it needs a plan; `/goto` leads on."""
 
 MORE = (
     "/search?id=0/0/0",
