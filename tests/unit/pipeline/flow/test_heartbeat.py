@@ -1,8 +1,16 @@
-"""A failing heartbeat is logged once for all topics."""
+"""A failing heartbeat is logged once for all topics; it says how far logs are committed."""
 
+import json
 import logging
+import threading
+from typing import Any
 
-from streaming.pipeline.flow.heartbeat import HeartbeatFailures
+from streaming.config import JobConfig
+from streaming.config.model import job_address
+from streaming.config.vhosts import VhostSettings
+from streaming.pipeline.flow import heartbeat
+from streaming.pipeline.flow.heartbeat import Heartbeat, HeartbeatFailures
+from streaming.protocol.addressing import JobMark
 
 
 def test_failing_heartbeats_are_logged_once_and_their_recovery_too(caplog):
@@ -23,3 +31,48 @@ def test_failing_heartbeats_are_logged_once_and_their_recovery_too(caplog):
         "timed out",
         "the heartbeat in b.alive works again",
     ]
+
+
+class Notices:
+    """The part of every heartbeat that others have."""
+
+    def record(self, kind, **more):
+        return json.dumps({"type": kind, **more}).encode(), []
+
+
+class Sent:
+    """What was sent."""
+
+    def __init__(self):
+        self.values = []
+        self.came = threading.Condition()
+
+    def send(self, _topic, value, **_options):
+        with self.came:
+            self.values.append(json.loads(value))
+            self.came.notify_all()
+
+
+def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed(monkeypatch):
+    sent = Sent()
+    monkeypatch.setattr(heartbeat, "RecordSender", lambda _settings: sent)
+    monkeypatch.setattr(heartbeat, "INTERVAL_S", 0.01)
+    vhosts = {"/": VhostSettings(), "shop": VhostSettings(sequenced=True)}
+    config = JobConfig(vhosts=vhosts)
+    addresses = [job_address(config, name, "guest") for name in vhosts]
+    mark = JobMark("id", "tables", "checkpoint", "host")
+    notices: Any = Notices()
+    beating = Heartbeat(notices, addresses, mark, {}, config.log_topics())
+
+    def logs(vhost):
+        return [one["log"] for one in sent.values if one["address"]["vhost"] == vhost]
+
+    with sent.came:
+        sent.came.wait_for(lambda: logs("shop"), 30)
+    beating.batch_done(3, {"dlx.log.shop": {"0": 17}, "dlx.publishes": {"0": 5}})
+    with sent.came:
+        assert sent.came.wait_for(lambda: {"next_offset": 17} in logs("shop"), 30)
+    beating.stop()
+
+    assert logs("shop")[0] == {"next_offset": None}
+    assert set(map(str, logs("/"))) == {"None"}
