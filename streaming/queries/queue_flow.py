@@ -58,27 +58,23 @@ def queue_flows(tables: Tables, end: datetime) -> dict[tuple[str, str], QueueFlo
     files = tables.files("events", {"at": begin})
     view = tables.view("events", files=files, columns=_COLUMNS, view=tables.new_name("events"))
     leaving = ", ".join(map(text, LEAVING))
-    run = tables.connection.execute
-    run(
-        f"CREATE OR REPLACE TEMP TABLE flowed AS SELECT vhost, lane, copy_id, queue, kind, "
-        f'{PARTS - 1} - least(floor(epoch(CAST(? AS TIMESTAMPTZ) - "at") / {PART_S}), {PARTS - 1})'
-        f"::INTEGER AS part FROM {view} WHERE (kind = 'enqueued' OR (kind IN ({leaving}) "
-        'AND copy_id <> seq)) AND "at" > CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ)',
-        [end.isoformat(), begin.isoformat(), end.isoformat()],
-    )
+    lasts_us = PART_S * 1_000_000
+    begin_us, end_us = (round(one.timestamp() * 1e6) for one in (begin, end))
+    within = f'epoch_us("at") > {begin_us} AND epoch_us("at") <= {end_us}'
     once = "true"  # a held copy leaves once: when it is held
-    if tables.values("SELECT 1 FROM flowed WHERE kind = 'held' LIMIT 1"):
-        run(
+    if tables.values(f"SELECT 1 FROM {view} WHERE kind = 'held' AND {within} LIMIT 1"):
+        tables.connection.execute(
             "CREATE OR REPLACE TEMP TABLE flowed_held AS "
-            "SELECT vhost, lane, copy_id FROM flowed WHERE kind = 'held'"
+            f"SELECT vhost, lane, copy_id FROM {view} WHERE kind = 'held' AND {within}"
         )
         once = "(kind IN ('enqueued', 'held') OR (vhost, lane, copy_id) NOT IN (FROM flowed_held))"
     counts: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
     for vhost, queue, part, entered, left in tables.values(
         f"""
-        SELECT vhost, queue, part, count(*) FILTER (kind = 'enqueued'),
-               count(*) FILTER (kind <> 'enqueued')
-        FROM flowed WHERE {once} GROUP BY ALL
+        SELECT vhost, queue, {PARTS - 1} - ({end_us} - epoch_us("at")) // {lasts_us} AS part,
+               count(*) FILTER (kind = 'enqueued'), count(*) FILTER (kind <> 'enqueued')
+        FROM {view} WHERE {within} AND {once}
+        AND (kind = 'enqueued' OR (kind IN ({leaving}) AND copy_id <> seq)) GROUP BY ALL
         """
     ):
         columns = counts.setdefault((vhost, queue), ([0] * PARTS, [0] * PARTS))

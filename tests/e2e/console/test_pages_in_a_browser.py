@@ -278,3 +278,27 @@ def test_an_order_number_leads_from_the_first_page_to_why_it_died(visit):
 
     expect(page.get_by_role("heading", name="Message 0/0/0")).to_be_visible()
     expect(page.locator("dd.why")).to_contain_text("anna rejected it")
+
+
+def test_a_queue_of_letters_leads_to_a_plan_with_the_keyboard_on_a_phone(visit):
+    page = visit("/queues?name=mail", viewport=PHONE).page
+    expect(page.locator("main tbody tr")).to_have_count(1)
+    expect(page.locator("main tbody")).to_contain_text("mail")
+    page.goto("/queue?queue=dead")
+
+    page.get_by_role("link", name="Redrive these…").focus()
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#count")).to_contain_text("1 letter to redrive")
+
+
+def test_the_life_of_a_message_is_a_picture_that_says_what_it_shows(visit):
+    page = visit("/message?id=0/0/2").page
+
+    picture = page.get_by_role("img", name=re.compile("2 stays in 2 queues .* with 1 death"))
+    expect(picture).to_be_visible()
+    expect(picture).to_contain_text("expired")
+    region = page.get_by_role("region", name="The life as a picture")
+    region.focus()
+    expect(region).to_be_focused()
+    expect(page.locator("#life")).to_contain_text("TTL 500 ms, no consumer took it")
