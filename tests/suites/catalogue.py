@@ -70,6 +70,23 @@ class GoSuite:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeSuite:
+    """Tests in a package of npm, run by mocha; they take the broker from the variable `URL`.
+
+    Attributes:
+        package: its name and version.
+        tests: files of tests.
+        requirements: what the tests need besides the package's own dependencies.
+        options: of mocha.
+    """
+
+    package: str
+    tests: tuple[str, ...]
+    requirements: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ManagementSuite:
     """Tests of a client of the management API, which expect it on its usual port.
 
@@ -87,7 +104,7 @@ class ManagementSuite:
     options: tuple[str, ...] = ()
 
 
-Suite = PythonSuite | GoSuite | ManagementSuite
+Suite = PythonSuite | GoSuite | NodeSuite | ManagementSuite
 
 
 def _host_and_port(broker: Broker) -> dict[str, str]:
@@ -128,6 +145,12 @@ SUITES: Final[dict[str, Suite]] = {
     ),
     "amqp091-go": GoSuite(
         "github.com/rabbitmq/amqp091-go@v1.16.0", "integration_test.go", ("-tags", "integration")
+    ),
+    "amqplib": NodeSuite(
+        "amqplib@0.10.9",  # later ones have tests for another runner, or none
+        ("test/channel_api.js", "test/callback_api.js", "test/connect.js"),
+        ("mocha@9", "claire@0.4.1"),
+        ("--ui", "tdd"),
     ),
     "kombu": PythonSuite(
         "kombu==5.7.0",

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from tests.suites.catalogue import SUPPORT, Broker, GoSuite, ManagementSuite, PythonSuite, Suite
+from tests.suites.catalogue import (
+    SUPPORT,
+    Broker,
+    GoSuite,
+    ManagementSuite,
+    NodeSuite,
+    PythonSuite,
+    Suite,
+)
 from tests.suites.management import run_management
 from tests.suites.outcomes import Outcomes, SuiteError, output, run, some
 
@@ -37,6 +45,8 @@ def run_suite(suite: Suite, broker: Broker, folder: Path, only: Sequence[str] = 
         return run_management(suite, broker, folder, only)
     if isinstance(suite, GoSuite):
         return _run_go(suite, broker, folder, only)
+    if isinstance(suite, NodeSuite):
+        return _run_node(suite, broker, folder, only)
     return _run_python(suite, broker, folder, only)
 
 
@@ -63,6 +73,29 @@ def _run_go(suite: GoSuite, broker: Broker, folder: Path, only: Sequence[str]) -
             outcomes[event["Test"]] = "failed"  # unless it ends: a panic ends the program
         elif "Test" in event and event["Action"] in words:
             outcomes[event["Test"]] = words[event["Action"]]
+    return some(outcomes, log)
+
+
+def _run_node(suite: NodeSuite, broker: Broker, folder: Path, only: Sequence[str]) -> Outcomes:
+    source = folder / "source"
+    if not (source / "node_modules" / ".bin" / "mocha").exists():
+        shutil.rmtree(source, ignore_errors=True)
+        archive = folder / output(["npm", "pack", "--silent", suite.package], folder).strip()
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")
+        (folder / "package").rename(source)
+        output(["npm", "install", "--no-save", *suite.requirements], source)
+    report = folder / "report.json"
+    report.unlink(missing_ok=True)
+    command = ["node_modules/.bin/mocha", "--exit", "--reporter", "json", *suite.options]
+    command += ["--reporter-option", f"output={report}", *suite.tests, *only]
+    log = folder / "log.txt"
+    run(command, source, {"URL": broker.url.rstrip("/")}, log)
+    if not report.exists():
+        raise SuiteError(f"the suite ended without results: {log}")
+    found = json.loads(report.read_text("utf-8"))
+    words = {"passes": "passed", "failures": "failed", "pending": "skipped"}
+    outcomes = {test["fullTitle"]: word for kind, word in words.items() for test in found[kind]}
     return some(outcomes, log)
 
 
