@@ -29,6 +29,9 @@ _WRITE_BUFFER: Final = 1 << 20
 _HIGH_MARK: Final = 0.4
 """RabbitMQ's vm_memory_high_watermark, by default."""
 
+LOW_ON_MEMORY: Final = "low on memory"
+"""Why publishers have to wait when messages are above the mark."""
+
 _LOW_MARK: Final = 0.8
 """Publishers resume below this part of the high mark."""
 
@@ -241,7 +244,7 @@ class Server:
         """Stop or resume reading from connections that publish."""
         resident = sum(vhost.resident_bytes for vhost in self.vhosts.values())
         mark = self.high_mark_bytes * (_LOW_MARK if self.is_blocked else 1)
-        reason = "low on memory" if resident > mark else self.pressure()
+        reason = LOW_ON_MEMORY if resident > mark else self.pressure()
         blocked, self.blocked_by = reason is not None, reason
         if blocked == self.is_blocked:
             return

@@ -3,17 +3,19 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from streaming.amqp.server import LOW_ON_MEMORY
 from streaming.exposition import rabbitmq
 from streaming.exposition.collector import Exposition
 from streaming.exposition.families import Family, Form, Sample, single
 from streaming.exposition.rabbitmq import plain, process_bytes
 from streaming.front_metrics.figures import FrontFamily, FrontFigures, FrontScrape
+from streaming.sequencer.front import JOB_IS_BEHIND, KAFKA_IS_SLOW
 from streaming.sequencer.log_state import LogState
 
 PROTOCOL: Final = "amqp091"
 """The label `protocol` of RabbitMQ's global counters."""
 
-BLOCKED_BY: Final = ("low on memory", "Kafka is slow")
+BLOCKED_BY: Final = (LOW_ON_MEMORY, KAFKA_IS_SLOW, JOB_IS_BEHIND)
 """Why publishers may have to wait."""
 
 _SHARE: Final = 0.02
@@ -91,7 +93,7 @@ def _rabbitmq() -> Iterator[FrontFamily]:
         "rabbitmq_alarms_memory_used_watermark",
         "gauge",
         "1 if publishers wait because messages are above the mark of memory.",
-        single(lambda figures: figures.blocked_by == BLOCKED_BY[0]),
+        single(lambda figures: figures.blocked_by == LOW_ON_MEMORY),
         "alarm_metrics",
     )
     for name in ("file_descriptor_limit", "free_disk_space_watermark"):
@@ -170,6 +172,18 @@ def _own() -> Iterator[FrontFamily]:
     )
     yield _of_log(
         "log_oldest_seconds", "gauge", "How long the oldest of these has been waiting.", _oldest_s
+    )
+    yield _of_log(
+        "job_lag_bytes",
+        "gauge",
+        "How much of the log the job has not committed, at least; no series if no job follows.",
+        lambda _, state: None if state.job_lag is None else state.job_lag.bytes,
+    )
+    yield _of_log(
+        "job_lag_seconds",
+        "gauge",
+        "For how long the job has been behind that, at least.",
+        lambda _, state: None if state.job_lag is None else state.job_lag.seconds,
     )
     yield _of_log(
         "digests_written_total",

@@ -48,6 +48,10 @@ from topology.errors import DlxError
 FOLLOW_S: Final = 0.05
 """How often a standby that has read everything asks again."""
 
+KAFKA_IS_SLOW: Final = "Kafka is slow"
+JOB_IS_BEHIND: Final = "the job is behind"
+"""Why publishers have to wait, besides memory."""
+
 DRAIN_S: Final = 10.0
 """How long a stop waits for Kafka."""
 
@@ -212,14 +216,14 @@ class Front:
     def _pressure(self) -> str | None:
         """Why publishers must wait."""
         if len(self._writer) > (_LONG_QUEUE // 2 if self.server.is_blocked else _LONG_QUEUE):
-            return "Kafka is slow"
+            return KAFKA_IS_SLOW
         now_ms = WallClock().now_ms()
         for log in self._logs.values():
             oldest_ms = None if log.vhost is None else log.vhost.oldest_ms
             if oldest_ms is not None and now_ms - oldest_ms > _SLOW_MS:
-                return "Kafka is slow"
+                return KAFKA_IS_SLOW
         if any(log.leads and log.lag.is_high for log in self._logs.values()):
-            return "the job is behind"
+            return JOB_IS_BEHIND
         return None
 
     def states(self) -> dict[str, LogState]:
@@ -315,6 +319,7 @@ class _Log:
         return msgspec.structs.replace(
             found,
             leads=vhost.leads,
+            job_lag=self.lag.lag if vhost.leads else None,
             epoch=vhost.epoch if vhost.epoch >= 0 else None,
             next_offset=vhost.position,
             backlog=vhost.backlog,

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from streaming.sequencer.job_lag import Lag
 from streaming.sequencer.log_vhost import Backlog
 
 
@@ -23,6 +24,7 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
         body_bytes, max_body_bytes: of messages in memory.
         fetches: how often messages were read from the log.
         snapshot_at: offset of the newest snapshot that it wrote, or began with; 0 for none.
+        job_lag: how far the job is behind; None if it does not lead, or no job follows.
         snapshot_s: when it wrote that, epoch seconds; None if it has not written any.
     """
 
@@ -42,3 +44,4 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     fetches: int = 0
     snapshot_at: int = 0
     snapshot_s: float | None = None
+    job_lag: Lag | None = None

@@ -13,6 +13,7 @@ from streaming.front_metrics.families import FRONT
 from streaming.front_metrics.service import FrontMetrics
 from streaming.listening import ListenError
 from streaming.metrics.collector import JOB
+from streaming.sequencer.job_lag import Lag
 from streaming.sequencer.log_state import LogState
 from streaming.sequencer.log_vhost import Backlog
 from tests.amqp_client import RawClient, memory_broker
@@ -201,6 +202,7 @@ def test_the_state_of_logs_is_told_by_vhost():
             fetches=8,
             snapshot_at=900,
             snapshot_s=1_700_000_000.0,
+            job_lag=Lag(70, 1.5),
         ),
         "stock": LogState(topic="other"),
     }
@@ -219,6 +221,8 @@ def test_the_state_of_logs_is_told_by_vhost():
         ("dlx_front_log_backlog_records", "unacknowledged", "shop"): 2,
         ("dlx_front_log_backlog_records", "unfolded", "shop"): 3,
         ("dlx_front_log_oldest_seconds", "shop"): 0,
+        ("dlx_front_job_lag_bytes", "shop"): 70,
+        ("dlx_front_job_lag_seconds", "shop"): 1.5,
         ("dlx_front_digests_written_total", "shop"): 4,
         ("dlx_front_digests_compared_total", "shop"): 5,
         ("dlx_front_body_cache_bytes", "shop"): 6,
@@ -241,6 +245,7 @@ def test_publishers_that_wait_are_told_with_the_reason():
 
     assert values["dlx_front_blocked", "Kafka is slow"] == 1
     assert values["dlx_front_blocked", "low on memory"] == 0
+    assert values["dlx_front_blocked", "the job is behind"] == 0
     assert values["rabbitmq_alarms_memory_used_watermark",] == 0
 
 
