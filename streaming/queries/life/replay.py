@@ -344,7 +344,7 @@ class Replay:
         if command is not None:
             self._passing.execute(self._shard, event["at_ms"], command)
             self._shard.take_outbound()
-        elif counts and not detail["what"].startswith("permissions"):
+        elif counts and not detail["what"].startswith(("permissions", "parameter")):
             self._apart[TOPOLOGY_CHANGES] += 1
 
     def _publish(self, event: Row, publication: Publication, flags: int) -> None:

@@ -411,6 +411,21 @@ def test_what_was_returned_or_held_before_the_beginning_goes_on(a_recording, end
     assert found.unplayed == 0
 
 
+def test_users_that_are_made_meanwhile_change_no_message(a_recording, dlx, write):
+    [broker] = a_recording.brokers
+    broker.publish("", "work", "before")
+    broker.do(commands.SetParameter(component="user", name="ann", value="{}"))
+    broker.publish("", "work", "after")
+    a_recording.commit()
+    tables = Tables(a_recording.root)
+    file = write(document_of(tables))
+
+    status, _out, err = replayed(dlx, a_recording.root, file)
+
+    assert status == 0
+    assert "not replayed" not in err
+
+
 def test_changes_of_what_lasts_are_listed_with_the_reason(a_recording, dlx, write):
     [broker] = a_recording.brokers
     broker.publish("", "work", "before")
