@@ -296,6 +296,23 @@ def test_what_comes_again_before_its_end_is_told_has_an_id_of_its_own():
     assert (first.ended_s, second.ended_s) == (20, None)
 
 
+def test_a_job_that_ends_since_folds_part_tells_it_before_and_does_not_repeat_it(receiver):
+    job = Job(receiver.url)
+    job.alerter.start()
+    job.figures.failure = "folds-differ"
+    job.alerter.stop()
+
+    assert receiver.states == [("DlxDigestDiffers", "firing")]
+    kept = job.saved[-1]
+    assert (kept.failure, kept.notices[0].is_told) == ("folds-differ", True)
+
+    again = Job(receiver.url, kept)
+    again.figures.failure = kept.failure
+    again.alerter.start()
+    again.alerter.stop()
+    assert len(receiver.told) == 1
+
+
 def test_there_is_room_for_so_many_alerts():
     notices = Notices(Kept(), started_s=0)
     firing = {Alert("DlxNoConsumer", (("queue", str(number)),)): 1.0 for number in range(MOST + 7)}
