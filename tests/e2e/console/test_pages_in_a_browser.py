@@ -302,3 +302,13 @@ def test_the_life_of_a_message_is_a_picture_that_says_what_it_shows(visit):
     region.focus()
     expect(region).to_be_focused()
     expect(page.locator("#life")).to_contain_text("TTL 500 ms, no consumer took it")
+
+
+def test_the_list_of_queues_is_not_cut_on_a_usual_screen(visit):
+    page = visit("/queues", viewport={"width": 1280, "height": 800}).page
+
+    expect(page.locator("main tbody tr").first).to_be_visible()
+    assert page.evaluate(
+        "(() => { const place = document.querySelector('main .scroll');"
+        " return place.scrollWidth <= place.clientWidth; })()"
+    )
