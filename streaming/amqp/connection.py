@@ -139,7 +139,7 @@ class Connection:
         self._host = host
         self._client = client
         self._now_s = now_s
-        self._reader = FrameReader(FRAME_MAX)
+        self._reader = FrameReader(MIN_FRAME_SIZE)  # until it is negotiated
         self._publishes = PublishMethods()
         self._replies: ReplyConsumers | None = None
         self._capabilities: dict[str, Any] = {}

@@ -93,7 +93,8 @@ class FrameReader:
     """Splits the bytes of one connection into frames.
 
     Attributes:
-        max_size: the largest whole frame that is accepted, in bytes; 0 for no limit.
+        max_size: the largest frame that is accepted, in bytes; 0 for no limit. As in RabbitMQ, what
+            surrounds the payload does not count.
         broken: why what follows the frames read so far cannot be read: 501.
     """
 
@@ -118,7 +119,7 @@ class FrameReader:
         at, end = 0, len(data)
         while end - at >= HEADER_SIZE:
             kind, channel, size = unpack(data, at)
-            if kind not in _KINDS or (self.max_size and size + FRAME_OVERHEAD > self.max_size):
+            if kind not in _KINDS or (self.max_size and size > self.max_size):
                 self.broken = self._refusal(kind, channel, size)
                 break
             after = at + HEADER_SIZE + size
@@ -167,7 +168,7 @@ class FrameReader:
             or after >= len(data)
             or data[header_end] != FRAME_END
             or data[after] != FRAME_END
-            or (self.max_size and max(size, body) + FRAME_OVERHEAD > self.max_size)
+            or (self.max_size and max(size, body) > self.max_size)
             or _HEAD.unpack_from(data, header_end + 1) != (BODY, channel, body)
         ):
             return None

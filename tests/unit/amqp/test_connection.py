@@ -3,7 +3,7 @@ import pytest
 from streaming.amqp import methods as m
 from streaming.amqp.connection import State
 from streaming.amqp.frames import HEARTBEAT_FRAME, METHOD, PROTOCOL_HEADER, frame
-from tests.amqp_client import BROKERS, CAPABILITIES, RawClient
+from tests.amqp_client import BROKERS, CAPABILITIES, RawClient, memory_broker
 
 
 @pytest.fixture(params=list(BROKERS))
@@ -292,3 +292,16 @@ def test_frames_of_a_connection_that_is_lost_are_not_answered(broker):
     client.raw(frame(METHOD, 1, m.write_method(m.QueueDeclare(queue="q"))))
 
     assert client.received() == []
+
+
+def test_the_login_fits_a_frame_of_the_smallest_size():
+    def login(extra):
+        client = RawClient(memory_broker(), opened=False)
+        client.raw(PROTOCOL_HEADER)
+        client.received()
+        properties = {"token": "x" * extra}
+        client.send(0, m.ConnectionStartOk(properties, "PLAIN", b"\0guest\0guest", "en_US"))
+        return type(client.received()[-1].method)
+
+    assert login(3900) is m.ConnectionTune
+    assert login(4096) is m.ConnectionClose

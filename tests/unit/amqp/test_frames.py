@@ -46,6 +46,16 @@ def test_frames_before_a_damaged_one_are_read():
     assert reader.broken.code == 501
 
 
+def test_a_payload_may_be_as_large_as_a_frame():
+    payload = bytes(4096)
+
+    reader = FrameReader(4096)
+
+    assert reader.feed(frame(BODY, 1, payload)) == [(BODY, 1, payload)]
+    reader.feed(frame(BODY, 1, payload + b"1"))
+    assert reader.broken is not None
+
+
 def test_a_frame_that_is_too_large_is_refused_before_it_arrives():
     reader = FrameReader(4096)
 
@@ -122,10 +132,10 @@ def test_publishes_and_acks_that_arrive_together_are_joined():
 
 def test_a_joined_frame_may_not_be_larger_than_what_was_negotiated():
     reader = FrameReader(30)
-    header = struct.pack(">HHQ", 60, 0, 23) + b"\0\0"
+    header = struct.pack(">HHQ", 60, 0, 31) + b"\0\0"
     data = frame(METHOD, 1, m.write_method(m.BasicPublish(0, "", "q"))) + frame(HEADER, 1, header)
 
-    units = reader.feed_joined(data + frame(BODY, 1, bytes(23)))
+    units = reader.feed_joined(data + frame(BODY, 1, bytes(31)))
 
     assert [type(unit) for unit in units] == [tuple, tuple]
     assert reader.broken is not None
