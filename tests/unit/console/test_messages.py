@@ -1,6 +1,7 @@
 """Why did that message die? Found by the publisher's id, and answered in words."""
 
 import gzip
+import html
 import re
 import shutil
 
@@ -9,6 +10,7 @@ import pytest
 from tests.builders import Broker
 from tests.unit.console.two_vhosts import TREASURE
 from tests.unit.queries.recording import Recording
+from tests.unit.queries.redrives.test_edits import approve, edit
 from tests.unit.queries.redrives.test_plan import Shop
 
 
@@ -260,3 +262,23 @@ def test_contents_of_a_closed_queue_are_not_compared(make_client_of_anna, two_vh
 
     assert answer.status_code == 403
     assert TREASURE not in answer.text
+
+
+def test_an_edited_letter_and_its_original_lead_to_what_differs(make_client, tmp_path):
+    shop = Shop(tmp_path, 1)
+    plan = edit(shop, headers={"tenant": "new"}, body_sql="decode(body) || '!'")
+    approve(shop, plan)
+    shop.recording.commit()
+    client = make_client(tmp_path)
+
+    original = client.get("/message?id=0/0/0").text
+    [link] = re.findall(r'href="([^"]*)">what differs', original)
+    compared = words(client.get(html.unescape(link)).text)
+    [version] = re.findall(r"Edited to (0/0/[0-9]+)", words(original))
+    edited = client.get(f"/message?id={version}").text
+
+    assert "which an editor made of it" in compared
+    assert "header tenant &#34;t0&#34; &#34;new&#34;" in compared
+    assert "-m0 +m0!" in compared
+    assert "Edited from 0/0/0" in words(edited)
+    assert re.findall(r'href="([^"]*)">what differs', edited) == [link]
