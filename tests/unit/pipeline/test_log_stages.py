@@ -16,7 +16,10 @@ from streaming.broker.message import CONFIRM, NEVER
 from streaming.broker.sequence.fold import FoldsDifferError, OtherTermsError, Terms
 from streaming.config.inputs import TopicMapping
 from streaming.config.selectors import JsonValue
+from streaming.contents.search_index import SearchIndexer
+from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.schema.schemas import LEDGER
+from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.log_fold import copied_out
 from streaming.pipeline.reports import Reports, read_reports
 from streaming.pipeline.shard_block import FILES_KEY
@@ -32,6 +35,8 @@ from streaming.protocol.log_records import (
     NewerLogError,
     encode,
 )
+from streaming.queries.duckdb_tables import Tables
+from streaming.queries.search_index import messages_with
 from streaming.storage.location import Location
 from tests.builders import a_queue
 from tests.played_front import LogRecord, PlayedFront
@@ -196,6 +201,31 @@ def test_a_publish_keeps_its_properties_headers_and_user(job, front):
     assert (row["topic_number"], row["partition"], row["offset"]) == (NUMBER, 0, 2)
     assert row["body"] == b""
     assert row["kafka_headers"] is None
+
+
+def test_values_of_a_sequenced_vhost_are_indexed_as_those_of_others(job, front):
+    front.begin("one")
+    front.open("c1")
+    front.publish("c1", "", "q", b'{"order": 17}', headers={"tenant": "acme", "n": 5})
+    front.publish("c1", "", "q", b"no JSON", message_id="m1")
+    [report] = job.follow(front)
+    place = Location(str(job.root))
+    with Ledger(place) as ledger:
+        ledger.commit(report.files, BatchRow("q", 0, 1, BatchDetail()))
+
+    SearchIndexer(place, ("body:$.order", "header:n", "property:message_id")).update("q")
+
+    with Tables(place.url) as tables:
+        found = {
+            value: [(one.message_id, one.path) for one in messages_with(tables, value, 9)]
+            for value in ("17", "5", "m1", "acme")
+        }
+    assert found == {
+        "17": [((NUMBER, 0, 2), "body:$.order")],
+        "5": [((NUMBER, 0, 2), "header:n")],
+        "m1": [((NUMBER, 0, 3), "property:message_id")],
+        "acme": [],
+    }
 
 
 STRANGE = {
