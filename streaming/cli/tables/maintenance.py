@@ -26,7 +26,7 @@ from streaming.cli.run.checkpoint import rebuild as rebuild_checkpoint
 
 app = command_group(
     "tables",
-    "Show, trim, erase and rebuild tables and checkpoint; write snapshots.",
+    "Show, trim, erase and rebuild tables; rebuild a checkpoint.",
     "dlx tables info --tables tables",
     "dlx tables snapshot --tables tables",
     "dlx tables trim --yes",

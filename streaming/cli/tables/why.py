@@ -45,7 +45,7 @@ def why(
     tables: TablesLocation = None,
     config: ConfigFile = None,
 ) -> int:
-    """Say why a message died: where, since when, and what may be done.
+    """Say why a message died, where, since when, and what to do.
 
     If several messages have the text, they are listed, the latest first.
 
