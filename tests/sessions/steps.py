@@ -363,6 +363,7 @@ class _QuorumMaker(_Maker):
     def __init__(self, chance: random.Random, without: frozenset[str]) -> None:
         super().__init__(chance, without)
         self._weights |= {self.settle: 40, self.declare_queue: 4, self.transaction: 2}
+        self._has_single = False
 
     def declare_queue(self, name: str | None = None) -> Step:
         """A queue, whose type decides what else it may be."""
@@ -376,6 +377,7 @@ class _QuorumMaker(_Maker):
         if not self._seldom(0.75):
             return arguments
         arguments["x-queue-type"] = "quorum"
+        self._has_single |= "x-single-active-consumer" in arguments
         if not self._seldom(0.05):
             arguments.pop("x-max-priority", None)
             if arguments.get("x-overflow") == "reject-publish-dlx":
@@ -383,6 +385,13 @@ class _QuorumMaker(_Maker):
         if self._seldom(0.5):
             arguments["x-delivery-limit"] = self._pick((0, 1, 2, 3))
         return arguments
+
+    def consume(self) -> Step:
+        """A consumer, without priority if there is a single active one (end of R-CONS-6)."""
+        step = super().consume()
+        if self._has_single:
+            step.arguments["arguments"] = {}
+        return step
 
     def qos(self) -> Step:
         """A limit; quorum queues refuse one that is global."""
