@@ -80,11 +80,6 @@ def known_by(
     ]
 
 
-def condition_of(wanted: str) -> str:
-    """The condition in SQL on `dead_letters` by which `known_by` finds a text."""
-    return " OR ".join(_conditions(wanted))
-
-
 def _conditions(wanted: str) -> tuple[str, ...]:
     """A condition for each of `PLACES`."""
     word = text(wanted)
