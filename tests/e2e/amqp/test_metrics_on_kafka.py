@@ -43,31 +43,31 @@ def test_leader_and_standby_say_who_leads_how_far_they_are_and_that_their_digest
         channel.basic_publish("", "work", b"%d" % number)
     channel.queue_declare("work", passive=True)  # all is applied
     standby = fronts.start("--standby", "--metrics", "0")
-    first, second = metrics_of(leader), metrics_of(standby)
+    with metrics_of(leader) as first, metrics_of(standby) as second:
 
-    def position(client):
-        return values_of(client).get(("dlx_front_log_next_offset", "/"))
+        def position(client):
+            return values_of(client).get(("dlx_front_log_next_offset", "/"))
 
-    wait_until(lambda: position(second) == position(first), standby.log_end)
-    leads, follows = values_of(first), values_of(second)
-    ready = [client.get("/readyz").status_code for client in (first, second)]
-    steps = ("unsent", "unacknowledged", "unfolded")
-    assert (leads["dlx_front_leads", "/"], follows["dlx_front_leads", "/"]) == (1, 0)
-    assert ready == [200, 503]
-    assert leads["dlx_front_takeovers_total", "/"] == 1
-    assert leads["dlx_front_log_next_offset", "/"] >= RECORDS
-    assert [leads["dlx_front_log_backlog_records", step, "/"] for step in steps] == [0, 0, 0]
-    assert leads["dlx_front_digests_written_total", "/"] == 1
-    assert follows["dlx_front_digests_compared_total", "/"] == 1
-    assert leads["rabbitmq_queue_messages_ready",] == RECORDS
-    assert leads["rabbitmq_global_messages_received_total", "amqp091"] == RECORDS
-    assert leads["rabbitmq_connections",] == 1
-    assert follows["rabbitmq_queues",] == 0, "clients cannot open its vhosts"
+        wait_until(lambda: position(second) == position(first), standby.log_end)
+        leads, follows = values_of(first), values_of(second)
+        ready = [client.get("/readyz").status_code for client in (first, second)]
+        steps = ("unsent", "unacknowledged", "unfolded")
+        assert (leads["dlx_front_leads", "/"], follows["dlx_front_leads", "/"]) == (1, 0)
+        assert ready == [200, 503]
+        assert leads["dlx_front_takeovers_total", "/"] == 1
+        assert leads["dlx_front_log_next_offset", "/"] >= RECORDS
+        assert [leads["dlx_front_log_backlog_records", step, "/"] for step in steps] == [0, 0, 0]
+        assert leads["dlx_front_digests_written_total", "/"] == 1
+        assert follows["dlx_front_digests_compared_total", "/"] == 1
+        assert leads["rabbitmq_queue_messages_ready",] == RECORDS
+        assert leads["rabbitmq_global_messages_received_total", "amqp091"] == RECORDS
+        assert leads["rabbitmq_connections",] == 1
+        assert follows["rabbitmq_queues",] == 0, "clients cannot open its vhosts"
 
-    leader.stop()
-    wait_until(lambda: second.get("/readyz").status_code == 200, standby.log_end)
-    after = values_of(second)
-    assert after["dlx_front_leads", "/"] == 1
-    assert after["dlx_front_takeovers_total", "/"] == 1
-    assert after["dlx_front_takeover_seconds", "/"] > 0
-    assert after["rabbitmq_queue_messages_ready",] == RECORDS
+        leader.stop()
+        wait_until(lambda: second.get("/readyz").status_code == 200, standby.log_end)
+        after = values_of(second)
+        assert after["dlx_front_leads", "/"] == 1
+        assert after["dlx_front_takeovers_total", "/"] == 1
+        assert after["dlx_front_takeover_seconds", "/"] > 0
+        assert after["rabbitmq_queue_messages_ready",] == RECORDS
