@@ -21,6 +21,12 @@ PARAMETERS = {
 }
 """What a page needs."""
 
+CLIPPED = (
+    "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)"
+    ".map(one => one.getAttribute('aria-label'))"
+)
+"""The tables that are wider than the screen."""
+
 NO_PAGES = {"/search/export", "/sql/export", "/message/body", "/message/scenario", "/redrive"}
 """Files, and what needs a plan."""
 
@@ -79,9 +85,10 @@ def visit(browser, site, cookies):
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_a_page_is_accessible_in_the_light_in_the_dark_and_on_a_phone(visit, address):
-    visitor = visit(address, color_scheme="light")
+    visitor = visit(address, color_scheme="light", viewport={"width": 1280, "height": 900})
 
     assert visitor.violations() == []
+    assert visitor.page.evaluate(CLIPPED) == []
 
     visitor.page.emulate_media(color_scheme="dark")
     assert visitor.violations() == []
