@@ -153,3 +153,18 @@ def test_a_message_refused_and_dead_lettered_on_arrival_was_never_in_the_queue()
     assert (refused.position, refused.deadline_ms, refused.requeue_count) == (-1, NEVER, 0)
     assert refused.parent_copy_id == copies["a"].copy_id
     assert refused.copy_id > copies["a"].copy_id
+
+
+def test_equal_messages_that_die_for_an_exchange_with_a_missing_alternate_warn_once():
+    broker = Broker()
+    broker.exchange("dlx", "fanout", arguments={"alternate-exchange": "gone"})
+    broker.queue("a", message_ttl=0, dead_letter_exchange="dlx")
+
+    for body in ("m1", "m2"):
+        broker.publish("", "a", body)
+
+    warning = {"exchange": "dlx", "missing_alternate_exchange": "gone"}
+    assert broker.of_kind(Kind.WARNING) == [("", warning)]
+    assert [line for line in broker.story() if "died" in line] == [
+        f"{body} died in a, expired, to nowhere: no_route" for body in ("m1", "m2")
+    ]
