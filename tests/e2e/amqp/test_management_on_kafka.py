@@ -105,8 +105,8 @@ def test_what_the_api_changes_lasts_and_is_in_the_tables(fronts):
                 return []
             tables.view("events")
             found: list[tuple[str, str, str]] = tables.values(
-                "SELECT detail ->> '$.what', coalesce(\"user\", ''), coalesce(channel, '') FROM events "
-                "WHERE kind = 'topology' ORDER BY seq"
+                "SELECT detail ->> '$.what', coalesce(\"user\", ''), coalesce(channel, '') "
+                "FROM events WHERE kind = 'topology' ORDER BY seq"
             )
             return found
 
