@@ -30,6 +30,8 @@ NO_ERRORS_OF_A_JOB = {
     "TrialError": "of `dlx config check`",
     "UnknownFamilyError": "the answer to a request for metrics",
     "PromtoolError": "of `dlx config alerts test`",
+    "SecretError": "a mistake of the configuration: it names the setting, the file and the remedy",
+    "WebhookError": "the alerter logs it and tries again",
 }
 
 
