@@ -34,7 +34,7 @@ from streaming.sequencer.input_reader import InputReader
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.job_lag import JobLag
 from streaming.sequencer.job_progress import JobProgress
-from streaming.sequencer.leaders import BEAT_S, Beat, Leaders
+from streaming.sequencer.leaders import BEAT_S, Beat, Leaders, deaf_since_s
 from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
 from streaming.sequencer.log_state import LogState
@@ -346,8 +346,9 @@ class _Log:
         Raises:
             DlxError: it cannot.
         """
+        opening_s = time.monotonic()
         await self._open()
-        await self._until_nobody_leads()
+        await self._until_nobody_leads(opening_s)
         vhost = self._opened
         is_new = vhost.fold.epoch == NO_EPOCH
         begin_s = time.monotonic()
@@ -457,15 +458,20 @@ class _Log:
             vhost.follow([record for record in records if record.offset <= last])
         self._reader.seek(vhost.position)  # it has read on where somebody else was writing
 
-    async def _until_nobody_leads(self) -> None:
+    async def _until_nobody_leads(self, opening_s: float) -> None:
         """Follow the log until no leader is heard, although Kafka answers.
+
+        Args:
+            opening_s: when it began to read its log.
 
         Raises:
             CannotLeadError: another front leads, and this one is no standby.
         """
         settings = self._front.settings
         takeover_s = settings.takeover_ms / 1000
-        begin_s = deaf_s = time.monotonic() - takeover_s
+        begin_s = time.monotonic() - takeover_s
+        leader = self._front.leaders.of(self.name)
+        deaf_s = deaf_since_s(leader, opening_s, time.monotonic(), takeover_s)
         while True:
             if self._may_lead(takeover_s) and time.monotonic() - deaf_s >= takeover_s:
                 if await self._is_kafka_there():
