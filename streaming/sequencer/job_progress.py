@@ -6,16 +6,16 @@ deliveries, whatever else it does. A vhost without heartbeats is followed by no 
 
 import time
 from collections.abc import Mapping
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+from confluent_kafka import OFFSET_END, Message, TopicPartition
+
+from streaming.sequencer.heartbeats import HeartbeatListener
 
 FOLLOWED_S: Final = 10.0
 """After so long without a heartbeat, no job follows."""
-
-_POLL_S: Final = 0.5
 
 
 class _Log(msgspec.Struct):
@@ -43,22 +43,12 @@ class JobProgress:
     """
 
     def __init__(self, properties: Mapping[str, Any], topics: Mapping[str, str]) -> None:
-        settings: dict[str, Any] = {
-            **properties,
-            "group.id": "dlx-sequencer",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "latest",
-            "log_level": 0,
-            "error_cb": lambda _error: None,
-        }
         self._vhosts = {topic: vhost for vhost, topic in topics.items()}
         self._heard: dict[str, _Heard] = {}
         self._lock = Lock()
-        self._is_stopping = False
-        self._consumer = Consumer(settings)
-        self._consumer.assign([TopicPartition(topic, 0, OFFSET_END) for topic in self._vhosts])
-        self._thread = Thread(target=self._listen, name="heartbeats of the job", daemon=True)
-        self._thread.start()
+        self._listener = HeartbeatListener(properties, {"auto.offset.reset": "latest"})
+        ends = [TopicPartition(topic, 0, OFFSET_END) for topic in self._vhosts]
+        self._listener.start("heartbeats of the job", ends, self._hear)
 
     def of(self, vhost: str) -> int | None:
         """The next offset of the log that the job has not committed; None if none follows."""
@@ -70,20 +60,14 @@ class JobProgress:
 
     def close(self) -> None:
         """Stop listening."""
-        self._is_stopping = True
-        self._thread.join()
-        self._consumer.close()
+        self._listener.close()
 
-    def _listen(self) -> None:
-        while not self._is_stopping:
-            message = self._consumer.poll(_POLL_S)
-            if message is None or message.error() is not None:
-                continue
-            offset = next_offset_in(message.value())
-            topic = message.topic()
-            assert topic is not None, "a record that was read has a topic"
-            with self._lock:
-                self._heard[self._vhosts[topic]] = _Heard(offset, time.monotonic())
+    def _hear(self, message: Message) -> None:
+        offset = next_offset_in(message.value())
+        topic = message.topic()
+        assert topic is not None, "a record that was read has a topic"
+        with self._lock:
+            self._heard[self._vhosts[topic]] = _Heard(offset, time.monotonic())
 
 
 def next_offset_in(heartbeat: bytes | None) -> int | None:

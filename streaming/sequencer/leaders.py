@@ -7,13 +7,14 @@ standby tries: who leads is decided by the last epoch record in the log.
 import time
 from collections.abc import Mapping
 from functools import partial
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from streaming.kafka_offsets import ELECTION_S, once_led
+from streaming.sequencer.heartbeats import HeartbeatListener
 
 BEAT_S: Final = 0.5
 """How often a leader says that it is there."""
@@ -21,7 +22,6 @@ BEAT_S: Final = 0.5
 _LOOK_BACK: Final = 2_000
 """Heartbeats that a start reads: the newest of each vhost is among them."""
 
-_POLL_S: Final = 0.2
 _ANSWER_S: Final = 30.0
 
 
@@ -78,28 +78,16 @@ class Leaders:
     """
 
     def __init__(self, properties: Mapping[str, Any], topic: str) -> None:
-        settings: dict[str, Any] = {
-            **properties,
-            "group.id": "dlx-sequencer",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 100,
-            "log_level": 0,
-            "error_cb": lambda _error: None,
-        }
-        self._consumer = Consumer(settings)
+        own = {"auto.offset.reset": "earliest", "fetch.wait.max.ms": 100}
+        self._listener = HeartbeatListener(properties, own)
+        watermarks = self._listener.consumer.get_watermark_offsets
         partition = TopicPartition(topic, 0)
-        first, self._end = once_led(
-            partial(self._consumer.get_watermark_offsets, partition, timeout=_ANSWER_S), ELECTION_S
-        )
+        first, self._end = once_led(partial(watermarks, partition, timeout=_ANSWER_S), ELECTION_S)
         partition.offset = max(first, self._end - _LOOK_BACK)
-        self._consumer.assign([partition])
         self._lock = Lock()
         self._by_vhost: dict[str, Leader] = {}
-        self._is_stopping = False
         self._is_current = partition.offset >= self._end
-        self._thread = Thread(target=self._listen, name="heartbeats of fronts", daemon=True)
-        self._thread.start()
+        self._listener.start("heartbeats of fronts", [partition], self._hear)
 
     @property
     def is_current(self) -> bool:
@@ -113,28 +101,22 @@ class Leaders:
 
     def close(self) -> None:
         """Stop listening."""
-        self._is_stopping = True
-        self._thread.join()
-        self._consumer.close()
+        self._listener.close()
 
-    def _listen(self) -> None:
-        while not self._is_stopping:
-            message = self._consumer.poll(_POLL_S)
-            if message is None or message.error() is not None:
-                continue
-            value, offset = message.value(), message.offset()
-            key: Any = message.key()  # its stubs do not say bytes
-            heard_s = time.monotonic()
-            assert offset is not None, "a record that was read has an offset"
-            if offset < self._end:  # it may be old
-                heard_s -= max(0.0, time.time() - message.timestamp()[1] / 1000)
-            try:
-                beat = _decoder.decode(value or b"")
-            except msgspec.DecodeError:
-                continue
-            vhost = (key or b"").decode("utf-8", "replace")
-            with self._lock:
-                known = self._by_vhost.get(vhost)
-                if known is None or beat.epoch >= known.beat.epoch:
-                    self._by_vhost[vhost] = Leader(beat, heard_s)
-            self._is_current = self._is_current or offset + 1 >= self._end
+    def _hear(self, message: Message) -> None:
+        value, offset = message.value(), message.offset()
+        key: Any = message.key()  # its stubs do not say bytes
+        heard_s = time.monotonic()
+        assert offset is not None, "a record that was read has an offset"
+        if offset < self._end:  # it may be old
+            heard_s -= max(0.0, time.time() - message.timestamp()[1] / 1000)
+        try:
+            beat = _decoder.decode(value or b"")
+        except msgspec.DecodeError:
+            return
+        vhost = (key or b"").decode("utf-8", "replace")
+        with self._lock:
+            known = self._by_vhost.get(vhost)
+            if known is None or beat.epoch >= known.beat.epoch:
+                self._by_vhost[vhost] = Leader(beat, heard_s)
+        self._is_current = self._is_current or offset + 1 >= self._end
