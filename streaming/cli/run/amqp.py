@@ -16,11 +16,10 @@ import typer
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
 from streaming.cli.options import OwnConfigFile, find_config
 from streaming.cli.run.amqp_management import (
-    CannotServeManagementError,
-    ManagementPort,
     serve_management,
 )
-from streaming.cli.run.amqp_metrics import CannotServeMetricsError, MetricsPort, serve_metrics
+from streaming.cli.run.amqp_metrics import serve_metrics
+from streaming.cli.run.amqp_ports import CannotServeError, PortBeside
 from streaming.cli.run.amqp_verify import verify
 from streaming.cli.topology.commands import CompatOption
 
@@ -264,11 +263,11 @@ async def _serve(broker: "MemoryBroker", listening: Listening, ports: _Ports) ->
         return EXIT_INVALID
     host = listening.host
     pages = None if ports.web is None else await _serve_web(broker, host, ports.web)
-    where = None if ports.metrics is None else MetricsPort(host, ports.metrics, is_asked=True)
+    where = None if ports.metrics is None else PortBeside(host, ports.metrics, is_asked=True)
     counting, api, metrics = Counting(), None, None
     try:
         api = serve_management(
-            None if ports.management is None else ManagementPort(host, ports.management, True),
+            None if ports.management is None else PortBeside(host, ports.management, True),
             lambda: MemoryFront(broker),
             listeners,
             counting,
@@ -276,7 +275,7 @@ async def _serve(broker: "MemoryBroker", listening: Listening, ports: _Ports) ->
         metrics = serve_metrics(
             broker.server, where, "memory", counting=None if api is None else counting
         )
-    except (CannotServeManagementError, CannotServeMetricsError):
+    except CannotServeError:
         if api is not None:
             await api.stop()
         await broker.server.close()

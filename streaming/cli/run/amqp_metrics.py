@@ -1,8 +1,9 @@
 """The metrics of `dlx amqp`, on a port beside it."""
 
-import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from streaming.cli.run.amqp_ports import PortBeside, do_without
 
 if TYPE_CHECKING:
     from streaming.amqp.server import Server
@@ -11,29 +12,12 @@ if TYPE_CHECKING:
     from streaming.sequencer.log_state import LogState
 
 
-class MetricsPort(NamedTuple):
-    """Where metrics are served.
-
-    Attributes:
-        port: 0 for any that is free.
-        is_asked: whether somebody asked for this port: otherwise the front runs without metrics
-            where it cannot be used, as beside another front.
-        hosts: more names of hosts in requests that are answered.
-    """
-
-    host: str
-    port: int
-    is_asked: bool
-    hosts: tuple[str, ...] = ()
-
-
-class CannotServeMetricsError(Exception):
-    """The port that was asked for cannot be used; stderr says why."""
+WHAT = "metrics"
 
 
 def serve_metrics(
     server: "Server",
-    where: MetricsPort | None,
+    where: PortBeside | None,
     name: str,
     *,
     counting: "Counting | None" = None,
@@ -48,7 +32,7 @@ def serve_metrics(
         name, counting, logs, not_ready, max_series: see `FrontMetrics`.
 
     Raises:
-        CannotServeMetricsError: they were asked for, and cannot be served.
+        CannotServeError: they were asked for, and cannot be served.
     """
     if where is None:
         return None
@@ -58,7 +42,7 @@ def serve_metrics(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "prometheus_client":
             raise
-        _do_without(where, "they need the extra amqp: pip install 'dlx-stream[amqp]'")
+        do_without(where, WHAT, "they need the extra amqp: pip install 'dlx-stream[amqp]'")
         return None
     metrics = FrontMetrics(
         server,
@@ -71,13 +55,7 @@ def serve_metrics(
     try:
         port = metrics.serve("--metrics", where.host, where.port, where.hosts)
     except ListenError as error:
-        _do_without(where, str(error))
+        do_without(where, WHAT, str(error))
         return None
     print(f"metrics at http://{where.host}:{port}/metrics", flush=True)
     return metrics
-
-
-def _do_without(where: MetricsPort, why: str) -> None:
-    print(f"dlx amqp: no metrics: {why}", file=sys.stderr)
-    if where.is_asked:
-        raise CannotServeMetricsError

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 from streaming.cli.run.amqp import Listening, listen, run_server
 from streaming.cli.run.amqp_management import (
-    CannotServeManagementError,
     Listeners,
-    ManagementPort,
     serve_management,
 )
-from streaming.cli.run.amqp_metrics import CannotServeMetricsError, MetricsPort, serve_metrics
+from streaming.cli.run.amqp_metrics import serve_metrics
+from streaming.cli.run.amqp_ports import CannotServeError, PortBeside
 from topology.errors import InvalidDocumentError, Problem
 from topology.suggestions import did_you_mean
 
@@ -78,25 +77,25 @@ def serve_logs(
 class _Ports(NamedTuple):
     """Where else a front is served; None for nowhere."""
 
-    management: ManagementPort | None
-    metrics: MetricsPort | None
+    management: PortBeside | None
+    metrics: PortBeside | None
 
 
-def _management_port(config: "JobConfig", host: str, port: int | None) -> ManagementPort | None:
+def _management_port(config: "JobConfig", host: str, port: int | None) -> PortBeside | None:
     """Where the management API is served; None for nowhere."""
     if port is None and not config.amqp.management_port:
         return None
     chosen = config.amqp.management_port if port is None else port
-    return ManagementPort(host, chosen, is_asked=port is not None)
+    return PortBeside(host, chosen, is_asked=port is not None)
 
 
-def _metrics_port(config: "JobConfig", host: str, port: int | None) -> MetricsPort | None:
+def _metrics_port(config: "JobConfig", host: str, port: int | None) -> PortBeside | None:
     """Where metrics are served; None for nowhere."""
     if port is None and not config.amqp.metrics_port:
         return None
     is_asked = port is not None
     chosen = config.amqp.metrics_port if port is None else port
-    return MetricsPort(host, chosen, is_asked, config.metrics.hosts)
+    return PortBeside(host, chosen, is_asked, config.metrics.hosts)
 
 
 def chosen_vhosts(config: "JobConfig", vhosts: list[str]) -> list[str]:
@@ -217,7 +216,7 @@ async def _serve(
             not_ready=lambda: _not_ready(front),
             max_series=config.metrics.max_series,
         )
-    except (CannotServeManagementError, CannotServeMetricsError):
+    except CannotServeError:
         if api is not None:
             await api.stop()
         await front.stop()
