@@ -56,7 +56,9 @@ _COLUMNS: Final = (
 _KEY: Final = "vhost, lane, copy_id"
 _HELD: Final = Kind.HELD.name.lower()
 _ENDINGS: Final = sorted(kind.name.lower() for kind in ENDINGS)
-_LEAVING: Final = sorted([*_ENDINGS, _HELD])
+LEAVING: Final = sorted([*_ENDINGS, _HELD])
+"""The kinds of events with which a copy leaves its queue."""
+
 _LATEST: Final = {
     "delivered_seq": ("delivered", "latest.seq"),
     "delivered_at": ("delivered", 'latest."at"'),
@@ -66,7 +68,7 @@ _LATEST: Final = {
 }
 """The columns of a copy that its latest event tells, and no other kind of event."""
 
-_MOVES: Final = sorted({*_LEAVING, "enqueued", "delivered", "requeued"})
+_MOVES: Final = sorted({*LEAVING, "enqueued", "delivered", "requeued"})
 
 
 class Progress(NamedTuple):
@@ -143,7 +145,7 @@ def collect_moves(tables: Tables, behind: Sequence[Progress], *, whole: bool = F
     tables.view(EVENTS, files=files, columns=columns, view=_MOVED)
     since = _since(behind)
     moves = ", ".join(text(kind) for kind in _MOVES)
-    leaving = ", ".join(text(kind) for kind in (_ENDINGS if whole else _LEAVING))
+    leaving = ", ".join(text(kind) for kind in (_ENDINGS if whole else LEAVING))
     moving = ", ".join(map(text, ("delivered", "requeued", *((_HELD,) if whole else ()))))
     cause = ", 'seq': seq, 'cause': detail ->> '$.cause'" if whole else ""
     run = tables.connection.execute

@@ -8,15 +8,13 @@ from typing import Final
 
 import msgspec
 
-from streaming.broker.events import ENDINGS, Kind
-from streaming.queries.current_contents import prepare_contents
+from streaming.queries.current_contents import LEAVING, prepare_contents
 from streaming.queries.duckdb_tables import Tables, iso, text
 
 PARTS: Final = 240
 """Into how many parts a stretch is divided."""
 
 MAX_MARKS: Final = 200
-LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
 _COLUMNS: Final = (
     "batch_id",
     "vhost",

@@ -5,14 +5,12 @@ contents at the first cut  +  entered  -  left  =  contents at the second cut
 
 from typing import Final
 
-from streaming.broker.events import ENDINGS, Kind
-from streaming.queries.current_contents import EVENTS
+from streaming.queries.current_contents import EVENTS, LEAVING
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.snapshots import events_after_snapshot, snapshot_contents
 
-_LEAVING: Final = sorted(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
 _COLUMNS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "message_id", "copy_id"),
     *("parent_copy_id", "queue", "reason", "routing_key", "body_bytes", "user", "channel"),
@@ -37,7 +35,7 @@ def queue_changes(
     files = tables.files(EVENTS, {"batch_id": first.batch_id})
     tables.view(EVENTS, files=files, columns=_COLUMNS)
     before = first.condition(EVENTS)
-    leaving = ", ".join(map(text, _LEAVING))
+    leaving = ", ".join(map(text, LEAVING))
     found = tables.rows(
         f"""
         WITH stretch AS (FROM {EVENTS} WHERE NOT coalesce({before}, false) AND kind <> 'batch'),

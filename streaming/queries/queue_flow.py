@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.depth_curve import LEAVING
+from streaming.queries.current_contents import LEAVING
 from streaming.queries.duckdb_tables import Tables, text
 
 PARTS: Final = 30

@@ -26,7 +26,7 @@ RATE_S: Final = 300
 
 _LETTERS: Final = ("vhost", "queue", "reason", "outcome", "cause", "at", "seq")
 _EVENTS: Final = ("vhost", "queue", "kind", "reason", "user", "at")
-_LEAVING: Final = "('acked', 'consumed')"
+_TAKEN: Final = "('acked', 'consumed')"
 
 
 class DeathGroup(msgspec.Struct, frozen=True):
@@ -175,7 +175,7 @@ def _rates(tables: Tables, end: datetime) -> dict[tuple[str, str], tuple[float, 
     rows = tables.values(
         f"""
         SELECT vhost, queue, count(*) FILTER (WHERE kind = 'enqueued'),
-               count(*) FILTER (WHERE kind IN {_LEAVING})
+               count(*) FILTER (WHERE kind IN {_TAKEN})
         FROM {_events(tables, begin)} WHERE queue IS NOT NULL
         AND "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ) GROUP BY ALL
         """,

@@ -1,7 +1,8 @@
 """The tables of a `tests.builders.Broker`, written like the job writes them."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -40,8 +41,10 @@ from streaming.pipeline.rows.events import event_table
 from streaming.pipeline.rows.messages import body_file_number
 from streaming.pipeline.rows.stored import STORED
 from streaming.protocol.amqp_properties import PROPERTIES
+from streaming.queries.duckdb_tables import Tables
 from streaming.storage.location import Location
 from tests.builders import START_MS, Broker
+from tests.unit.queries.random_play import RandomPlay
 
 QUERY_ID = "6f0e9bd2-0000-4000-8000-000000000001"
 TOPIC = "dlx.publishes"
@@ -206,3 +209,16 @@ def recording_of_one_order(root: Any) -> Recording:
     recording = Recording(root, broker)
     recording.commit()
     return recording
+
+
+@contextmanager
+def random_tables(root: Path, seed: int) -> Iterator[Tables]:
+    """The tables of 200 random steps in five batches."""
+    play = RandomPlay(seed)
+    recording = Recording(root, play.broker)
+    for _ in range(5):
+        play.steps(40)
+        recording.commit()
+    recording.close()
+    with Tables(recording.root) as tables:
+        yield tables

@@ -6,11 +6,10 @@ import pytest
 
 from streaming.queries.as_of import at_time, last_batch
 from streaming.queries.depth_curve import depth_curve, first_change
-from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import list_queues
 from streaming.queries.traffic import traffic
-from tests.unit.queries.random_play import QUEUES, RandomPlay
-from tests.unit.queries.recording import Recording
+from tests.unit.queries.random_play import QUEUES
+from tests.unit.queries.recording import random_tables
 
 HOUR = timedelta(hours=1)
 PARTS = 7
@@ -19,15 +18,8 @@ PARTS = 7
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     """The tables of random play."""
-    play = RandomPlay(7)
-    recording = Recording(tmp_path_factory.mktemp("played") / "tables", play.broker)
-    for _ in range(5):
-        play.steps(40)
-        recording.commit()
-    recording.close()
-    tables = Tables(recording.root)
-    yield tables
-    tables.close()
+    with random_tables(tmp_path_factory.mktemp("played") / "tables", seed=7) as tables:
+        yield tables
 
 
 def test_the_curve_is_as_deep_as_the_queue_at_each_instant(played):

@@ -10,8 +10,8 @@ from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queue_flow import NO_FLOW, PART_S, PARTS, WINDOW, QueueFlow, queue_flows
 from streaming.queries.queues import list_queues
 from tests.builders import START_MS, Broker
-from tests.unit.queries.random_play import QUEUES, RandomPlay
-from tests.unit.queries.recording import Recording
+from tests.unit.queries.random_play import QUEUES
+from tests.unit.queries.recording import Recording, random_tables
 
 START = datetime.fromtimestamp(START_MS / 1000, UTC)
 
@@ -19,15 +19,8 @@ START = datetime.fromtimestamp(START_MS / 1000, UTC)
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     """The tables of random play."""
-    play = RandomPlay(11)
-    recording = Recording(tmp_path_factory.mktemp("played") / "tables", play.broker)
-    for _ in range(5):
-        play.steps(40)
-        recording.commit()
-    recording.close()
-    tables = Tables(recording.root)
-    yield tables
-    tables.close()
+    with random_tables(tmp_path_factory.mktemp("played") / "tables", seed=11) as tables:
+        yield tables
 
 
 def test_what_came_and_went_is_that_of_the_curve(played):
