@@ -59,9 +59,7 @@ class AlertSettings(Section):
         None,
         "Address that the job itself posts a JSON document to when an alert begins and when it "
         "ends, without Prometheus. Not set: the job tells nobody.",
-        matching(
-            r"https?://[^\s/?#@:]+(:[0-9]{1,5})?([/?][^\s#]*)?", "http:// or https:// and a host"
-        ),
+        matching(_URL, "http:// or https:// and a host"),
         example='"https://hooks.example.com/dlx"',
     )
     webhook_secret: str | None = setting(

@@ -12,6 +12,7 @@ from topology.errors import Problem
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _HEADER: Final = matching(r"[A-Za-z0-9-]{1,100}", "the name of an HTTP header")
+_SITE: Final = matching(r"https?://[^\s/?#@]+", "http:// or https:// and a host, without a path")
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +65,7 @@ class ConsoleSettings(Section):
         None,
         "The console's address in the browser, if a proxy or another name leads to it. Requests "
         "for other hosts are refused.",
-        matching(r"https?://[^\s/?#@]+", "http:// or https:// and a host, without a path"),
+        _SITE,
         example='"https://dlx.example.com"',
     )
 
@@ -72,7 +73,7 @@ class ConsoleSettings(Section):
         None,
         "Address of the management API of `dlx amqp`. The pages of connections, channels and "
         "consumers are then live. Not set: they are as the tables knew them at the last batch.",
-        matching(r"https?://[^\s/?#@]+", "http:// or https:// and a host, without a path"),
+        _SITE,
         example='"http://127.0.0.1:15672"',
     )
     front_credentials: str | None = setting(
