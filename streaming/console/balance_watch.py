@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, NamedTuple
 
 from streaming.console.reader import Reader, read_instant
-from streaming.queries.as_of import resolve
+from streaming.queries.as_of.instant import resolve
 from streaming.queries.audit.balance import Balance
 from streaming.queries.audit.balance import balance as draw_balance
 from topology.errors import DlxError

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from starlette.concurrency import run_in_threadpool
 
 from streaming.console.reader import Reader
-from streaming.queries.as_of import last_batch
+from streaming.queries.as_of.instant import last_batch
 from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.job_totals import last_batches
 

@@ -23,7 +23,7 @@ from streaming.console.lag import LagWatch
 from streaming.console.reader import Reader, portable, read_instant
 from streaming.console.shown import FILTERS, finalize
 from streaming.queries import Queries
-from streaming.queries.as_of import resolve
+from streaming.queries.as_of.instant import resolve
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
 from streaming.queries.vhosts.declared import Declared, TopologyLog, topology_log

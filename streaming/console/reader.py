@@ -12,7 +12,7 @@ from typing import Final
 
 import duckdb
 
-from streaming.queries.as_of import BATCH, resolve
+from streaming.queries.as_of.instant import BATCH, resolve
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.message_attributes import RECORD
 

@@ -37,11 +37,11 @@ from streaming.contents.search_rows import forget
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.upkeep.compaction import conformed
-from streaming.queries.as_of import last_batch
-from streaming.queries.current_contents import EVENTS, prepare_contents, query_ids
+from streaming.queries.as_of.contents import EVENTS, prepare_contents, query_ids
+from streaming.queries.as_of.instant import last_batch
+from streaming.queries.as_of.snapshots import SNAPSHOT_CONTENTS
 from streaming.queries.damage import one_line
 from streaming.queries.duckdb_tables import QueryError, Tables, quoted
-from streaming.queries.snapshots import SNAPSHOT_CONTENTS
 from streaming.storage.location import Location
 
 ERASED_KIND: Final = "erased"

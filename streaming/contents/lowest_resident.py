@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from streaming.ledger.write.batch_row import batch_rows
-from streaming.queries.current_contents import CONTENTS, EVENTS
+from streaming.queries.as_of.contents import CONTENTS, EVENTS
 from streaming.queries.duckdb_tables import Tables
 from streaming.storage.location import Location
 

@@ -35,16 +35,16 @@ from streaming.ledger.schema.schemas import TABLES, TableSpec
 from streaming.ledger.schema.table_setup import Retention as LogRetention
 from streaming.ledger.schema.table_setup import load_table, open_table
 from streaming.ledger.upkeep.compaction import conformed
-from streaming.queries.current_contents import prepare_contents
-from streaming.queries.duckdb_tables import Tables, quoted, text
-from streaming.queries.search_index import SEARCH_KEYS
-from streaming.queries.snapshots import (
+from streaming.queries.as_of.contents import prepare_contents
+from streaming.queries.as_of.snapshots import (
     SNAPSHOT_CONTENTS,
     SNAPSHOTS,
     Snapshot,
     list_snapshots,
     opening_batch,
 )
+from streaming.queries.duckdb_tables import Tables, quoted, text
+from streaming.queries.search_index import SEARCH_KEYS
 from streaming.queries.vhosts.clients import open_channels
 from streaming.storage.location import Location
 from streaming.storage.port import Storage

@@ -34,10 +34,10 @@ from streaming.ledger.write.data_file import DataFile, ranges
 from streaming.ledger.write.parquet_layout import write_row_groups
 from streaming.ledger.write.table_writer import TableWriter
 from streaming.protocol.search_keys import SearchPaths, key_of
+from streaming.queries.as_of.snapshots import SNAPSHOTS
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
 from streaming.queries.search_index import SEARCH_KEYS, SEARCH_KIND, indexed_paths
-from streaming.queries.snapshots import SNAPSHOTS
 from streaming.storage.location import Location
 
 FILE_KEYS: Final = 1_000_000

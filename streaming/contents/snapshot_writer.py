@@ -22,11 +22,9 @@ from streaming.ledger.schema.table_setup import Retention, load_table
 from streaming.ledger.write.batch_row import batch_rows
 from streaming.ledger.write.data_file import DRIVER, DataFile, DataFileName, write_data_file
 from streaming.ledger.write.table_writer import TableWriter
-from streaming.queries.as_of import last_batch
-from streaming.queries.current_contents import EVENTS, prepare_contents, query_ids
-from streaming.queries.cut import Cut
-from streaming.queries.duckdb_tables import QueryError, Tables
-from streaming.queries.snapshots import (
+from streaming.queries.as_of.contents import EVENTS, prepare_contents, query_ids
+from streaming.queries.as_of.instant import last_batch
+from streaming.queries.as_of.snapshots import (
     SNAPSHOT_CONTENTS,
     SNAPSHOTS,
     Snapshot,
@@ -34,6 +32,8 @@ from streaming.queries.snapshots import (
     snapshot_before,
     totals_of,
 )
+from streaming.queries.cut import Cut
+from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.vhosts.clients import open_channels
 from streaming.queries.vhosts.declared import declared
 from streaming.storage.location import Location

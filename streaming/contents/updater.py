@@ -43,7 +43,7 @@ from streaming.ledger.schema.table_setup import Retention, delta_schema, open_ta
 from streaming.ledger.write.data_file import DataFileName, ranges
 from streaming.ledger.write.log_actions import add_action, commit, removal
 from streaming.ledger.write.parquet_layout import write_row_groups
-from streaming.queries.current_contents import (
+from streaming.queries.as_of.contents import (
     CONTENTS,
     EVENTS,
     NEVER_APPLIED,
@@ -53,8 +53,8 @@ from streaming.queries.current_contents import (
     progress,
     query_ids,
 )
+from streaming.queries.as_of.snapshots import snapshot_before, snapshot_contents
 from streaming.queries.duckdb_tables import DELETION_VECTORS, Tables, text
-from streaming.queries.snapshots import snapshot_before, snapshot_contents
 from streaming.storage.location import Location
 
 FILE_ROWS: Final = 64 * 1024

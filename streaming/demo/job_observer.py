@@ -14,7 +14,7 @@ from streaming.client.address import Address
 from streaming.demo.order_process import INVOICES
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
-from streaming.queries.current_contents import EVENTS, prepare_contents
+from streaming.queries.as_of.contents import EVENTS, prepare_contents
 from streaming.queries.duckdb_tables import Tables
 
 REPLY_TIMEOUT_S: Final = 5.0

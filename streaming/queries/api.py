@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Literal
 
-from streaming.queries.as_of import last_batch, resolve
+from streaming.queries.as_of.contents import prepare_contents
+from streaming.queries.as_of.instant import last_batch, resolve
+from streaming.queries.as_of.snapshots import Snapshot, list_snapshots
 from streaming.queries.audit.balance import Balance, balance
-from streaming.queries.current_contents import prepare_contents
 from streaming.queries.cut import Cut
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.groups import dead_letter_groups
@@ -27,7 +28,6 @@ from streaming.queries.queues import QueueDepth, list_queues, peek
 from streaming.queries.redrives.outcomes import RedriveOutcome, list_redrives, outcome_of
 from streaming.queries.redrives.plan import RedrivePlan, RedriveWish, plan_redrive
 from streaming.queries.result import QueryResult, RowsResult
-from streaming.queries.snapshots import Snapshot, list_snapshots
 from streaming.queries.sql import create_all_views, require_one_query
 from streaming.queries.table_info import TableInfo, describe
 from streaming.queries.vhosts.clients import list_channels, list_connections, list_consumers

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.current_contents import prepare_contents
+from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 
 MINUTE: Final = timedelta(minutes=1)

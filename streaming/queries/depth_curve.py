@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.current_contents import LEAVING, prepare_contents
+from streaming.queries.as_of.contents import LEAVING, prepare_contents
 from streaming.queries.duckdb_tables import Tables, iso, text
 
 PARTS: Final = 240

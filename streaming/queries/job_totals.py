@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from streaming.ledger.batch_detail import BatchRow, read_detail
+from streaming.queries.as_of.snapshots import list_snapshots, opening_batch, totals_of
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.snapshots import list_snapshots, opening_batch, totals_of
 
 _FILES: Final = 8
 """How many files are read at least for the last batches: compacted ones hold many."""

@@ -5,6 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from streaming.broker.redrives.version_keys import VERSION_KEY
+from streaming.queries.as_of.snapshots import opening_snapshot, removals, snapshot_contents
 from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
 from streaming.queries.dead_letters.letters import plain_row
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, quoted
@@ -19,7 +20,6 @@ from streaming.queries.message_attributes import (
 )
 from streaming.queries.permitted import CONTENT, Permitted
 from streaming.queries.result import plain
-from streaming.queries.snapshots import opening_snapshot, removals, snapshot_contents
 
 _EVENT_COLUMNS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),

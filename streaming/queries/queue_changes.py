@@ -5,11 +5,11 @@ contents at the first cut  +  entered  -  left  =  contents at the second cut
 
 from typing import Final
 
-from streaming.queries.current_contents import EVENTS, LEAVING
+from streaming.queries.as_of.contents import EVENTS, LEAVING
+from streaming.queries.as_of.snapshots import events_after_snapshot, snapshot_contents
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 from streaming.queries.message_attributes import MessageId
-from streaming.queries.snapshots import events_after_snapshot, snapshot_contents
 
 _COLUMNS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "message_id", "copy_id"),

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.current_contents import LEAVING
+from streaming.queries.as_of.contents import LEAVING
 from streaming.queries.duckdb_tables import Tables, text
 
 PARTS: Final = 30

@@ -4,10 +4,10 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.current_contents import prepare_contents
+from streaming.queries.as_of.contents import prepare_contents
+from streaming.queries.as_of.snapshots import topology_events
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
 from streaming.queries.message_attributes import MessageId, as_json, decoded, document, present
-from streaming.queries.snapshots import topology_events
 from topology.suggestions import did_you_mean
 
 _DECLARED: Final = """

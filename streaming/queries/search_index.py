@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from streaming.protocol.search_keys import MAX_VALUE_BYTES, key_of
+from streaming.queries.as_of.snapshots import SNAPSHOTS
 from streaming.queries.duckdb_tables import Tables, iso
 from streaming.queries.message_attributes import MessageId
-from streaming.queries.snapshots import SNAPSHOTS
 
 SEARCH_KEYS: Final = "search_keys"
 SEARCH_KIND: Final = "search"

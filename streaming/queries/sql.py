@@ -8,7 +8,7 @@ import duckdb
 
 from streaming.ledger.schema.views import VIEWS as SHIPPED
 from streaming.ledger.schema.views import create_views
-from streaming.queries.current_contents import CONTENTS, prepare_contents
+from streaming.queries.as_of.contents import CONTENTS, prepare_contents
 from streaming.queries.damage import one_line
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.result import plain

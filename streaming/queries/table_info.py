@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.current_contents import CONTENTS, query_ids
+from streaming.queries.as_of.contents import CONTENTS, query_ids
 from streaming.queries.duckdb_tables import Tables
 
 NAMES: Final = (

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from streaming.contents.updater import ContentsUpdater
 from streaming.embedded.object_store_server import ObjectStoreServer
 from streaming.ledger.schema.table_setup import load_table
-from streaming.queries.current_contents import CONTENTS
+from streaming.queries.as_of.contents import CONTENTS
 from streaming.storage.location import Location
 from streaming.storage.object_store import ObjectStorage
 from tests.bench.output import say

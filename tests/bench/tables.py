@@ -45,7 +45,7 @@ from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table
 from streaming.pipeline.rows.messages import body_file_number
 from streaming.pipeline.rows.stored import STORED
-from streaming.queries.current_contents import collect_moves, progress
+from streaming.queries.as_of.contents import collect_moves, progress
 from streaming.queries.duckdb_tables import Tables
 from streaming.storage.location import Location
 from tests.bench import workload

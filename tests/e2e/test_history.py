@@ -4,12 +4,12 @@ import attrs
 import pytest
 
 from streaming.config.tables import TablesSettings
-from streaming.queries.as_of import last_batch
+from streaming.queries.as_of.instant import last_batch
+from streaming.queries.as_of.snapshots import list_snapshots, opening_batch
 from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import peek
-from streaming.queries.snapshots import list_snapshots, opening_batch
 from tests.fixtures.jobs import RunningJob
 from tests.fixtures.services import embedded_kafka, spark
 from tests.fixtures.waiting import wait_until

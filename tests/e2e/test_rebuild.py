@@ -20,7 +20,7 @@ from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, small_files
 from streaming.pipeline.checkpoint.errors import CheckpointInUseError, TablesMismatchError
 from streaming.pipeline.rebuild.rebuild import IntactCheckpointError, Rebuild
-from streaming.queries.as_of import last_batch
+from streaming.queries.as_of.instant import last_batch
 from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables

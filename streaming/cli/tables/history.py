@@ -89,7 +89,7 @@ def cut_at(tables: "Tables", as_of: str | None) -> None:
         QueryError: the tables do not have that instant, or no longer know it.
     """
     if as_of is not None:
-        from streaming.queries.as_of import resolve
+        from streaming.queries.as_of.instant import resolve
 
         tables.cut = resolve(tables, as_of, instant_of)
 
@@ -131,7 +131,7 @@ def diff(
 
     An instant is a batch (1234), a time (07:07, 2h), or the arrival of a message (1/0/42).
     """
-    from streaming.queries.as_of import resolve
+    from streaming.queries.as_of.instant import resolve
     from streaming.queries.queue_changes import queue_changes
     from streaming.queries.vhosts.known_names import require_known
 

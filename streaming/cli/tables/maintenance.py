@@ -133,7 +133,7 @@ def snapshots(
 
     OPENING marks the one before which retention has removed events.
     """
-    from streaming.queries.snapshots import list_snapshots, opening_batch
+    from streaming.queries.as_of.snapshots import list_snapshots, opening_batch
 
     _SNAPSHOTS.check(view)
     with open_tables(tables, config) as opened:

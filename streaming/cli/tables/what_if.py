@@ -96,7 +96,7 @@ def replay(
     vhosts, known = rules(tables, config)
     compat = compat or known
     load(definitions, compat)  # names every problem, with the file
-    from streaming.queries.as_of import resolve
+    from streaming.queries.as_of.instant import resolve
     from streaming.queries.cut import Cut
     from streaming.queries.life.what_if import what_if
 

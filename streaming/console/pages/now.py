@@ -12,7 +12,7 @@ from streaming.console.page import Answer, View
 from streaming.console.shown import instant, number
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow
-from streaming.queries.as_of import first_event
+from streaming.queries.as_of.instant import first_event
 from streaming.queries.death_rates import (
     WaitingQueue,
     deaths_by_minute,

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.console.reader import portable, read_instant
 from streaming.console.verdict import STALE_S
-from streaming.queries.as_of import resolve
+from streaming.queries.as_of.instant import resolve
 from streaming.queries.dead_letters.waiting import WaitingLetters, deaths_before, waiting_letters
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
 from streaming.queries.duckdb_tables import Row

@@ -23,8 +23,8 @@ from streaming.pipeline.checkpoint.errors import MissingVhostError, NewerVersion
 from streaming.pipeline.checkpoint.manifest import Manifest, Rebuilt
 from streaming.pipeline.task import task_settings
 from streaming.protocol.record_headers import WIRE_VERSION
-from streaming.queries.as_of import last_batch
-from streaming.queries.current_contents import query_ids
+from streaming.queries.as_of.contents import query_ids
+from streaming.queries.as_of.instant import last_batch
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.state.copies import LostStateError, ShardName

@@ -15,6 +15,12 @@ from typing import Final
 
 import msgspec
 
+from streaming.queries.as_of.snapshots import (
+    opening_snapshot,
+    refuse_forgotten,
+    snapshot_before,
+    totals_of,
+)
 from streaming.queries.audit import checks
 from streaming.queries.audit.copy_lifecycle import (
     broken_lifecycles,
@@ -25,12 +31,6 @@ from streaming.queries.audit.ledger_rows import Shard, load_ledger
 from streaming.queries.audit.sequence_gaps import clues_of_gaps, find_gaps
 from streaming.queries.audit.unexplained import Clue, Finding, explain, unmentioned
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.snapshots import (
-    opening_snapshot,
-    refuse_forgotten,
-    snapshot_before,
-    totals_of,
-)
 
 ENDINGS: Final = (
     "acked",

@@ -16,9 +16,9 @@ from itertools import groupby
 from typing import Final
 
 from streaming.broker.events import Kind
+from streaming.queries.as_of.contents import CONTENTS, NEVER_APPLIED, progress
 from streaming.queries.audit.ledger_rows import MESSAGE_KEY
 from streaming.queries.audit.unexplained import MAX_NAMED, Clue, What
-from streaming.queries.current_contents import CONTENTS, NEVER_APPLIED, progress
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
 

@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streaming.ledger.batch_detail import BatchDetail, BatchRow, read_detail
-from streaming.queries.current_contents import CONTENTS
+from streaming.queries.as_of.contents import CONTENTS
+from streaming.queries.as_of.snapshots import Snapshot, snapshot_contents
 from streaming.queries.duckdb_tables import Tables, text
-from streaming.queries.snapshots import Snapshot, snapshot_contents
 
 MESSAGE_KEY: Final = 'topic_number, "partition", "offset"'
 _KEY_OF_STRUCT: Final = """

@@ -10,8 +10,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from streaming.queries.as_of.contents import CONTENTS
 from streaming.queries.audit.ledger_rows import Shard
-from streaming.queries.current_contents import CONTENTS
 from streaming.queries.message_attributes import MessageId
 
 What = Literal[

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.current_contents import prepare_contents
+from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
 from streaming.queries.dead_letters.groups import (
     CAUSE,

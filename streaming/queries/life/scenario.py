@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streaming.broker.message import Message
-from streaming.queries.current_contents import prepare_contents
+from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
 from streaming.queries.message_history import MessageHistory

@@ -19,11 +19,11 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from streaming.broker.commands import StoredLetter
-from streaming.queries.current_contents import EVENTS, prepare_contents
+from streaming.queries.as_of.contents import EVENTS, prepare_contents
+from streaming.queries.as_of.snapshots import opening_batch, opening_snapshot, snapshot_contents
 from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import Row, Tables
 from streaming.queries.message_attributes import MessageId, present
-from streaming.queries.snapshots import opening_batch, opening_snapshot, snapshot_contents
 
 Which = Literal["resting", "gone", "discarded"]
 

@@ -34,7 +34,7 @@ from streaming.broker.redrives.letters import X_REDRIVE_COUNT, X_REDRIVE_ID, sto
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.protocol.letter_content import LetterContent
-from streaming.queries.current_contents import prepare_contents
+from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
 from streaming.queries.redrives.candidates import overtaken, stored_letter
 from streaming.queries.vhosts.clients import consumer_counts

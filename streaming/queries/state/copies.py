@@ -22,7 +22,7 @@ from streaming.broker.message import (
 from streaming.broker.publishing import published_envelope
 from streaming.broker.state.pages import decode_envelope
 from streaming.broker.state.schema import Held
-from streaming.queries.current_contents import prepare_contents
+from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.duckdb_tables import Tables
 from topology.errors import DlxError
 from topology.values import Compat, table_from_json

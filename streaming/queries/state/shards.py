@@ -32,8 +32,8 @@ from streaming.broker.redrives.records import (
 )
 from streaming.broker.redrives.version_keys import version_of
 from streaming.ledger.batch_detail import BatchDetail
+from streaming.queries.as_of.snapshots import events_after_snapshot
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.snapshots import events_after_snapshot
 from streaming.queries.state.copies import RESIDENT, Copies, KnownCopy, LostStateError, ShardName
 from streaming.queries.vhosts.clients import clients_of_lanes, list_channels
 from streaming.queries.vhosts.declared import Declared, declared

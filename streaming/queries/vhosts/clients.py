@@ -6,9 +6,9 @@ with at least one open channel.
 
 from typing import Any, Final, NamedTuple
 
-from streaming.queries.current_contents import prepare_contents
+from streaming.queries.as_of.contents import prepare_contents
+from streaming.queries.as_of.snapshots import channel_events
 from streaming.queries.duckdb_tables import Row, Tables, iso
-from streaming.queries.snapshots import channel_events
 
 _TOLD: Final = """
     CREATE OR REPLACE TEMP TABLE told AS

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from streaming.queries.as_of.snapshots import events_after_snapshot, topology_texts_of
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.snapshots import events_after_snapshot, topology_texts_of
 from topology.declarations import PREDECLARED, Binding, Definitions, Exchange, Queue
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import (

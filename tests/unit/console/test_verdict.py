@@ -11,7 +11,7 @@ from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.batch_detail import GateState
 from streaming.metrics.alerts import RULES
-from streaming.queries.as_of import resolve
+from streaming.queries.as_of.instant import resolve
 from streaming.queries.death_rates import (
     BURST,
     BURST_LETTERS,

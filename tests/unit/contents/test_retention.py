@@ -15,7 +15,7 @@ from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, plan, small_files
-from streaming.queries.as_of import resolve
+from streaming.queries.as_of.instant import resolve
 from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Tables

@@ -5,11 +5,11 @@ import pytest
 
 from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater
+from streaming.queries.as_of.snapshots import list_snapshots
 from streaming.queries.audit.balance import balance
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.queues import list_queues
-from streaming.queries.snapshots import list_snapshots
 from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import Broker
 from tests.unit.queries.drawing import remove

@@ -15,8 +15,8 @@ from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, plan, small_files
+from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.audit.balance import balance
-from streaming.queries.current_contents import prepare_contents
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.storage.location import Location
 from tests.builders import Broker, a_queue

@@ -11,7 +11,7 @@ from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline import housekeeping as housekeeping_module
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.housekeeping import Housekeeping
-from streaming.queries.current_contents import progress
+from streaming.queries.as_of.contents import progress
 from streaming.queries.duckdb_tables import Tables
 from tests.fixtures.waiting import wait_until
 from tests.unit.queries.recording import QUERY_ID, recording_of_one_order

@@ -9,8 +9,8 @@ from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.ledger.schema.table_setup import Retention
 from streaming.pipeline import snapshot_schedule
 from streaming.pipeline.snapshot_schedule import SnapshotSchedule
+from streaming.queries.as_of.snapshots import list_snapshots
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.snapshots import list_snapshots
 from tests.unit.queries.recording import recording_of_one_order
 
 EVENTS = 1_000

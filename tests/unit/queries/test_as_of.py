@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streaming.queries.as_of import resolve
+from streaming.queries.as_of.contents import prepare_contents
+from streaming.queries.as_of.instant import resolve
 from streaming.queries.audit.balance import balance
-from streaming.queries.current_contents import prepare_contents
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Tables
 from streaming.queries.queue_changes import queue_changes

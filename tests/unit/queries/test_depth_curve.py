@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from streaming.queries.as_of import at_time, last_batch
+from streaming.queries.as_of.instant import at_time, last_batch
 from streaming.queries.depth_curve import depth_curve, first_change
 from streaming.queries.queues import list_queues
 from streaming.queries.traffic import traffic

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streaming.queries.as_of import at_time, last_batch
+from streaming.queries.as_of.instant import at_time, last_batch
 from streaming.queries.depth_curve import depth_curve, first_change
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queue_flow import NO_FLOW, PART_S, PARTS, WINDOW, QueueFlow, queue_flows

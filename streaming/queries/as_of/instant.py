@@ -10,11 +10,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from streaming.queries.current_contents import EVENTS, query_ids
+from streaming.queries.as_of.contents import EVENTS, query_ids
+from streaming.queries.as_of.snapshots import list_snapshots, opening_batch, refuse_forgotten
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Tables
 from streaming.queries.message_attributes import RECORD
-from streaming.queries.snapshots import list_snapshots, opening_batch, refuse_forgotten
 
 BATCH: Final = re.compile(r"[0-9]{1,18}")
 _NO_BATCH: Final = -1

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from streaming.broker.events import ENDINGS, Kind
+from streaming.queries.as_of.snapshots import OF_BROKER, snapshot_before, snapshot_contents
 from streaming.queries.duckdb_tables import Tables, text
-from streaming.queries.snapshots import OF_BROKER, snapshot_before, snapshot_contents
 
 CONTENTS: Final = "queue_contents"
 EVENTS: Final = "events"
