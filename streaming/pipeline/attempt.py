@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming.broker.config import CORE_VERSION
 from streaming.config import JobConfig, outcome_hash, outcome_settings
 from streaming.ledger.batch_detail import BatchDetail, BatchRow
-from streaming.ledger.write.fence import Fence
+from streaming.ledger.write.job_fence import Fence
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.folders import open_ledger

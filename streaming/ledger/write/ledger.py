@@ -21,7 +21,7 @@ from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.write.batch_row import last_batch_row, write_batch_row
 from streaming.ledger.write.data_file import DataFile, DataFileName
 from streaming.ledger.write.durability import flush_entries, mend_log
-from streaming.ledger.write.fence import Fence
+from streaming.ledger.write.job_fence import Fence
 from streaming.ledger.write.table_writer import Outcome, TableWriter
 from streaming.storage.location import Location
 from streaming.storage.port import Storage

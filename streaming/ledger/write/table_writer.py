@@ -23,7 +23,7 @@ from streaming.ledger.errors import CommitError
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, delta_schema, load_table, open_table
 from streaming.ledger.write.data_file import DataFile
-from streaming.ledger.write.fence import Fence
+from streaming.ledger.write.job_fence import Fence
 from streaming.ledger.write.log_actions import add_action, commit
 from streaming.storage.location import Location
 from streaming.storage.port import Storage

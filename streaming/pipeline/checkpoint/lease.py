@@ -12,7 +12,7 @@ for its whole duration. A holder counts its own time from before it asks for a r
 time for which the machine slept. So a holder stops before another one may start.
 
 A driver that was stopped between this check and its commit is refused by the tables themselves:
-each commit carries the epoch, and the next driver raises it first (`ledger.write.fence`).
+each commit carries the epoch, and the next driver raises it first (`ledger.write.job_fence`).
 """
 
 import logging

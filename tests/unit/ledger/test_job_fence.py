@@ -4,7 +4,7 @@ import pytest
 
 from streaming.ledger.errors import FencedError
 from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.write.fence import FENCE_ID, Fence
+from streaming.ledger.write.job_fence import FENCE_ID, Fence
 from streaming.ledger.write.ledger import Ledger
 from tests.fixtures.object_store import object_store, shared_place
 from tests.unit.ledger.builders import QUERY, a_batch_row, a_place, publish, rows_of, tables_of
