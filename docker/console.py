@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streaming.console.access import hash_password
+from streaming.console.logins import hash_password
 
 USER = "dlx"
 

@@ -1,6 +1,6 @@
 """The console: pages about the tables of a job, in a browser.
 
-    browser --> access (who, from where) --> a page's function --> streaming.queries --> template
+    browser --> logins (who, from where) --> a page's function --> streaming.queries --> template
 
 A page is a function in `streaming.console.pages`, a template of the same name, and one entry of
 `PAGES` in `streaming.console.app`:

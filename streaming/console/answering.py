@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from streaming.console.access import User
 from streaming.console.page import (
     Console,
     Download,
@@ -23,6 +22,7 @@ from streaming.console.page import (
     make_templates,
 )
 from streaming.console.reader import too_much
+from streaming.console.rights import User
 from streaming.queries.duckdb_tables import QueryError
 from topology.errors import DlxError
 

@@ -26,13 +26,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streaming.console.access import Guard
 from streaming.console.all_pages import PAGES
 from streaming.console.answering import Answered, Answering, Asked
 from streaming.console.attempts import TooManyAttemptsError
 from streaming.console.child import ChildSettings
 from streaming.console.children import Children
 from streaming.console.live import Live
+from streaming.console.logins import Guard
 from streaming.console.page import HERE, Console, Page, Refused
 from streaming.console.shared import SharedPages
 from streaming.console.token import TOKEN

@@ -15,19 +15,19 @@ from urllib.parse import quote, urlencode
 import jinja2
 import msgspec
 
-from streaming.console.access import Role, User
 from streaming.console.balance_watch import BalanceWatch
 from streaming.console.front_clients import FrontClients
 from streaming.console.fronts import FrontWatch
 from streaming.console.lag import LagWatch
 from streaming.console.reader import Reader, portable, read_instant
+from streaming.console.rights import Role, User
 from streaming.console.shown import FILTERS, finalize
 from streaming.queries import Queries
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
 from streaming.queries.vhosts.declared import Declared, TopologyLog, topology_log
-from streaming.queries.vhosts.permissions import letter_places, permitted_in
+from streaming.queries.vhosts.declared_rights import letter_places, rights_in
 from topology.analysis.lint import lint
 from topology.errors import DlxError, Problem
 
@@ -150,10 +150,8 @@ class View:
         log = answers.get(self._key("topology", events.version()), partial(topology_log, opened))
         places = answers.get(("places", letters), partial(letter_places, opened))
         self._now = answers.get(("declared", log.digest), log.replayed)
-        opened.vhosts = frozenset(
-            vhost for vhost, each in self._now.items() if self.user.name in each.permissions
-        )
-        opened.permitted = permitted_in(self._now, places, self.user.name)
+        opened.vhosts = self.user.visible(self._now)
+        opened.rights = rights_in(self._now, places, self.user.name)
         self._log = log.only(opened.vhosts)
 
     @cached_property
@@ -181,7 +179,7 @@ class View:
             name: what is computed, with all that it depends on besides the tables.
         """
         tables = self.tables
-        user = None if tables.permitted is None else self.user.name
+        user = None if tables.rights is None else self.user.name
         cut = tables.cut and (tables.cut.batch_id, self.as_of)
         key = self._key(name, tables.table("events").version(), cut, tables.vhosts, user)
         return self.console.answers.get(key, lambda: compute(tables))
@@ -274,11 +272,7 @@ class View:
     @property
     def is_blind(self) -> bool:
         """Whether the user may see no vhost, so that an empty page says nothing."""
-        return self._log is not None and not self._now_visible
-
-    @property
-    def _now_visible(self) -> bool:
-        return any(self.user.name in each.permissions for each in self._now.values())
+        return self._log is not None and not self.user.visible(self._now)
 
     def sees(self, vhost: str | None) -> bool:
         """Whether a row of a vhost belongs on the page."""
@@ -289,11 +283,8 @@ class View:
 
     def may_read(self, vhost: str, queue: str) -> bool:
         """Whether the user may read what was in a queue."""
-        if self.user.administrator:
-            return True
-        assert self.tables.permitted is not None
-        each = self._now.get(vhost)
-        return each is not None and each.vhost().permissions.allows(self.user.name, "read", queue)
+        assert self.user.administrator or self.tables.rights is not None
+        return self.user.may_read(self._now, vhost, queue)
 
     def require_read(self, vhost: str, queue: str) -> None:
         """Refuse a user who may not read what was in a queue."""

@@ -14,22 +14,22 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from streaming.config.console import ConsoleSettings
-from streaming.console.access import (
-    Credentials,
-    Guard,
-    Logins,
-    User,
-    read_proxy_secret,
-)
 from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
 from streaming.console.front_clients import FrontClients
 from streaming.console.live import Live
+from streaming.console.logins import (
+    Credentials,
+    Guard,
+    Logins,
+    read_proxy_secret,
+)
 from streaming.console.page import Console, View
 from streaming.console.pages.causes import causes
 from streaming.console.pages.definitions import definitions
 from streaming.console.pages.now import all_waiting
 from streaming.console.pages.queues import queues
 from streaming.console.reader import Reader
+from streaming.console.rights import User
 from streaming.console.token import TOKEN
 from streaming.http_connections import SETTINGS, bounded
 from streaming.listening import listen
@@ -69,7 +69,7 @@ class Server:
 
     Raises:
         ListenError: the address is in use, or not one of this machine.
-        AccessError: the file of credentials cannot be read.
+        LoginsError: the file of credentials cannot be read.
     """
 
     def __init__(

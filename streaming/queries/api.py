@@ -32,6 +32,7 @@ from streaming.queries.sql import create_all_views, require_one_query
 from streaming.queries.table_info import TableInfo, describe
 from streaming.queries.vhosts.clients import list_channels, list_connections, list_consumers
 from streaming.queries.vhosts.declared import declared
+from streaming.queries.vhosts.declared_rights import rights_of
 from streaming.queries.vhosts.listings import (
     binding_rows,
     exchange_rows,
@@ -40,7 +41,6 @@ from streaming.queries.vhosts.listings import (
     queue_rows,
 )
 from streaming.queries.vhosts.overview import Overview, overview
-from streaming.queries.vhosts.permissions import permitted_for
 
 _EVERYTHING = DeadLetterFilter()
 
@@ -69,7 +69,7 @@ def open_tables(
     """
     with Tables(location, storage_options, threads=threads) as tables:
         if user is not None:
-            tables.permitted = permitted_for(tables, user, administrators)
+            tables.rights = rights_of(tables, user, administrators)
         if as_of is not None:
             tables.cut = _resolved(tables, as_of)
         yield Queries(tables)

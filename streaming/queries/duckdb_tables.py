@@ -22,7 +22,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streaming.queries.cut import Cut
 from streaming.queries.damage import fault_of_data, fault_of_delta, lacking_columns, one_line
-from streaming.queries.permitted import Permitted
+from streaming.queries.read_rights import ReadRights
 from streaming.storage.location import local_path
 from topology.errors import DlxError
 
@@ -86,7 +86,7 @@ class Tables:
         options: storage options, as deltalake takes them.
         cut: where the history ends that the views show; None: at the last batch.
         vhosts: the views show rows of these vhosts only, and rows of none; None: all rows.
-        permitted: the views hide what this user may not read; None: nothing.
+        rights: the views hide what this user may not read; None: nothing.
         collected: which moves `current_contents` has collected into temporary tables, and the
             least number of a copy that they change.
     """
@@ -101,7 +101,7 @@ class Tables:
         self._loaded: dict[str, DeltaTable] = {}
         self.cut: Cut | None = None
         self.vhosts: frozenset[str] | None = None
-        self.permitted: Permitted | None = None
+        self.rights: ReadRights | None = None
         self.collected: tuple[object, int | None] | None = None
         self._views = 0
         self.connection = duckdb.connect()
@@ -278,7 +278,7 @@ class Tables:
         if self.vhosts is not None and "vhost" in kinds:
             conditions.append(f"(vhost IS NULL OR vhost IN ({_texts(self.vhosts)}))")
             read.add("vhost")
-        mask = None if self.permitted is None else self.permitted.masks.get(name)
+        mask = None if self.rights is None else self.rights.masks.get(name)
         shown = dict(zip(chosen, map(quoted, chosen), strict=True))
         if mask is not None and not shown.keys().isdisjoint(mask.columns):
             read.update(mask.needs)

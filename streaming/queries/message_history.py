@@ -18,7 +18,7 @@ from streaming.queries.message_attributes import (
     document,
     plain_attributes,
 )
-from streaming.queries.permitted import CONTENT, Permitted
+from streaming.queries.read_rights import CONTENT, ReadRights
 from streaming.queries.result import plain
 
 _EVENT_COLUMNS: Final = (
@@ -108,7 +108,7 @@ def history_of(tables: Tables, name: str) -> MessageHistory:
     now = _now(events, opening)
     is_version = any(event["kind"] == "edited" for event in events)
     original = _original(tables, key) if is_version else None
-    hidden = _hidden_in(tables.permitted, [*opening, *events], deaths)
+    hidden = _hidden_in(tables.rights, [*opening, *events], deaths)
     if hidden and message is not None:
         message |= {**dict.fromkeys((*CONTENT, "record_key")), **_NOTHING}
     return MessageHistory(
@@ -125,24 +125,24 @@ def message_named(tables: Tables, name: str) -> MessageId:
     return MessageId.parse(name) or _by_topic(tables, name) or _by_property(tables, name)
 
 
-def _hidden_in(permitted: Permitted | None, rows: list[Row], deaths: dict[int, Row]) -> list[str]:
+def _hidden_in(rights: ReadRights | None, rows: list[Row], deaths: dict[int, Row]) -> list[str]:
     """The queues whose contents a user may not read; none if the message is not hidden by that.
 
     It is hidden by one death that the user may not read. If it never died, one queue is enough
     that the user may read.
     """
-    if permitted is None:
+    if rights is None:
         return []
     if deaths:
         hidden = [
             queue
             for death in deaths.values()
-            if not permitted.may_read_letter(death["vhost"], death["queue"], death["targets"])
+            if not rights.may_read_letter(death["vhost"], death["queue"], death["targets"])
             for queue in death["targets"] or [death["queue"]]
         ]
         return sorted(set(hidden))
     places = {(row["vhost"], row["queue"]) for row in rows if row["vhost"] and row["queue"]}
-    if any(permitted.may_read(*place) for place in places):
+    if any(rights.may_read(*place) for place in places):
         return []
     return sorted({queue for _vhost, queue in places})
 

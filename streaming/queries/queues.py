@@ -121,8 +121,8 @@ def peek(
         place = _find(_depths(tables, contents, vhost), queue, vhost)
     elif not unacked:
         topology_events(tables)  # for its highest priority
-    if tables.permitted is not None:
-        refusal = tables.permitted.refusal(place.vhost, place.queue)
+    if tables.rights is not None:
+        refusal = tables.rights.refusal(place.vhost, place.queue)
         if refusal is not None:
             raise QueryError(f"{refusal.code} {refusal.text}")
     run = tables.connection.execute

@@ -78,7 +78,7 @@ def require_no_detour(tables: Tables, name: str, columns: str = "1", condition: 
     Raises:
         QueryError: it has a mistake, or asks for more than the columns of the view.
     """
-    if tables.permitted is None or not tables.permitted.hidden:
+    if tables.rights is None or not tables.rights.hidden:
         return
     where = f"WHERE\n{condition}\n" if condition else ""
     query = f"SELECT\n{columns}\nFROM {name} {where}"

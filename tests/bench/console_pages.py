@@ -19,8 +19,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from streaming.console.access import Guard, Logins
 from streaming.console.app import PAGES, make_app
+from streaming.console.logins import Guard, Logins
 from streaming.console.page import Console
 from streaming.console.reader import Reader
 from streaming.console.server import warm_up

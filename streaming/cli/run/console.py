@@ -17,7 +17,7 @@ HOST: Final = "127.0.0.1"
 
 def _hash(wanted: bool) -> None:
     if wanted:
-        from streaming.console.access import hash_password
+        from streaming.console.logins import hash_password
 
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
         print(hash_password(password))

@@ -24,7 +24,7 @@ from streaming.cli.output import printable
 
 if TYPE_CHECKING:
     from streaming.queries.duckdb_tables import Tables
-    from streaming.queries.permitted import Permitted
+    from streaming.queries.read_rights import ReadRights
 
 AsOf = Annotated[
     str | None,
@@ -72,12 +72,12 @@ def open_as_of(
     """
     with open_tables(tables, config) as opened:
         if as_user is not None:
-            from streaming.queries.vhosts.permissions import permitted_for
+            from streaming.queries.vhosts.declared_rights import rights_of
 
             users = known_users(tables, config).items()
             administrators = [name for name, one in users if one.administrator]
-            opened.permitted = permitted_for(opened, as_user, administrators)
-            _say_hidden(opened.permitted)
+            opened.rights = rights_of(opened, as_user, administrators)
+            _say_hidden(opened.rights)
         cut_at(opened, as_of)
         yield opened
 
@@ -94,14 +94,14 @@ def cut_at(tables: "Tables", as_of: str | None) -> None:
         tables.cut = resolve(tables, as_of, instant_of)
 
 
-def _say_hidden(permitted: "Permitted") -> None:
+def _say_hidden(rights: "ReadRights") -> None:
     """Say on stderr which letters are hidden, since no filter finds their contents."""
-    if not permitted.hidden:
+    if not rights.hidden:
         return
-    names = sorted({queue for _vhost, queue in permitted.hidden})
+    names = sorted({queue for _vhost, queue in rights.hidden})
     shown = ", ".join(map(repr, names[:_MAX_NAMED])) + (", ..." if names[_MAX_NAMED:] else "")
     word = "queue" if len(names) == 1 else "queues"
-    what = f"user {permitted.user!r} may not read {word} {shown}"
+    what = f"user {rights.user!r} may not read {word} {shown}"
     said = f"{what}: bodies and headers of its letters are hidden, and no filter finds them"
     print(printable(said if len(names) == 1 else said.replace(" its ", " their ")), file=sys.stderr)
 

@@ -86,22 +86,22 @@ def _readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
         for row in _rows(tables, DEAD_LETTERS, _DEATH, keys, "true"):
             deaths.setdefault(_id(row), []).append(row)
     places: dict[MessageId, set[tuple[str, str]]] = {}
-    permitted = tables.permitted
-    if permitted is not None:
+    rights = tables.rights
+    if rights is not None:
         columns = ("vhost", "queue", "message_id")
         for row in _rows(tables, "events", columns, keys, "queue IS NOT NULL"):
             places.setdefault(_id(row), set()).add((row["vhost"], row["queue"]))
     found = []
     for hit in hits:
         died = deaths.get(hit.message_id, [])
-        if permitted is not None:
+        if rights is not None:
             may_read = (
                 all(
-                    permitted.may_read_letter(row["vhost"], row["queue"], row["targets"])
+                    rights.may_read_letter(row["vhost"], row["queue"], row["targets"])
                     for row in died
                 )
                 if died
-                else any(permitted.may_read(*place) for place in places.get(hit.message_id, ()))
+                else any(rights.may_read(*place) for place in places.get(hit.message_id, ()))
             )
             if not may_read:
                 continue
@@ -151,8 +151,8 @@ def _unseen(tables: Tables, *, is_indexed: bool) -> list[str]:
     if behind:
         batches = "batch is" if behind == 1 else "batches are"
         said.append(f"The latest {behind} {batches} not indexed yet.")
-    permitted = tables.permitted
-    if permitted is not None and permitted.hidden:  # their names may be none of the reader's
+    rights = tables.rights
+    if rights is not None and rights.hidden:  # their names may be none of the reader's
         said.append("What was in queues that you may not read was not searched.")
     return said
 

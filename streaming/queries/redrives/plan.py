@@ -23,7 +23,7 @@ from streaming.queries.redrives.candidates import (
 from streaming.queries.redrives.edits import EditWish, LetterEdit, contents_of, diff_of
 from streaming.queries.redrives.forecast import COPY, DryRun, Expected, Forecast
 from streaming.queries.vhosts.declared import declared
-from streaming.queries.vhosts.permissions import reading_as
+from streaming.queries.vhosts.declared_rights import reading_as
 from topology.declarations import too_long
 from topology.refusals import access_refused
 from topology.vhost import Vhost

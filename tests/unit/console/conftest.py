@@ -3,8 +3,8 @@
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.console.access import Credentials, Guard, Logins, hash_password
 from streaming.console.app import PAGES, make_app
+from streaming.console.logins import Credentials, Guard, Logins, hash_password
 from streaming.console.page import Console
 from streaming.console.reader import Reader
 from tests.unit.console.two_vhosts import write_two_vhosts

@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.console.access import Credentials, Guard, Logins, hash_password
 from streaming.console.app import PAGES, make_app
+from streaming.console.logins import Credentials, Guard, Logins, hash_password
 from streaming.console.page import Console
 from streaming.console.reader import Reader
 from tests.unit.console.conftest import HOST

@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from streaming.console.access import Credentials, Guard, hash_password
 from streaming.console.attempts import (
     MAX_WAITING,
     MOST,
@@ -12,6 +11,7 @@ from streaming.console.attempts import (
     Attempts,
     TooManyAttemptsError,
 )
+from streaming.console.logins import Credentials, Guard, hash_password
 from tests.fixtures.clocks import HandClock
 from tests.fixtures.waiting import wait_until
 

@@ -11,13 +11,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from streaming.console import children
-from streaming.console.access import Guard, Logins, User
 from streaming.console.answering import Asked
 from streaming.console.app import PAGES, make_app
 from streaming.console.child import MEMORY_BYTES, ChildSettings
 from streaming.console.children import Children
+from streaming.console.logins import Guard, Logins
 from streaming.console.page import Console, Refused
 from streaming.console.reader import BudgetError, Reader
+from streaming.console.rights import User
 from tests.fixtures.waiting import wait_until
 
 HOST = "127.0.0.1:9420"

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from streaming.console.access import Credentials, Guard, hash_password
 from streaming.console.forms.edits import content_form
+from streaming.console.logins import Credentials, Guard, hash_password
 from streaming.protocol.letter_content import LetterContent
 from streaming.protocol.sealed_plan import read_plan
 from tests.unit.console.conftest import HOST

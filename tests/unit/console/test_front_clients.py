@@ -11,7 +11,6 @@ import pytest
 import uvicorn
 
 from streaming.amqp import methods as m
-from streaming.console.access import Credentials, Guard, hash_password
 from streaming.console.front_clients import (
     MAX_BYTES,
     PAGE_SIZE,
@@ -19,6 +18,7 @@ from streaming.console.front_clients import (
     FrontError,
     plain_rows,
 )
+from streaming.console.logins import Credentials, Guard, hash_password
 from streaming.management.app import Management
 from streaming.management.memory import MemoryFront
 from tests.amqp_client import RawClient, memory_broker

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streaming.broker import commands
-from streaming.console.access import Credentials, Guard, hash_password
+from streaming.console.logins import Credentials, Guard, hash_password
 from streaming.console.pages import redrives
 from streaming.scenario.document import parse_scenario
 from tests.builders import Broker

@@ -6,9 +6,9 @@ import re
 import pytest
 from starlette.routing import Mount, Route
 
-from streaming.console.access import Credentials, Guard, Logins, hash_password
 from streaming.console.app import PAGES, make_app
 from streaming.console.live import Live
+from streaming.console.logins import Credentials, Guard, Logins, hash_password
 from streaming.console.page import Console
 from streaming.console.reader import Reader
 from tests.unit.console.addresses import ORIGIN

@@ -11,7 +11,7 @@ from base64 import b64encode
 import pytest
 
 from streaming.config import load_config
-from streaming.console.access import Credentials
+from streaming.console.logins import Credentials
 from streaming.metrics.alerting.notices import Notice
 from streaming.metrics.alerting.notices import document as told
 from streaming.metrics.alerts import shipped_alerts

@@ -8,7 +8,7 @@ from streaming.contents.search_index import SearchIndexer
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.life.found import find_messages
 from streaming.queries.life.why import why_of
-from streaming.queries.permitted import Permitted
+from streaming.queries.read_rights import ReadRights
 from tests.builders import Broker
 from tests.unit.queries.recording import QUERY_ID, Recording
 
@@ -88,8 +88,8 @@ def test_without_an_index_it_is_said_that_only_dead_letters_are_searched(tmp_pat
 
 
 def as_reader_of(tables, *queues):
-    tables.permitted = Permitted("anna", {}, [("/", "parked"), ("/", "orders")])
-    tables.permitted.may_read = lambda vhost, queue: queue in queues
+    tables.rights = ReadRights("anna", {}, [("/", "parked"), ("/", "orders")])
+    tables.rights.may_read = lambda vhost, queue: queue in queues
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from streaming.queries.dead_letters.known_by import MAX_SEARCHED_BODY_BYTES, kno
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
-from tests.unit.queries.test_permitted import root
+from tests.unit.queries.test_read_rights import root
 
 __all__ = ["root"]
 

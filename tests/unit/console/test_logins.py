@@ -3,19 +3,19 @@
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.console.access import (
+from streaming.console.app import PAGES, make_app
+from streaming.console.logins import (
     COOKIE,
-    AccessError,
     Credentials,
     Guard,
     Logins,
-    User,
+    LoginsError,
     hash_password,
     read_proxy_secret,
 )
-from streaming.console.app import PAGES, make_app
 from streaming.console.page import Console
 from streaming.console.reader import Reader
+from streaming.console.rights import User
 
 HOST = "127.0.0.1:9420"
 HOSTS = frozenset({HOST})
@@ -180,7 +180,7 @@ def test_a_file_of_credentials_that_cannot_be_used_is_refused(tmp_path, text):
     path = tmp_path / "console.toml"
     path.write_text(text)
 
-    with pytest.raises(AccessError) as refused:
+    with pytest.raises(LoginsError) as refused:
         Credentials(path)
 
     assert str(path) in str(refused.value)
@@ -209,7 +209,7 @@ def test_a_secret_of_a_proxy_that_cannot_be_used_is_refused(tmp_path, text):
     if text is not None:
         path.write_text(text)
 
-    with pytest.raises(AccessError) as refused:
+    with pytest.raises(LoginsError) as refused:
         read_proxy_secret(path)
 
     assert str(path) in str(refused.value)

@@ -35,7 +35,7 @@ class Mask(NamedTuple):
     needs: Collection[str]
 
 
-class Permitted:
+class ReadRights:
     """What a user may read.
 
     Args:

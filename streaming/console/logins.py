@@ -1,4 +1,4 @@
-"""Who may use the console: logins, users, roles, and where a request may come from.
+"""Who a request to the console is from, and where it may come from.
 
     a token in a link   exchanged once for a cookie; an administrator, on this machine alone
     credentials         HTTP Basic, users and hashed passwords in a file
@@ -17,18 +17,15 @@ import secrets
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 from starlette.datastructures import Headers
 
 from streaming.console.attempts import Attempts
+from streaming.console.rights import ROLES, Role, User
 from topology.errors import DlxError
-
-Role = Literal["viewer", "operator", "editor"]
-ROLES: Final[tuple[Role, ...]] = get_args(Role)
-"""Each role may do what those before it may."""
 
 COOKIE: Final = "dlx_console"
 """How the names of cookies begin. Browsers tell hosts apart, and not ports: each console of a host
@@ -44,24 +41,8 @@ _SCRYPT: Final = {"n": 2**14, "r": 8, "p": 1}
 _HASH: Final = re.compile(r"scrypt\$(?P<salt>[0-9a-f]{32})\$(?P<key>[0-9a-f]{64})")
 
 
-class AccessError(DlxError):
+class LoginsError(DlxError):
     """The users of the console cannot be read."""
-
-
-class User(msgspec.Struct, frozen=True):
-    """Someone who uses the console.
-
-    Attributes:
-        administrator: sees every vhost and every message; others what their permissions allow.
-    """
-
-    name: str
-    role: Role
-    administrator: bool = False
-
-    def may(self, role: Role) -> bool:
-        """Whether the user has a role, or more."""
-        return ROLES.index(self.role) >= ROLES.index(role)
 
 
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,7 +101,7 @@ class Credentials:
     """The users of a file, for HTTP Basic authentication.
 
     Raises:
-        AccessError: the file cannot be read; the text names the place and the remedy.
+        LoginsError: the file cannot be read; the text names the place and the remedy.
     """
 
     def __init__(self, path: Path) -> None:
@@ -179,15 +160,15 @@ def _read(path: Path) -> Mapping[str, _Entry]:
         document = tomllib.loads(path.read_text("utf-8"))
         users = msgspec.convert(document, _File).users
     except OSError as error:
-        raise AccessError(f"{path}: cannot be read: {error.strerror}") from None
+        raise LoginsError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, msgspec.ValidationError) as error:
         example = "[users.anna] with password and role (viewer, operator or editor)"
-        raise AccessError(f"{path}: {error}; expected tables such as {example}") from None
+        raise LoginsError(f"{path}: {error}; expected tables such as {example}") from None
     if not users:
-        raise AccessError(f"{path}: has no users; add a table such as [users.anna]")
+        raise LoginsError(f"{path}: has no users; add a table such as [users.anna]")
     for name, entry in users.items():
         if not _HASH.fullmatch(entry.password):
-            raise AccessError(
+            raise LoginsError(
                 f"{path}: users.{name}.password is not a hash; `dlx console --hash-password` "
                 "prints one"
             )
@@ -219,15 +200,15 @@ def read_proxy_secret(path: Path) -> str:
     """Read the secret that a proxy must send.
 
     Raises:
-        AccessError: the file cannot be read, or has none.
+        LoginsError: the file cannot be read, or has none.
     """
     try:
         secret = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         said = getattr(error, "strerror", None) or "is not text"
-        raise AccessError(f"{path}: cannot be read: {said}") from None
+        raise LoginsError(f"{path}: cannot be read: {said}") from None
     if len(secret) < MIN_SECRET or not secret.isascii() or not secret.isprintable():
-        raise AccessError(
+        raise LoginsError(
             f"{path}: must hold a secret of at least {MIN_SECRET} characters in ASCII, such as one "
             "of `openssl rand -hex 32`"
         )

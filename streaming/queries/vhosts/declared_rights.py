@@ -1,16 +1,16 @@
-"""Questions for one user, who may not read everything: see `streaming.queries.permitted`."""
+"""Questions for one user, who may not read everything: see `streaming.queries.read_rights`."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.permitted import Permitted, QueueName
+from streaming.queries.read_rights import QueueName, ReadRights
 from streaming.queries.vhosts.declared import Declared, declared
 from topology.vhost import Vhost
 
 
-def permitted_for(tables: Tables, user: str, administrators: Collection[str] = ()) -> Permitted:
+def rights_of(tables: Tables, user: str, administrators: Collection[str] = ()) -> ReadRights:
     """What a user may read by the permissions after the last batch, whatever the cut is.
 
     Args:
@@ -20,15 +20,15 @@ def permitted_for(tables: Tables, user: str, administrators: Collection[str] = (
         QueryError: there is no table `events`.
     """
     with tables.uncut():
-        return permitted_in(declared(tables), letter_places(tables), user, administrators)
+        return rights_in(declared(tables), letter_places(tables), user, administrators)
 
 
-def permitted_in(
+def rights_in(
     vhosts: Mapping[str, Declared],
     places: Iterable[QueueName],
     user: str,
     administrators: Collection[str] = (),
-) -> Permitted:
+) -> ReadRights:
     """The same, if it is known what is declared and where dead letters are or were."""
     checked = {}
     for name, each in vhosts.items():
@@ -36,7 +36,7 @@ def permitted_in(
         vhost.administrators = tuple(administrators)
         for permission in each.permissions.values():
             vhost.permissions.set(permission)
-    return Permitted(user, checked, places)
+    return ReadRights(user, checked, places)
 
 
 def letter_places(tables: Tables) -> frozenset[QueueName]:
@@ -58,10 +58,10 @@ def reading_as(
     tables: Tables, user: str | None, administrators: Collection[str] = ()
 ) -> Iterator[None]:
     """Ask what follows for a user; None: for whom it was asked before."""
-    before = tables.permitted
+    before = tables.rights
     if user is not None:
-        tables.permitted = permitted_for(tables, user, administrators)
+        tables.rights = rights_of(tables, user, administrators)
     try:
         yield
     finally:
-        tables.permitted = before
+        tables.rights = before
