@@ -8,9 +8,8 @@
     OVER        replaced by another epoch, or failed: appends and applies nothing any more
 
 Rule 1: a record is applied when Kafka has acknowledged it and all before it, and never before.
-Rule 2: an acknowledged offset is the one that was expected. Otherwise somebody else has written:
-        the records between are read from Kafka before anything else is applied. Behind an epoch
-        record of somebody else nothing of ours counts, so nothing of it is confirmed.
+Rule 2: behind an epoch record of somebody else nothing of ours counts, so nothing of it is
+        confirmed (`front_fence.py`).
 Rule 3: only the offset, time and content of a record decide what it does.
 """
 
@@ -34,6 +33,7 @@ from streaming.protocol.copied_records import Source
 from streaming.protocol.log_records import Digest, Epoch, LogHeader, LogKind, UnknownRecordError
 from streaming.sequencer.bodies import Bodies, MessageGoneError
 from streaming.sequencer.copied_positions import CopiedPositions
+from streaming.sequencer.front_fence import FencedOffError, FrontFence
 from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.needed_offsets import KEY as NEEDED
@@ -154,11 +154,7 @@ class LogVhost(OpenVhost):
         self._is_ticking = False
         self.digests_written = self.digests_compared = 0
         self._digested = -1  # the boundary of the newest digest that was written
-        self._known = Acknowledged(0, -1)
-        self._unexpected: Acknowledged | None = None
-        self._later: Acknowledged | None = None
-        self._found: deque[RawRecord] = deque()
-        self._reads = False
+        self._fence = FrontFence(config.vhost, Acknowledged(0, -1))
         self._applies = False
         self._untold: deque[Outbound] = deque()
         self._asker: Actor | None = None
@@ -212,15 +208,16 @@ class LogVhost(OpenVhost):
         self.epoch = epoch.offset
         self.role = Role.LEADING
         self._records = RecordWriter(epoch.offset)
-        self._known = epoch
+        self._fence = FrontFence(self.name, epoch)
         self._last_ms = max(self._last_ms, self.shard.now_ms)
 
     def fail(self, reason: str) -> None:
         """Stop for good: nothing more is confirmed."""
         if self.role is not Role.OVER:
             self.role = Role.OVER
-            for waiting in (self._turn, self._waiting, self._unsent, self._found, self._untold):
+            for waiting in (self._turn, self._waiting, self._unsent, self._untold):
                 waiting.clear()
+            self._fence.found.clear()
             self._host.over(self, reason)
 
     # -- what clients do
@@ -275,7 +272,7 @@ class LogVhost(OpenVhost):
         """What waits on its way to be applied."""
         waiting = sum(isinstance(each, Record) for each in self._waiting)
         unsent = len(self._unsent)
-        unfolded = min(max(self._known.offset + 1 - self.position, 0), waiting - unsent)
+        unfolded = min(max(self._fence.last_own + 1 - self.position, 0), waiting - unsent)
         return Backlog(unsent, waiting - unsent - unfolded, unfolded)
 
     def _write_turn(self) -> None:
@@ -350,35 +347,16 @@ class LogVhost(OpenVhost):
         if self.role is Role.TAKING:
             self._host.taken(self, news)
         elif self.role is Role.LEADING:
-            if self._unexpected is None:
-                self._compare(news)
-            else:
-                self._later = news
+            try:
+                self._fence.acknowledged(news)
+            except FencedOffError as error:
+                self.fail(str(error))
             self._send()
             self._apply()
 
-    def _compare(self, news: Acknowledged) -> None:
-        expected = self._known.offset + news.number - self._known.number
-        if news.offset == expected:
-            self._known = news
-        elif news.offset < expected:
-            self.fail(
-                f"Kafka has lost records of its log, or the topic was made again: a record is at "
-                f"offset {news.offset}, and was expected at {expected}"
-            )
-        else:
-            logger.warning(
-                "vhost %s: a record is at offset %s of the log, and was expected at %s",
-                self.name,
-                news.offset,
-                expected,
-            )
-            self._unexpected = news
-
     def found(self, records: list[RawRecord]) -> None:
         """Apply what is in the log where something unexpected is."""
-        self._reads = False
-        self._found.extend(records)
+        self._fence.read(records)
         self._apply()
 
     def _apply(self) -> None:
@@ -391,6 +369,7 @@ class LogVhost(OpenVhost):
             self.flush()
         except (MessageGoneError, DlxError) as error:
             self.fail(str(error))
+            self._host.told()  # what was applied before is confirmed
             return
         except Exception:
             self.fail("an error in this front: a record was applied in part")
@@ -404,7 +383,7 @@ class LogVhost(OpenVhost):
 
     def _apply_portion(self) -> bool:
         """Apply some of what may be applied; return whether there is more."""
-        waiting = self._waiting
+        waiting, fence = self._waiting, self._fence
         for _ in range(PORTION):
             if self._untold or not self.leads:
                 return False  # `fetched` is called
@@ -413,23 +392,15 @@ class LogVhost(OpenVhost):
                 waiting.popleft()
                 self.applied, then = first
                 self.apply(then, 0, 0)
-            elif self._found:
-                self._apply_found(self._found.popleft())
-            elif first is not None and self.position <= self._known.offset:
+            elif fence.found:
+                self._apply_found(fence.found.popleft())
+            elif first is not None and self.position <= fence.last_own:
                 waiting.popleft()
                 self._apply_own(first, self.position)
-            elif self._unexpected is None:
+            elif not fence.pass_unexpected(self.position):
+                if (unread := fence.unread(self.position)) is not None:
+                    self._host.read(self, *unread)
                 return False
-            elif self.position <= self._unexpected.offset:
-                if not self._reads:
-                    self._reads = True
-                    self._host.read(self, self.position, self._unexpected.offset)
-                return False
-            else:
-                self._known, self._unexpected = self._unexpected, None
-                later, self._later = self._later, None
-                if later is not None:
-                    self._compare(later)
         return True
 
     def _apply_own(self, record: Record, offset: int) -> None:
@@ -460,10 +431,7 @@ class LogVhost(OpenVhost):
         self._published += self._replay.take_published()
         if header is None:
             return
-        if header.kind == LogKind.EPOCH:
-            self.fail(f"another front leads it since offset {raw.offset} of its log")
-        elif header.epoch == self.epoch:
-            self.fail(f"the log has an unknown record of this front at offset {raw.offset}")
+        self._fence.compare(header, raw.offset)
 
     def _write_digest(self) -> None:
         last = self.fold.last_digest
