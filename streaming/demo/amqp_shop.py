@@ -1,7 +1,7 @@
 """The shop's programs as those of RabbitMQ's users: pika, unmodified, with a connection each."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ class AmqpShop:
         first_order: see `Shop`.
     """
 
-    def __init__(self, url: str, first_order: Callable[[], int]) -> None:
+    def __init__(self, url: str, first_order: int) -> None:
         self._parameters = pika.URLParameters(url)
         self._first_order = first_order
         self.place = f"the broker at {url}"
@@ -51,7 +51,7 @@ class AmqpShop:
 
     def first_order(self) -> int:
         """See `Shop`."""
-        return self._first_order()
+        return self._first_order
 
     @contextmanager
     def desk(self) -> Iterator["AmqpDesk"]:

@@ -7,15 +7,18 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from confluent_kafka import Consumer, TopicPartition
+
 from streaming.client import BrokerError, ClientError, Connection, Delivery, Publisher
 from streaming.client.address import Address
 from streaming.demo.errors import DemoError
-from streaming.demo.order_numbers import first_number
 from streaming.demo.order_process import PREFETCH, TOPOLOGY, Order
 from streaming.demo.shop import Confirmed
+from streaming.kafka_offsets import once_led
 
 ANSWER_TIMEOUT_S: Final = 30.0
 CONFIRM_TIMEOUT_S: Final = 2.0
+_ENDS_TIMEOUT_S: Final = 5.0
 
 
 class KafkaShop:
@@ -45,8 +48,17 @@ class KafkaShop:
         return False
 
     def first_order(self) -> int:
-        """See `Shop`."""
-        return first_number(self._address.properties, self._address.publishes)
+        """See `Shop`: a number for each record that the topic has had."""
+        asking = Consumer({**self._address.properties, "group.id": "dlx-demo", "log_level": 0})
+        try:
+            place = TopicPartition(self._address.publishes, 0)
+            _low, high = once_led(
+                lambda: asking.get_watermark_offsets(place, timeout=_ENDS_TIMEOUT_S),
+                _ENDS_TIMEOUT_S,
+            )
+            return int(high)
+        finally:
+            asking.close()
 
     @contextmanager
     def desk(self) -> Iterator["KafkaDesk"]:

@@ -157,9 +157,9 @@ def order(number: int) -> Order:
     properties: Properties = {**_PROPERTIES, "message_id": f"shop-{number}"}
     if slot == 19:  # noqa: PLR2004 (the docstring says the shares)
         routing_key = f"ordre.{region}.created"
-    elif slot % 4 == 1:
+    elif slot % 4 == 2:  # noqa: PLR2004
         routing_key = f"quote.{region}"
-        if slot == 1:
+        if slot == 2:  # noqa: PLR2004
             properties["expiration"] = str(SHORT_QUOTE_TTL_MS)
     else:
         routing_key = f"order.{region}.created"
@@ -185,7 +185,7 @@ def payment(body: bytes, headers: dict[str, Any]) -> Decision:
     tries = rejections(headers, PAYMENTS)
     if tries >= MAX_REJECTIONS:
         return "park"
-    if number % 8 == 0 and (number % 16 == 0 or tries == 0):
+    if number % 8 == 1 and (number % 16 == 1 or tries == 0):
         return "reject"
     return "ack"
 

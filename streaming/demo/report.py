@@ -1,6 +1,7 @@
 """The demo's report: dead letters, their history, the balance, all files, and example queries."""
 
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -174,30 +175,28 @@ def duckdb_program(tables: Path) -> str:
     )
 
 
-def commands(tables: Path, checkout: Path, rows: Sequence[Row]) -> Sequence[str]:
-    """Example commands with this checkout's `dlx`, one of them about the first row."""
-    dlx = shlex.quote(str(checkout / "dlx"))
+def commands(tables: Path, dlx: Path, rows: Sequence[Row]) -> Sequence[str]:
+    """Example commands with the program `dlx`, one of them about the first row."""
+    program = shlex.quote(str(dlx))
     option = f"--tables {shlex.quote(str(tables))}"
-    shown = [f"{dlx} dead-letters show {MessageId.of(row['message_id'])}" for row in rows[:1]]
+    shown = [f"{program} dead-letters show {MessageId.of(row['message_id'])}" for row in rows[:1]]
     return [
-        f"{dlx} dead-letters list --reason delivery_limit {option}",
+        f"{program} dead-letters list --reason delivery_limit {option}",
         *(f"{show} {option}" for show in shown),
-        f"{dlx} queues peek parking-lot {option}",
-        f"{dlx} balance {option}",
+        f"{program} queues peek parking-lot {option}",
+        f"{program} balance {option}",
     ]
 
 
-def query_lines(
-    directory: Path, tables: Path, checkout: Path, rows: Sequence[Row]
-) -> Iterator[str]:
-    """How to query the dead letters; `checkout` holds this program's `dlx` and `.venv`."""
+def query_lines(directory: Path, tables: Path, dlx: Path, rows: Sequence[Row]) -> Iterator[str]:
+    """How to query the dead letters, with the program `dlx` and with this Python."""
     yield "Without SQL and without Spark:"
-    yield from (f"    {each}" for each in commands(tables, checkout, rows))
+    yield from (f"    {each}" for each in commands(tables, dlx, rows))
     config = str(directory / "dlx.toml")
-    shell = shlex.join([str(checkout / "dlx"), "spark", "sql", "--config", config])
+    shell = shlex.join([str(dlx), "spark", "sql", "--config", config])
     yield f"Spark (start its shell with: {shell}; or use any session with Delta):"
     for sql in spark_sql(tables):
         yield from indent(f"{sql};", "    ").splitlines()
-    yield f"DuckDB (from Python, such as {checkout / '.venv' / 'bin' / 'python'}):"
+    yield f"DuckDB (from Python, such as {sys.executable}):"
     yield from indent(duckdb_program(tables), "    ").splitlines()
     yield "The documentation has more queries, in both dialects."

@@ -19,6 +19,7 @@ import logging
 import math
 import os
 import shlex
+import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterable
@@ -44,7 +45,6 @@ from streaming.demo.browser import console
 from streaming.demo.errors import DemoError
 from streaming.demo.front import DemoFront
 from streaming.demo.job_observer import JobObserver
-from streaming.demo.order_numbers import first_number
 from streaming.demo.order_process import BAD_RELEASE, DEFINITIONS, REPAIRED_RELEASE, VHOST, WORKED
 from streaming.demo.screen import Screen, ScreenState, say
 from streaming.demo.steps import Step
@@ -67,7 +67,7 @@ from streaming.queries.duckdb_tables import Tables
 from streaming.storage.location import Location
 from streaming.user_folders import CONFIG_NAME, remember_demo
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
+_CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 SHUFFLE_PARTITIONS: Final = 2
 """Independent of the number of cores: another machine may continue the directory."""
@@ -102,7 +102,7 @@ def job_config(
     return JobConfig(
         job=job,
         kafka=KafkaSettings(bootstrap_servers=(bootstrap_servers,)),
-        tables=TablesSettings(contents_lag_ms=1_000),
+        tables=TablesSettings(contents_lag_ms=1_000, search=("body:$.order",)),
         vhosts={
             "/": VhostSettings(),
             VHOST: VhostSettings(
@@ -124,6 +124,21 @@ def refuse_earlier(directory: Path) -> None:
             f"--dir: {directory} has a demo of an earlier version, whose shop did not speak AMQP. "
             f"Choose another directory, or remove it: dlx reset --config {shlex.quote(str(file))}"
         )
+
+
+def messages_so_far(tables: Tables) -> int:
+    """How many messages earlier runs published: at least one for each of their orders."""
+    if not tables.has("messages"):
+        return 0
+    found = tables.connection.execute("SELECT count(*) FROM messages").fetchone()
+    assert found is not None, "a count has one row"
+    return int(found[0])
+
+
+def own_program() -> Path:
+    """The `dlx` that a user has: that of the checkout, or the one beside an installed Python."""
+    own = _CHECKOUT / "dlx"
+    return own if own.is_file() else Path(sys.executable).with_name("dlx")
 
 
 class Running(NamedTuple):
@@ -201,6 +216,7 @@ class Show:
             stack.callback(observer.close)
             with closing(self._open()) as tables:
                 observer.load_queues(tables)
+                first_order = messages_so_far(tables)
             job = Job(config, observer.batch_done)
             stream.callback(job.stop)
             say(self._console, "starting Spark ...", "dim")
@@ -208,7 +224,7 @@ class Show:
             if self._with_console:
                 stack.enter_context(console(self._tables, file, self._show_link))
             url = self._start_front(stream, file)
-            shop = AmqpShop(url, lambda: first_number(address.properties, log))
+            shop = AmqpShop(url, first_order)
             traffic = Traffic(shop)
             stream.callback(traffic.stop)
             view = Screen(self._console)
@@ -426,11 +442,14 @@ class Show:
             drawn = balance(tables)
             self._section("Balance of all messages in the tables", report.balance_lines(drawn))
         self._section("Where everything is", report.place_lines(self._directory, self._folder))
-        queries = report.query_lines(self._directory, self._folder, CHECKOUT, rows)
+        program = own_program()
+        queries = report.query_lines(self._directory, self._folder, program, rows)
         self._section("Query the dead letters", queries)
         self._section(
             "Try next",
-            self._story.next_lines(url if self._keep else None, in_cluster=self._with_cluster),
+            self._story.next_lines(
+                program, url if self._keep else None, in_cluster=self._with_cluster
+            ),
         )
         return drawn.unexplained == 0
 

@@ -173,25 +173,30 @@ class Story:
         text = f"{row['acked']} of {row['moved']} letters were acknowledged"
         self._say(f"{text}; {row['died']} died again")
 
-    def next_lines(self, url: str | None = None, *, in_cluster: bool = False) -> Iterator[str]:
+    def next_lines(
+        self, dlx: Path, url: str | None = None, *, in_cluster: bool = False
+    ) -> Iterator[str]:
         """What to try next, on the tables of this run.
 
         Args:
+            dlx: the program.
             url: where AMQP clients connect, if job and front keep running.
             in_cluster: whether it is the demo's in a cluster.
         """
         since = self._instants.get(Step.deploy, "10m")
+        program = shlex.quote(str(dlx))
         config = f"--config {shlex.quote(str(self._config))}"
-        yield f"dlx queues diff {FAILED_INVOICES} {since} {config}"
-        yield f"dlx redrives list {config}"
-        yield f"dlx dead-letters groups --by routing_key,reason --new-since {since} {config}"
+        yield f"{program} why 17 {config}"
+        yield f"{program} queues diff {FAILED_INVOICES} {since} {config}"
+        yield f"{program} redrives list {config}"
+        yield f"{program} dead-letters groups --by routing_key,reason --new-since {since} {config}"
         if url is not None:
-            yield f"dlx queues list {config}"
-            yield f"python -c {shlex.quote(published(url))}"
+            yield f"{program} queues list {config}"
+            yield f"{shlex.quote(sys.executable)} -c {shlex.quote(published(url))}"
         else:
-            yield f"dlx console {config}"
+            yield f"{program} console {config}"
             place = f"--dir {shlex.quote(str(self._config.parent))}"
-            demo = f"dlx demo --cluster {place}" if in_cluster else f"dlx demo {place}"
+            demo = f"{program} demo --cluster {place}" if in_cluster else f"{program} demo {place}"
             yield f"{demo} --keep       (the same again, and the job stays)"
             yield f"{demo} --pause-at redrive   (send the letters back yourself)"
 

@@ -1,6 +1,8 @@
 """`dlx demo` from the wheel with the extra `job`, far from the checkout, with an empty home."""
 
 import os
+import re
+import shlex
 import subprocess
 
 import pytest
@@ -40,3 +42,13 @@ def test_the_demo_runs_from_the_wheel_alone(wheel_environment, tmp_path):
     assert "letters were acknowledged" in finished.stdout
     assert "unexplained" in finished.stdout
     assert {path.name for path in home.iterdir()} >= {"demo"}
+    [line] = re.findall(r"^ +(/.* why 17 .*)$", finished.stdout, re.MULTILINE)
+    program, *arguments = shlex.split(line)
+    assert program == str(environment / "bin" / "dlx")
+    answer = subprocess.run(
+        [program, *arguments], cwd=home, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert re.search("(rejected in payments|expired in payments.retry)", answer.stdout), (
+        answer.stdout
+    )

@@ -29,7 +29,7 @@ def broker():
 
 def test_the_shop_publishes_and_its_workers_settle_until_it_stops(broker):
     broker.load({**DEFINITIONS, "users": [], "permissions": []})
-    traffic = Traffic(AmqpShop(broker.add_vhost(VHOST), lambda: 0))
+    traffic = Traffic(AmqpShop(broker.add_vhost(VHOST), 0))
     traffic.deploy(BAD_RELEASE)
 
     traffic.start()
@@ -61,4 +61,4 @@ def test_a_topology_that_the_broker_refuses_is_the_end(broker):
         connection.channel().queue_declare(INVOICES, durable=True)
 
     with pytest.raises(DemoError, match="refused the demo's topology: PRECONDITION_FAILED"):
-        AmqpShop(url, lambda: 0).open(threading.Event())
+        AmqpShop(url, 0).open(threading.Event())

@@ -33,8 +33,8 @@ def directory(tmp_path):
     """A demo's directory with an order that was rejected and retried, and an expired quote."""
     broker = staged(clock="event")
     recording = Recording(tmp_path / "tables", broker)
-    send(broker, order(16))
-    send(broker, order(1))
+    send(broker, order(17))
+    send(broker, order(2))
     broker.get(PAYMENTS, "g")
     broker.reject("g/0")
     broker.at(RETRY_TTL_MS)
@@ -62,12 +62,12 @@ def test_the_history_lists_every_death_of_a_message(tables):
     lines = list(history_lines(histories(tables)))
 
     assert lines[:3] == [
-        f"0/0/0  {order(16).body.decode()}  died in payments.retry (expired) -> payments",
+        f"0/0/0  {order(17).body.decode()}  died in payments.retry (expired) -> payments",
         "    x-death[0]  expired in payments.retry, once; published to orders.retry with payments",
-        "    x-death[1]  rejected in payments, once; published to orders with order.us.created",
+        "    x-death[1]  rejected in payments, once; published to orders with order.asia.created",
     ]
     assert (
-        "    x-death[0]  expired in quotes, once; published to orders with quote.us; "
+        "    x-death[0]  expired in quotes, once; published to orders with quote.asia; "
         "its expiration was 700 ms"
     ) in lines
 
@@ -119,7 +119,7 @@ def test_the_program_for_duckdb_runs(directory):
 
 
 def test_the_commands_run_as_they_are_printed(directory, tables):
-    asked = commands(directory / "tables", CHECKOUT, histories(tables))
+    asked = commands(directory / "tables", CHECKOUT / "dlx", histories(tables))
 
     assert len(asked) == 4
     for command in asked:
@@ -135,7 +135,9 @@ def test_the_commands_run_as_they_are_printed(directory, tables):
 
 
 def test_the_queries_name_the_table_and_the_programs(directory, tables):
-    said = "\n".join(query_lines(directory, directory / "tables", CHECKOUT, histories(tables)))
+    said = "\n".join(
+        query_lines(directory, directory / "tables", CHECKOUT / "dlx", histories(tables))
+    )
 
     assert f"delta.`{directory}/tables/dead_letters`" in said
     assert f"DeltaTable('{directory}/tables/dead_letters')" in said

@@ -16,7 +16,7 @@ NOWHERE = Address(bootstrap="127.0.0.1:1", kafka={"log_level": "0"})
 
 @pytest.mark.parametrize(
     "shop",
-    [KafkaShop(NOWHERE), AmqpShop("amqp://127.0.0.1:1/shop", lambda: 0)],
+    [KafkaShop(NOWHERE), AmqpShop("amqp://127.0.0.1:1/shop", 0)],
     ids=["kafka", "amqp"],
 )
 def test_traffic_waits_for_its_broker_and_stops_without_one(shop):
