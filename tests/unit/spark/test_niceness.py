@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import attrs
@@ -46,6 +47,22 @@ def test_every_thread_of_a_process_yields_and_what_it_starts_later(nice):
         said = program.stdout.readline()
     assert said.strip() == str([nice or before] * 3)
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+@pytest.mark.parametrize(
+    ("own_session", "nice", "of_session"), [(True, 12, 7), (True, 5, 0), (False, 12, 0)]
+)
+def test_a_session_of_its_own_yields_too_where_the_kernel_groups_threads_by_session(
+    own_session, nice, of_session
+):
+    with subprocess.Popen(
+        ["/bin/cat"], stdin=subprocess.PIPE, start_new_session=own_session
+    ) as program:
+        group = Path(f"/proc/{program.pid}/autogroup")
+        make_nice(SimpleNamespace(proc=program), nice)
+        if group.exists():  # the kernel may be built without it
+            assert group.read_text().endswith(f" nice {of_session}\n")
+        assert os.getpriority(os.PRIO_PROCESS, program.pid) == nice
 
 
 @pytest.mark.parametrize(
