@@ -79,3 +79,15 @@ def test_every_change_of_the_vhost_is_a_new_version():
     assert versions == sorted(set(versions))
     assert unchanged == versions[1]
     assert broker.shard.overview().exchanges == exchanges + 1
+
+
+def test_a_batch_tells_its_clients_and_whether_they_changed():
+    broker = Broker()
+    broker.queue("q")
+    broker.consume("q", "a", channel="c1", user="bob")
+    broker.consume("q", "b", channel="c2", user="ann")
+
+    first = broker.finish().overview
+    assert first.channels.has_changed
+    assert first.clients() == (2, ["bob", "ann"])
+    assert not broker.finish().overview.channels.has_changed

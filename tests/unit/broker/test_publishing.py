@@ -4,7 +4,9 @@ import pytest
 
 from streaming.broker import commands, publishing
 from streaming.broker.events import Actor
-from streaming.broker.outbound import AnswerOut, ConfirmOut
+from streaming.broker.message import Envelope, publication_of
+from streaming.broker.outbound import AnswerOut, ConfirmOut, with_actor
+from streaming.broker.publishing import published_envelope
 from streaming.broker.state import pages
 from tests.builders import Broker
 from tests.event_sentences import confirms, error_of, returns
@@ -232,3 +234,58 @@ def test_the_known_envelopes_are_bounded(monkeypatch):
     assert len(pages._known) <= 2  # noqa: SLF001 - nothing else shows it
     broker.finish()
     assert broker.drain("q") == ["m4", "m3", "m2", "m1", "m0"]
+
+
+def test_the_envelope_of_a_publish_that_was_accepted_is_that_of_its_copies():
+    broker = Broker()
+    broker.queue("q")
+    broker.publish("", "q", "m1")
+    [row] = broker.everything()[-1:]
+
+    publication = publication_of("", "q", {}, None)
+    assert published_envelope(publication, broker.config.compat) == row.copy.envelope
+
+
+def test_a_full_queue_behind_a_headers_exchange_dead_letters_what_it_rejects():
+    broker = Broker()
+    broker.queue(
+        "full",
+        max_length=0,
+        overflow="reject-publish-dlx",
+        dead_letter_exchange="",
+        dead_letter_routing_key="dead",
+    )
+    broker.queue("dead")
+    broker.exchange("x", "headers")
+    broker.bind("x", "full", arguments={"kind": "a"})
+
+    out = broker.publish("x", "", "m1", headers={"kind": "a"}, confirm=True)
+
+    assert confirms(out) == [False]
+    assert (broker.depth("full"), broker.depth("dead")) == (0, 1)
+
+
+def test_a_plan_at_rest_finds_its_queues_again():
+    broker = Broker()
+    broker.queue("one")
+    broker.queue("single")
+    queues = broker.shard.state.queues
+    used = (queues.named("one"), queues.named("single"))
+    plan = publishing.PublishPlan(None, Envelope("", ("one",)), used, single=used[1:])
+
+    plan.rest()
+    assert (plan.queues, plan.single) == ((), ())
+
+    plan.resume(queues)
+    assert (plan.queues, plan.single) == (used, used[1:])
+
+
+def test_what_a_client_is_told_can_be_told_to_another_channel():
+    broker = Broker()
+    broker.queue("q")
+    [confirm] = broker.publish("", "q", "m1", confirm=True)
+    [answer] = broker.do(commands.Depth(queue="q"))
+    other = Actor("bob", "c9")
+
+    assert [with_actor(out, other).actor for out in (confirm, answer)] == [other, other]
+    assert with_actor(answer, other).result == answer.result

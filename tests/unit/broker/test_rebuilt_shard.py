@@ -25,6 +25,7 @@ from streaming.broker.rebuilt_shard import (
 )
 from streaming.broker.redrives.moves import RepublishedCopies
 from streaming.broker.redrives.records import FINISHED, PAUSED, Chunk, ClosedRecord, OpenRecord
+from streaming.broker.redrives.versions import Versions
 from streaming.broker.shard import Shard
 from streaming.broker.state.schema import Held
 from streaming.broker.state.store import MemoryStore
@@ -187,3 +188,21 @@ def test_open_redrives_are_cancelled_and_ended_ones_move_nothing_again():
     assert found == [FINISHED, "cancelled"]
     again = RepublishedCopies(shard.state.context.store)
     assert [copy_id in again for copy_id in (4, 5000, 5)] == [True, True, False]
+
+
+def test_the_versions_of_letters_are_kept():
+    version = Message(1, 0, 9, -1, 0, 10)
+    config = ShardConfig(sequenced=True)
+    shard = opened(known(Queue("q"), versions={"b" * 64: version}), config)
+
+    found = Versions(shard.state.context).find("b" * 64)
+
+    assert found is not None
+    assert found.offset == 9
+
+
+def test_every_copy_that_has_not_ended_is_resident():
+    delivery = KnownDelivery("q", a_copy(2), ANN, NOW_MS)
+    held = Held(a_copy(3), "rejected", 0)
+
+    assert known(ready=[("q", a_copy(1))], unacked=[delivery], held=[("q", held)]).resident() == 3

@@ -9,7 +9,7 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.dead_letters import planning
 from streaming.broker.events import Kind
-from streaming.broker.message import Envelope, Message, Publication
+from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message, Publication
 from streaming.broker.publishing import Publishing
 from streaming.broker.queues.classic import MAX_RESTING_COPIES, ClassicQueue
 from streaming.broker.queues.registry import QueueRegistry
@@ -17,6 +17,7 @@ from streaming.broker.shard import Shard
 from streaming.broker.shard_state import MissingStateError
 from streaming.broker.state import record_groups as records
 from streaming.broker.state import resting
+from streaming.broker.state.schema import Held
 from streaming.broker.state.vhost_codec import CACHED_VHOSTS, VhostCache
 from tests.builders import START_MS, Broker
 from topology.declarations import Queue
@@ -41,6 +42,33 @@ def test_many_idle_queues_cost_a_batch_nothing(monkeypatch):
     broker.finish()
 
     assert reads == ["header", "qg0", "header"]
+
+
+def test_a_message_is_placed_with_what_became_of_it_before():
+    broker = Broker(dead_letter_retry_ms=1_000)
+    broker.quorum(
+        "q",
+        dead_letter_exchange="",
+        dead_letter_routing_key="dead",
+        dead_letter_strategy="at-least-once",
+        overflow="reject-publish",
+    )
+    broker.bodies.extend(("m0", "m1"))
+    requeued, dead = (Message(0, 0, offset, 0, offset, 2) for offset in range(2))
+    envelope = Envelope("", ("q",))
+    now_ms = broker.shard.now_ms
+    held = Held(Copy(0, dead, envelope, 0, NEVER, NO_COPY), "rejected", now_ms // 1_000)
+
+    broker.shard.place("q", requeued, envelope, now_ms, requeue_count=2)
+    broker.shard.place("q", dead, envelope, now_ms, held=held)
+
+    queue = broker.shard.overview().queues["q"]
+    assert (queue.ready, queue.held) == (1, 1)
+    [got] = broker.get("q")
+    assert got.copy.requeue_count == 2
+    broker.queue("dead")
+    broker.at(1_000)
+    assert broker.depth("dead") == 1  # the held copy is tried again
 
 
 def test_a_message_is_placed_as_if_it_had_been_in_its_queue_for_a_while():

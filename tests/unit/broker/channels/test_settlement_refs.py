@@ -3,6 +3,7 @@
 import pytest
 
 from streaming.broker import commands
+from streaming.broker.channels.channel import PAGE_SIZE
 from streaming.broker.events import Kind
 from tests.builders import Broker
 
@@ -231,3 +232,25 @@ def test_acks_in_a_row_go_on_across_pages_up_to_a_gap():
     assert answer == {"missing": ["g/2100"]}
     acked = [f"m{number} acked in work" for number in range(10, 2_200) if number != 2_100]
     assert [each for each in broker.story() if each.endswith("acked in work")] == acked
+
+
+def test_exactly_a_page_of_deliveries_is_settled_at_once():
+    broker = with_messages(*(f"m{number}" for number in range(PAGE_SIZE)))
+    broker.get("work", "g", count=PAGE_SIZE)
+
+    broker.ack(*(f"g/{number}" for number in range(PAGE_SIZE)))
+
+    assert list(broker.shard.state.channels.unacked_copies()) == []
+
+
+def test_the_unacked_copies_are_those_of_all_channels():
+    broker = with_messages("m1", "m2", "m3")
+    broker.get("work", "g", count=2)
+    broker.consume("work", "c", channel="c1")
+
+    found = list(broker.shard.state.channels.unacked_copies())
+
+    broker.finish()
+    delivered = [row.copy for row in broker.rows if row.kind is Kind.DELIVERED]
+    assert sorted(found) == [copy.copy_id for copy in delivered if copy is not None]
+    assert len(found) == 3

@@ -47,6 +47,7 @@ def test_a_deletion_can_require_an_unused_or_empty_object():
     assert full == Refusal(406, "PRECONDITION_FAILED - queue 'full' in vhost '/' not empty")
     assert bound == Refusal(406, in_use.format("exchange 'x'"))
     assert broker.answer(commands.DeleteQueue(queue="full", if_unused=True)) == {"deleted_ready": 1}
+    assert broker.answer(commands.DeleteQueue(queue="used", if_empty=True)) == {"deleted_ready": 0}
     assert broker.refusal(commands.DeleteExchange(exchange="x", if_unused=True)) is None
 
 

@@ -247,3 +247,15 @@ def test_a_renewal_concerns_only_the_users_own_channel_of_that_name():
     assert isinstance(of_the_clerk, dict)
     assert (of_the_clerk["open"], of_the_clerk["lease_ms"]) == (True, 1_000)
     assert of_another == {"open": False, "lease_ms": None, "number": None}
+
+
+def test_a_shard_that_stays_open_names_the_channels_that_timed_out_once():
+    broker = Broker(consumer_timeout_ms=1_000)
+    broker.queue("work")
+    broker.publish("", "work", "m1")
+    broker.get("work", "g")
+
+    broker.at(1_000)
+
+    assert broker.shard.take_timed_out() == ["c0"]
+    assert broker.shard.take_timed_out() == []

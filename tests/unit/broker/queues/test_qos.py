@@ -289,3 +289,14 @@ def test_acks_of_a_run_skip_a_delivery_that_was_settled(messages, given):
 
     assert answer == {"missing": ["a/1"]}
     assert len(broker.deliveries()) == given
+
+
+def test_automatic_acks_do_not_use_up_the_limit_of_a_channel():
+    broker = Broker()
+    broker.queue("q")
+    qos(broker, 1, everyone=True)
+    broker.consume("q", "c", auto_ack=True)
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+
+    assert broker.deliveries() == ["c/0 m0", "c/1 m1", "c/2 m2"]

@@ -167,3 +167,16 @@ def test_r_pri_7_a_purge_restarts_the_two_to_one_count(cut):
         broker.publish("", "q", body, priority=priority)
 
     assert broker.drain("q") == ["h0", "h1", "n0", "n1"]
+
+
+def test_a_consumer_that_has_no_room_leaves_ready_messages():
+    broker = Broker()
+    broker.quorum("q")
+    for number in range(3):
+        broker.publish("", "q", f"m{number}")
+
+    broker.consume("q", "c", prefetch=1)
+    broker.ack("c/0")
+
+    assert broker.deliveries() == ["c/0 m0", "c/1 m1"]
+    assert broker.depth("q") == 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from streaming.broker.commands import NOT_IN_LOG, Edit, Letter, Redrive, StoredLetter, Target
 from streaming.broker.events import Kind
-from streaming.broker.redrives.version_keys import VERSION_KEY, name_of_content
+from streaming.broker.redrives.version_keys import VERSION_KEY, is_name_of_content, name_of_content
 from tests.builders import Broker
 
 WORK = Target("work", "", ("work",))
@@ -78,3 +79,23 @@ def test_an_edited_letter_moves_whatever_became_of_the_row_of_its_version(stored
 
     assert skipped(broker) == []
     assert broker.depth("work") == 1
+
+
+def test_the_name_of_a_content_is_no_hash_of_a_version():
+    assert is_name_of_content(name_of_content(7))
+    assert not is_name_of_content(NEW)
+
+
+def test_a_redrive_tells_which_of_its_letters_it_has_received():
+    broker = a_broker()
+    redrives = broker.shard.state.redrives
+    assert not redrives.has_letters("r", 0)
+
+    part = Redrive(id="r", reason="x", seal="s", total=2, letters=(Letter(0, 70, "work", WORK),))
+    broker.answer(part)
+    assert redrives.has_letters("r", 0)
+    assert not redrives.has_letters("r", 1)
+    assert not redrives.has_letters("other", 0)
+
+    broker.answer(msgspec.structs.replace(part, first=1))
+    assert redrives.has_letters("r", 2)  # it has ended

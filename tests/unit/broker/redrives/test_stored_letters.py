@@ -141,9 +141,12 @@ def test_only_administrators_may_publish_what_is_in_no_queue():
     assert again(broker, "r", user="ann")[1]["moved"] == 1
 
 
-def test_headers_must_be_typed_json():
-    with pytest.raises(ValueError, match="object"):
-        stored_headers(msgspec.structs.replace(STORED, headers="[]"))
+@pytest.mark.parametrize(
+    ("headers", "text"), [("[]", "object"), ("[" * 5_000 + "]" * 5_000, "too deeply nested")]
+)
+def test_headers_must_be_typed_json(headers, text):
+    with pytest.raises(ValueError, match=text):
+        stored_headers(msgspec.structs.replace(STORED, headers=headers))
 
 
 def test_a_letter_whose_message_is_not_stored_is_skipped():

@@ -298,3 +298,15 @@ def test_a_digest_does_not_depend_on_when_events_are_taken():
     traffic(whole)
 
     assert whole.fold.last_digest == taken.fold.last_digest
+
+
+def test_equal_folds_are_equal_in_short(front):
+    other = PlayedFront()
+    other.begin("one")
+    other.open("c1")
+    other.ask("c1", commands.DeclareQueue(queue=a_queue("work")))
+    assert other.fold.in_short() == front.fold.in_short()
+
+    front.publish("c1", "", "work")
+
+    assert other.fold.in_short() != front.fold.in_short()

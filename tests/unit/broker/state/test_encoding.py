@@ -17,7 +17,7 @@ from streaming.broker.shard import Shard
 from streaming.broker.state import encoding
 from streaming.broker.state.encoding import StateVersionError, decode_table, encode_table
 from streaming.broker.state.page_records import EnvelopeRecord, PageRecord
-from streaming.broker.state.pages import COPIES
+from streaming.broker.state.pages import COPIES, decode_envelope, encode_envelope
 from streaming.broker.state.schema import (
     ChannelRecord,
     Delivery,
@@ -212,3 +212,11 @@ def test_a_worker_does_not_remember_large_envelopes():
     assert again[0] is again[1]
     assert again[2] is not again[3]
     assert plain(again[2]) == plain(large)
+
+
+def test_an_envelope_is_encoded_alone():
+    envelope = Envelope("orders", ("paid", "eu"))
+
+    found = decode_envelope(encode_envelope(envelope))
+
+    assert (found.exchange, found.routing_keys) == ("orders", ("paid", "eu"))

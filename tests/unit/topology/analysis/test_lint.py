@@ -67,6 +67,15 @@ def test_a_dead_letter_exchange_with_a_bound_alternate_is_clean():
     assert lint(topology) == ()
 
 
+def test_each_queue_of_a_missing_exchange_is_named():
+    topology = a_topology(
+        ORDERS, WORK, a_queue("work", dlx="daed"), a_queue("more", dlx="daed"), *BURIED
+    )
+
+    problems = [one for one in lint(topology) if one.code == "missing-dead-letter-exchange"]
+    assert [one.where for one in problems] == ["queue 'more'", "queue 'work'"]
+
+
 def test_a_dead_letter_routing_key_without_a_binding_is_found():
     topology = a_topology(
         ORDERS,
