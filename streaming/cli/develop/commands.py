@@ -35,10 +35,11 @@ STATIC_CHECKS = (
     Check("types", ("-m", "mypy")),
     Check("import rules", ("-c", LINT_IMPORTS)),
 )
-PURE_TESTS = (
-    *("-m", "pytest", "tests/unit", "tests/property"),
-    *("--numprocesses=auto", "--dist=worksteal"),
-)
+PYTEST_ON_ALL_CORES = ("-m", "pytest", "--numprocesses=auto", "--dist=worksteal")
+PURE_TESTS = ("tests/unit", "tests/property")
+CORE_TESTS = ("tests/unit/broker", "tests/unit/topology")
+"""These alone reach every branch of the pure core, and the only ones that coverage slows down."""
+
 COVERAGE = ("--cov", "--cov-report=term-missing")
 CACHE = Path(".pytest_cache", "services")
 PYTEST_WITH_CACHE = ("-m", "pytest", "-o", f"cache_dir={CACHE}", "--cache-clear")
@@ -56,8 +57,8 @@ def pytest_checks(
 ) -> tuple[Check, ...]:
     """The runs of pytest; pyproject.toml has its settings, tests/conftest.py the profiles.
 
-    Tests without services share the cores and have the coverage gate of the pure core. Tests with
-    Kafka or Spark run in two processes with one of each; the files with long tests come first
+    Tests without services share the cores; those of the pure core have its coverage gate. Tests
+    with Kafka or Spark run in two processes with one of each; the files with long tests come first
     (tests/conftest.py). The benchmarks are among them: what they measure there means nothing. Those
     that fail run once more, alone: on a busy machine a Kafka or a Spark may be too slow for a test.
 
@@ -71,15 +72,23 @@ def pytest_checks(
     some: tuple[str, ...] = ("-m", "not long and not nightly")
     if fast:
         selection = ("--hypothesis-profile=fast", *some, *report)
-        return (Check("fast tests", (*PURE_TESTS, *selection)),)
+        return (Check("fast tests", (*PYTEST_ON_ALL_CORES, *PURE_TESTS, *selection)),)
     profile = ("--hypothesis-profile=ci",) if every or nightly else ()
     if nightly:
         some = ()
     elif every:
         some = ("-m", "not nightly")
     selection = (*profile, *some, *report)
+    others = [f"--ignore={folder}" for folder in CORE_TESTS]
     return (
-        Check("unit and property tests", (*PURE_TESTS, *COVERAGE, *selection)),
+        Check(
+            "unit tests of the pure core",
+            (*PYTEST_ON_ALL_CORES, *CORE_TESTS, *COVERAGE, *selection),
+        ),
+        Check(
+            "unit and property tests",
+            (*PYTEST_ON_ALL_CORES, *PURE_TESTS, *others, *selection),
+        ),
         Check(
             "Spark and end-to-end tests",
             (*SERVICE_TESTS, *selection),

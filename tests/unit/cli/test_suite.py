@@ -32,7 +32,7 @@ def test_nothing_else_is_printed_when_everything_passes(capfd, tmp_path):
     assert (status, *capfd.readouterr()) == (0, "--- first\nfirst ran\n", "")
 
 
-FOLDERS = ("unit", "property", "spark", "e2e", "bench")
+FOLDERS = ("unit", "unit/broker", "unit/topology", "property", "spark", "e2e", "bench")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def project(tmp_path):
     (tmp_path / "topology" / "__init__.py").write_text("YES = 1\n")
     for folder in FOLDERS:
         (tmp_path / "tests" / folder).mkdir(parents=True)
-        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(
+        (tmp_path / "tests" / folder / f"test_{folder.replace('/', '_')}.py").write_text(
             "import pytest\nimport topology\nfrom hypothesis import settings\n"
             "def ran(what):\n"
             "    with open('ran', 'a') as file:\n"
@@ -74,10 +74,10 @@ def test_the_fast_run_needs_no_services_and_stops_a_hung_test_with_a_traceback(p
 
     output = capfd.readouterr().out
     assert status == 1
-    assert what_ran(project) == ["property 10", "unit 10"]
+    assert what_ran(project) == ["property 10", "unit 10", "unit/broker 10", "unit/topology 10"]
     assert "Timeout" in output
     assert "threading.Event().wait()" in output
-    assert "1 failed, 2 passed" in output
+    assert "1 failed, 4 passed" in output
 
 
 @pytest.mark.long
