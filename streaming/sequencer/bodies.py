@@ -9,6 +9,7 @@ on behind the message that was wanted, and the next fetch begins before its reco
 """
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
@@ -35,7 +36,7 @@ Fetch = Callable[[int], "Future[Fetched]"]
 _ENTERED: Final = int(Kind.ENQUEUED)
 _ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
 _NONE: Final = -1
-_OBJECTS: Final = 290
+_OBJECTS: Final = 370
 """The objects of a message, and its place in the dictionary."""
 
 _TABLE: Final = 70
@@ -74,8 +75,9 @@ class Bodies(StoredMessages):
         self._most_recent = max_bytes - self._most_ahead
         self._fetch = fetch
         self._fetched = fetched
-        self._recent: dict[int, Stored] = {}
-        self._ahead: dict[int, Stored] = {}
+        # the oldest one leaves: for that, a dict would pass all that have left before it
+        self._recent: OrderedDict[int, Stored] = OrderedDict()
+        self._ahead: OrderedDict[int, Stored] = OrderedDict()
         self._ahead_bytes = 0
         self._next_ahead: tuple[int, int] | None = None  # when this one is used, fetch from there
         self._pending: Future[Fetched] | None = None
@@ -94,8 +96,8 @@ class Bodies(StoredMessages):
         self._recent[offset] = stored
         self.recent_bytes += _size(stored)
         while self.recent_bytes > self._most_recent and self._recent:
-            oldest = next(iter(self._recent))
-            self.recent_bytes -= _size(self._recent.pop(oldest))
+            _offset, oldest = self._recent.popitem(last=False)
+            self.recent_bytes -= _size(oldest)
         return Message(0, 0, offset, 0, 0, len(stored.body))
 
     def get(self, message: Message) -> Stored | None:
@@ -198,8 +200,8 @@ class Bodies(StoredMessages):
                 self._ahead[offset] = stored
                 self._ahead_bytes += _size(stored)
         while self._ahead_bytes > self._most_ahead and len(self._ahead) > len(found):
-            oldest = next(iter(self._ahead))
-            self._ahead_bytes -= _size(self._ahead.pop(oldest))
+            _offset, oldest = self._ahead.popitem(last=False)
+            self._ahead_bytes -= _size(oldest)
         self._next_ahead = (found[len(found) // 2][0], found[-1][0] + 1)
 
 
