@@ -453,8 +453,11 @@ class _Log:
     async def _follow_to(self, last: int) -> None:
         """Fold the log up to an offset. What is read next is what follows it."""
         vhost = self._opened
+        reading: asyncio.Future[list[RawRecord]] | None = None
         while vhost.position <= last:
-            records = await self._in_thread(self._reader.read, _READ_S)
+            records = await (reading or self._in_thread(self._reader.read, _READ_S))
+            is_last = not records or records[-1].offset >= last
+            reading = None if is_last else self._in_thread(self._reader.read, _READ_S)
             vhost.follow([record for record in records if record.offset <= last])
         self._reader.seek(vhost.position)  # it has read on where somebody else was writing
 
