@@ -35,8 +35,11 @@ PARTS = {"golden/": 238, "fuzz/fuzz-": 230, "fuzz/limits-": 71, "fuzz/rings-": 7
 """The number of recordings by the prefix of their names."""
 
 
-def pack(folder: Path, packed: Path = PACKED) -> int:
+def pack(folder: Path, packed: Path = PACKED, *, preset: int = 9 | lzma.PRESET_EXTREME) -> int:
     """Pack the scenario documents below a folder; equal documents give equal bytes.
+
+    Args:
+        preset: how much time to take for a small file.
 
     Returns:
         The number of documents.
@@ -47,7 +50,7 @@ def pack(folder: Path, packed: Path = PACKED) -> int:
         for path in sorted((folder / part).glob("*.json"))
     }
     text = json.dumps(documents, separators=(",", ":"), ensure_ascii=False)
-    packed.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+    packed.write_bytes(lzma.compress(text.encode(), preset=preset))
     return len(documents)
 
 
