@@ -54,6 +54,8 @@ COMMANDS: Final[list[commands.Command]] = [
     commands.SetVhostLimit(limit="max-queues", value=-1),
     commands.ClearVhostLimit(limit="max-connections"),
     commands.SetParameter(component="user", name="u", value='{"tags":[]}', secret=None),
+    commands.Deployed(service="s", version="1.2", queues=("q", "r"), reason="why"),
+    commands.Deployed(service="s", version="1.3"),
     commands.ImportDefinitions(definitions={"queues": [{"name": "q"}]}),
     commands.ExportDefinitions(first=3),
     commands.Check(

@@ -354,6 +354,19 @@ class SetParameter(Command, frozen=True, tag="set_parameter"):
     channel: Name = "admin"
 
 
+class Deployed(Command, frozen=True, tag="deployed"):
+    """Note that a version of a service was deployed. It changes nothing but the record of changes.
+
+    `queues`: those that the service works on; none: it may concern every queue of the vhost.
+    """
+
+    service: Name
+    version: Name
+    queues: tuple[str, ...] = ()
+    reason: str | None = None
+    channel: Name = "admin"
+
+
 class ImportDefinitions(Command, frozen=True, tag="import_definitions"):
     """Declare everything a definitions document holds for this vhost (R-DEF-4)."""
 
@@ -572,6 +585,7 @@ AnyCommand = (
     | SetVhostLimit
     | ClearVhostLimit
     | SetParameter
+    | Deployed
     | ImportDefinitions
     | ExportDefinitions
     | Check

@@ -35,6 +35,7 @@ from streaming.broker.events import CLOCK, Actor, Events, Kind
 from streaming.broker.handlers import (
     channels,
     delivery_tags,
+    deployments,
     exchanges,
     import_export,
     lifecycle,
@@ -107,6 +108,7 @@ HANDLERS: Final[dict[type[Command], Handler]] = {
     commands.SetVhostLimit: policies.set_limit,
     commands.ClearVhostLimit: policies.clear_limit,
     commands.SetParameter: policies.set_parameter,
+    commands.Deployed: deployments.deployed,
     commands.ImportDefinitions: import_export.import_definitions,
     commands.ExportDefinitions: import_export.export_definitions,
     commands.Check: settlement.check,

@@ -68,6 +68,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "ack": "job.deliveries:ack",
         "reject": "job.deliveries:reject",
         "definitions": "tables.what_if:definitions",
+        "deployed": "job.deployed:deployed",
     },
     "Query the tables": {
         "overview": "tables.overview:overview",

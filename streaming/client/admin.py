@@ -4,7 +4,7 @@ A definitions document is imported in one command and exported in pages.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streaming.broker.commands import RedriveOptions
@@ -318,6 +318,22 @@ class Administration:
     def clear_permissions(self, user: str) -> None:
         """Remove all permissions of a user."""
         self._request("clear_permissions", user=user)
+
+    def deployed(
+        self, service: str, version: str, queues: Sequence[str] = (), reason: str | None = None
+    ) -> None:
+        """Note that a version of a service was deployed, for everyone who asks what broke when.
+
+        Args:
+            queues: those that the service works on; none: it may concern all.
+            reason: why, in words.
+
+        Raises:
+            NotFoundError: one of the queues does not exist.
+            PreconditionFailedError: the service or version is blank.
+        """
+        more = {} if reason is None else {"reason": reason}
+        self._request("deployed", service=service, version=version, queues=[*queues], **more)
 
     def import_definitions(self, document: Mapping[str, Any]) -> ImportResult:
         """Declare everything that a definitions document has for this vhost, or nothing.

@@ -337,6 +337,7 @@ class Channel:
     clear_policy = _administered(Administration.clear_policy)
     set_permissions = _administered(Administration.set_permissions)
     clear_permissions = _administered(Administration.clear_permissions)
+    deployed = _administered(Administration.deployed)
     import_definitions = _administered(Administration.import_definitions)
     export_definitions = _administered(Administration.export_definitions)
 

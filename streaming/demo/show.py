@@ -342,7 +342,7 @@ class Show:
         traffic.start()  # the front would take it earlier, and the job begin with a backlog
         self._show_until(lambda: has_passed(DEPLOYED_AT) and invoices("ack") > 0, running)
         self._pause(Step.deploy, running)
-        story.mark(Step.deploy)
+        story.deploy(Step.deploy, BAD_RELEASE, "round amounts to cents")
         traffic.deploy(BAD_RELEASE)
         self._phase = f"the shop is open, release {BAD_RELEASE} is deployed"
         self._show_until(
@@ -351,7 +351,7 @@ class Show:
             self._seconds + FINISH_TIMEOUT_S,
         )
         self._pause(Step.repair, running)
-        story.mark(Step.repair)
+        story.deploy(Step.repair, REPAIRED_RELEASE, "yen have no cents")
         traffic.deploy(REPAIRED_RELEASE)
         self._phase = f"the shop is open, release {REPAIRED_RELEASE} is deployed"
         self._show_until(lambda: has_passed(1), running)

@@ -28,6 +28,7 @@ from streaming.demo.order_process import (
     INVOICES,
     POISONED,
     REPAIRED_RELEASE,
+    VHOST,
 )
 from streaming.demo.screen import say
 from streaming.demo.steps import Step
@@ -98,6 +99,12 @@ class Story:
         """Remember when a release was deployed: now, or at an instant in UTC."""
         instant = (at or datetime.now(UTC)).astimezone(UTC).replace(tzinfo=None)
         self._instants[step] = f"{instant.isoformat(timespec='milliseconds')}Z"
+
+    def deploy(self, step: Step, release: str, reason: str) -> None:
+        """Note that a release of the invoices worker is deployed, as a script that deploys does."""
+        self.mark(step)
+        worker = ("invoices-worker", release, "--vhost", VHOST, "--queue", INVOICES)
+        self._output("deployed", *worker, "--reason", reason, "--timeout", "60")
 
     def pauses_at(self, step: Step) -> bool:
         """Whether the user wants to pause before a step."""

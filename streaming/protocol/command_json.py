@@ -138,7 +138,7 @@ def _value_reader(name: str, kind: inspect.Type, default: Any) -> Reader:
         case inspect.LiteralType(values=values):
             return lambda fields: fields.choice(name, [str(each) for each in values], default)
         case inspect.VarTupleType():
-            return lambda fields: fields.refs()
+            return lambda fields: fields.texts(name, default)
         case inspect.StrType(max_length=int()):
             return lambda fields: fields.name(name, default)
         case inspect.StrType(pattern=str()):

@@ -33,7 +33,7 @@ _ADMINISTRATION: Final = frozenset(
         *(commands.SetPermissions, commands.ClearPermissions),
         *(commands.SetTopicPermissions, commands.ClearTopicPermissions),
         *(commands.SetVhostLimit, commands.ClearVhostLimit),
-        *(commands.ImportDefinitions, commands.ExportDefinitions),
+        *(commands.ImportDefinitions, commands.ExportDefinitions, commands.Deployed),
         *(commands.Redrive, commands.ControlRedrive),
     }
 )

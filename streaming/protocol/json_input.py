@@ -76,12 +76,14 @@ class CommandFields(Fields):
             self._problem(name, fault)
         return value
 
-    def refs(self) -> tuple[str, ...]:
-        """Read the delivery refs of a settlement."""
-        value = self.value("refs")
-        if not isinstance(value, list) or not all(isinstance(ref, str) for ref in value):
+    def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """Read an array of strings; required if there is no default."""
+        value = self.value(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             wrong = "is missing" if value is None else "expected an array of strings"
-            self._problem("refs", wrong)
+            self._problem(name, wrong)
             return ()
         return tuple(value)
 

@@ -3,6 +3,7 @@
 The events of a batch have the user of each command. What many copies shared is one row: a purge.
 """
 
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -10,29 +11,39 @@ import msgspec
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 from streaming.queries.message_attributes import MessageId, document
 
-ACTIONS: Final = ("redrives", "purges", "erasures", "policies", "permissions", "definitions")
+ACTIONS: Final = (
+    *("redrives", "purges", "erasures", "deployments", "policies", "permissions", "definitions"),
+)
 """What can be chosen."""
+
+WHO: Final = (
+    """coalesce("user", nullif(regexp_extract(channel, '^management (.+) [0-9]+$', 1), ''))"""
+)
+"""Who sent a command, in SQL: by the management API the operator does, for the user it names."""
 
 _POLICIES: Final = "what LIKE '%policy%'"
 _PERMISSIONS: Final = "what LIKE '%permission%'"
+_DEPLOYMENTS: Final = "what = 'deployed'"
 _KINDS: Final = {
     "redrives": "kind = 'redrive'",
     "purges": "kind = 'purged'",
     "erasures": "kind = 'erased'",
     "policies": f"kind = 'topology' AND {_POLICIES}",
     "permissions": f"kind = 'topology' AND {_PERMISSIONS}",
-    "definitions": f"kind = 'topology' AND NOT {_POLICIES} AND NOT {_PERMISSIONS}",
+    "deployments": f"kind = 'topology' AND {_DEPLOYMENTS}",
+    "definitions": f"kind = 'topology' AND NOT {_POLICIES} AND NOT {_PERMISSIONS} "
+    f"AND NOT {_DEPLOYMENTS}",
 }
 _COLUMNS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "message_id", "queue", "reason", "number"),
     *("user", "channel", "detail"),
 )
-_LOG: Final = """
-    SELECT "at", batch_id, vhost, kind, "user", channel, queue, reason,
+_LOG: Final = f"""
+    SELECT "at", batch_id, vhost, kind, {WHO} AS "user", channel, queue, reason,
            coalesce(number, 1) AS number, detail ->> '$.what' AS what, detail, min(seq) AS seq
     FROM actions WHERE kind IN ('redrive', 'topology', 'erased') GROUP BY ALL
     UNION ALL
-    SELECT "at", batch_id, vhost, kind, "user", channel, queue, reason, count(*), 'purged',
+    SELECT "at", batch_id, vhost, kind, {WHO} AS "user", channel, queue, reason, count(*), 'purged',
            NULL, min(seq)
     FROM actions WHERE kind = 'purged' GROUP BY ALL
 """
@@ -71,6 +82,7 @@ def list_actions(
     user: str | None = None,
     vhost: str | None = None,
     whole: bool = True,
+    until: datetime | None = None,
     first: int = 0,
     count: int = 100,
 ) -> ActionLog:
@@ -79,6 +91,7 @@ def list_actions(
     Args:
         action: one of ACTIONS; None: all.
         whole: whether those of no vhost are wanted too: erasures.
+        until: none that is later.
         first: how many rows precede the page.
     """
     tables.view("events", columns=_COLUMNS, view="actions")
@@ -91,6 +104,8 @@ def list_actions(
         conditions.append(f"vhost = {text(vhost)}")
     if not whole:
         conditions.append("vhost IS NOT NULL")
+    if until is not None:
+        conditions.append(f""""at" <= CAST('{until.isoformat()}' AS TIMESTAMPTZ)""")
     log = f"FROM ({_LOG}) WHERE {' AND '.join(conditions)}"
     [(total,)] = tables.values(f"SELECT count(*) {log}")
     rows = tables.rows(

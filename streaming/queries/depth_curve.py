@@ -10,6 +10,8 @@ import msgspec
 
 from streaming.queries.as_of.contents import LEAVING, prepare_contents
 from streaming.queries.duckdb_tables import Tables, iso, text
+from streaming.queries.vhosts.changes import changes_in, concerning
+from streaming.queries.vhosts.declared import Declared
 
 PARTS: Final = 240
 """Into how many parts a stretch is divided."""
@@ -26,20 +28,24 @@ _COLUMNS: Final = (
     "queue",
     "detail",
     "user",
+    "reason",
 )
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A change of policies, of the queue itself or its bindings, or a redrive in its vhost.
+    """A change that concerns the queue, such as a deployment, or a redrive in its vhost.
 
     Attributes:
+        what: `redrive`, or as in `Change`.
         user: who did it; None: the operator, or time alone.
+        reason: in their words.
     """
 
     at: str
     what: str
     name: str
     user: str | None = None
+    reason: str | None = None
 
 
 class DepthCurve(msgspec.Struct, frozen=True):
@@ -49,7 +55,7 @@ class DepthCurve(msgspec.Struct, frozen=True):
         at_s: the end of each part, epoch seconds.
         depth: copies ready or unacked at the end of the part.
         entered, left: copies in the part; `died` and `purged` are among those that left.
-        marks: changes of policies of the vhost, of the queue and its bindings, and redrives.
+        marks: what was changed, in order.
     """
 
     at_s: list[float]
@@ -70,11 +76,13 @@ def depth_curve(
     parts: int = PARTS,
     *,
     deep: int | None = None,
+    declared: Declared | None = None,
 ) -> DepthCurve:
     """Draw the depth of a queue from an instant up to another; the tables' cut is at the end.
 
     Args:
         deep: the depth at the end, if it is known.
+        declared: what is declared in the vhost: it tells which changes concern the queue.
     """
     if deep is None:
         [(deep,)] = tables.values(
@@ -125,37 +133,34 @@ def depth_curve(
         left=left,
         died=died,
         purged=purged,
-        marks=_marks(tables, view, vhost, queue, begin),
+        marks=_marks(tables, view, vhost, queue, (begin, end), declared),
     )
 
 
-def _marks(tables: Tables, view: str, vhost: str, queue: str, begin: datetime) -> list[Mark]:
-    found = tables.rows(
+def _marks(
+    tables: Tables,
+    view: str,
+    vhost: str,
+    queue: str,
+    span: tuple[datetime, datetime],
+    declared: Declared | None,
+) -> list[Mark]:
+    redrives = tables.rows(
         f"""
-        SELECT "at", "user", what, CASE WHEN kind = 'redrive' THEN redrive
-               WHEN what IN ('bound', 'unbound') THEN source ELSE name END AS name
-        FROM (SELECT "at", seq, kind, "user", detail ->> '$.what' AS what,
-                     detail ->> '$.redrive' AS redrive, detail ->> '$.source' AS source,
-                     coalesce(nullif(detail ->> '$.name', ''), detail ->> '$.policy', '') AS name
-              FROM {view} WHERE kind IN ('topology', 'redrive') AND lane = 0 AND vhost = ?
-              AND "at" >= CAST(? AS TIMESTAMPTZ))
-        WHERE (kind = 'redrive' AND what = 'requested')
-            OR (kind = 'topology' AND (what LIKE 'policy%' OR what LIKE 'operator_policy%'
-                OR ((what LIKE 'queue%' OR what IN ('bound', 'unbound')) AND name = ?)))
-        ORDER BY "at", seq LIMIT {MAX_MARKS}
+        SELECT "at", "user", detail ->> '$.redrive' AS name, reason FROM {view}
+        WHERE kind = 'redrive' AND lane = 0 AND vhost = ? AND detail ->> '$.what' = 'requested'
+        AND "at" >= CAST(? AS TIMESTAMPTZ) ORDER BY "at" DESC, seq DESC LIMIT {MAX_MARKS}
         """,
-        [vhost, begin.isoformat(), queue],
+        [vhost, span[0].isoformat()],
     )
-    words = {"requested": "redrive", "bound": "bound to", "unbound": "unbound from"}
-    return [
-        Mark(
-            iso(row["at"]) or "",
-            str(words.get(row["what"], row["what"])),
-            row["name"] or "",
-            row["user"],
-        )
-        for row in found
+    marks = [
+        Mark(iso(row["at"]) or "", "redrive", row["name"] or "", row["user"], row["reason"])
+        for row in redrives
     ]
+    for one in concerning(changes_in(tables, *span, vhost), vhost, queue, declared):
+        change = one.change
+        marks.append(Mark(change.at, change.what, change.name, change.user, change.reason))
+    return sorted(marks, key=lambda mark: mark.at)[-MAX_MARKS:]
 
 
 def first_change(tables: Tables, vhost: str, queue: str) -> datetime | None:

@@ -113,7 +113,8 @@ def _story(why: "Why") -> Iterator[Line]:
     for change in why.changes:
         who = change.user or "the operator"
         what = f"{change.what} {change.name!r}" if change.name else change.what
-        yield f"before it: {what} by {who} {_moment(change.at)}", "moved"
+        reason = f": {change.reason}" if change.reason else ""
+        yield f"before it: {what} by {who} {_moment(change.at)}{reason}", "moved"
     width = max(map(len, why.next))
     for command, purpose in why.next.items():
         yield f"  {command:{width}}  # {purpose}", "plain"

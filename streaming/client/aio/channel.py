@@ -390,6 +390,7 @@ class Channel:
     clear_policy = awaited(SyncChannel.clear_policy)
     set_permissions = awaited(SyncChannel.set_permissions)
     clear_permissions = awaited(SyncChannel.clear_permissions)
+    deployed = awaited(SyncChannel.deployed)
     import_definitions = awaited(SyncChannel.import_definitions)
     export_definitions = awaited(SyncChannel.export_definitions)
 

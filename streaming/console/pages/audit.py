@@ -4,8 +4,9 @@ from typing import Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.queries.actions import ACTIONS, actions_on, list_actions
-from streaming.queries.duckdb_tables import text
+from streaming.queries.duckdb_tables import Row, text
 from streaming.queries.message_attributes import MessageId
+from streaming.queries.vhosts.changes import changed_name
 
 _KINDS: Final = {"redrives": "redrive", "purges": "purged", "erasures": "erased"}
 
@@ -15,14 +16,21 @@ def audit(view: View) -> Answer:
     name = view.text("message")
     action = view.one_of("action", "", *ACTIONS) or None
     user = view.text("user")
-    common = {"actions": ACTIONS, "action": action, "user": user, "size": PAGE_ROWS}
+    until = view.instant("until")
+    common = {
+        "actions": ACTIONS,
+        "action": action,
+        "user": user,
+        "until": until.isoformat() if until else None,
+        "size": PAGE_ROWS,
+    }
     if name is not None:
         message = MessageId.parse(name)
         if message is None:
             raise Refused(400, f"message: expected an id such as 1/0/42, not {name[:40]!r}")
         view.command = view.dlx("dead-letters", "show", names=[name], vhost=False)
         rows = [row for row in actions_on(view.tables, message) if view.sees(row["vhost"])]
-        return {**common, "message": name, "rows": rows, "total": len(rows)}
+        return {**common, "message": name, "rows": _named(rows), "total": len(rows)}
     view.command = _command(view, action, user)
     found = list_actions(
         view.tables,
@@ -30,10 +38,15 @@ def audit(view: View) -> Answer:
         user=user,
         vhost=view.vhost,
         whole=view.user.administrator,
+        until=until,
         first=(view.page - 1) * PAGE_ROWS,
         count=PAGE_ROWS,
     )
-    return {**common, "message": None, "rows": found.rows, "total": found.total}
+    return {**common, "message": None, "rows": _named(found.rows), "total": found.total}
+
+
+def _named(rows: list[Row]) -> list[Row]:
+    return [{**row, "name": changed_name(row["detail"] or {})} for row in rows]
 
 
 def _command(view: View, action: str | None, user: str | None) -> str:

@@ -15,6 +15,7 @@ from streaming.queries.duckdb_tables import Row
 from streaming.queries.queue_changes import queue_changes
 from streaming.queries.queue_flow import NO_FLOW, WINDOW, QueueFlow, queue_flows
 from streaming.queries.queues import QueueDepth, list_queues, peek
+from streaming.queries.vhosts.changes import DEPLOYED
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.queries.vhosts.listings import rows_of_queues
 from topology.policies import QueueSettings
@@ -24,6 +25,9 @@ NEAR_LIMIT: Final = 0.9
 
 STRETCHES: Final = {"1h": 3_600, "15m": 900, "6h": 21_600, "24h": 86_400, "7d": 604_800, "all": 0}
 PREVIEWED: Final = 50
+_LABEL: Final = 24
+"""How much of a deployment's name stands in the curve; the list below it has all."""
+
 ORDERS: Final = ("desc", "asc")
 
 Place = tuple[str, str]
@@ -210,7 +214,9 @@ def queue(view: View) -> Answer:
     if not STRETCHES[stretch]:
         begin = first_change(view.tables, vhost, name) or begin
     deep = place.ready + place.unacked
-    curve = depth_curve(view.tables, vhost, name, begin, view.end, deep=deep)
+    curve = depth_curve(
+        view.tables, vhost, name, begin, view.end, deep=deep, declared=view.declared.get(vhost)
+    )
     may_read = view.may_read(vhost, name)
     total = place.unacked if unacked else place.ready
     first = (view.page - 1) * PREVIEWED
@@ -274,7 +280,13 @@ def _drawn(curve: DepthCurve, view: View) -> dict[str, Any]:
             {"label": "died", "values": curve.died, "bars": True},
             {"label": "purged", "values": curve.purged, "bars": True},
         ],
-        "marks": [{"at_s": datetime.fromisoformat(mark.at).timestamp()} for mark in curve.marks],
+        "marks": [
+            {
+                "at_s": datetime.fromisoformat(mark.at).timestamp(),
+                "label": mark.name[:_LABEL] if mark.what == DEPLOYED else "",
+            }
+            for mark in curve.marks
+        ],
         "link": view.here(as_of=None, page=None),
     }
 

@@ -35,6 +35,7 @@ export async function draw() {
     const ink = style.getPropertyValue("--text").trim() ? style.color : "#888";
     const axis = { stroke: ink, grid: { stroke: "#8884" }, ticks: { stroke: "#8884" } };
     const colours = ["#2f7de1", "#d33f49", "#c98a00"];
+    const named = "#8a5cf6";
     plots.get(place)?.plot.destroy();
     const plot = new Plot(
       {
@@ -59,12 +60,19 @@ export async function draw() {
             for (const mark of found.marks) {
               const x = drawn.valToPos(mark.at_s, "x", true);
               ctx.save();
-              ctx.strokeStyle = colours[2];
-              ctx.setLineDash([4, 3]);
+              ctx.strokeStyle = mark.label ? named : colours[2];
+              ctx.setLineDash(mark.label ? [] : [4, 3]);
               ctx.beginPath();
               ctx.moveTo(x, bbox.top);
               ctx.lineTo(x, bbox.top + bbox.height);
               ctx.stroke();
+              if (mark.label) {
+                const fits = x + ctx.measureText(mark.label).width + 8 < bbox.left + bbox.width;
+                ctx.fillStyle = ink;
+                ctx.textAlign = fits ? "left" : "right";
+                ctx.textBaseline = "top";
+                ctx.fillText(mark.label, x + (fits ? 4 : -4), bbox.top + 2);
+              }
               ctx.restore();
             }
           }],

@@ -7,6 +7,7 @@ from streaming.management.resources import (
     clients,
     cluster,
     definitions,
+    deployments,
     exchanges,
     health,
     parameters,
@@ -29,4 +30,5 @@ RESOURCES: Final[list[Resource]] = [
     *policies.RESOURCES,
     *parameters.RESOURCES,
     *definitions.RESOURCES,
+    *deployments.RESOURCES,
 ]

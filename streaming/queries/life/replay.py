@@ -63,6 +63,7 @@ REFUSED_USERS: Final = "publishes that their user may not make: they are refused
 """What is not replayed, and why."""
 
 _ACCESS_REFUSED: Final = 403
+_WITHOUT_EFFECT: Final = ("permissions", "parameter", "deployed")
 _OTHER_USER: Final = "PRECONDITION_FAILED - user_id property "
 _NO_CONSUMERS: Final = 313
 
@@ -344,7 +345,7 @@ class Replay:
         if command is not None:
             self._passing.execute(self._shard, event["at_ms"], command)
             self._shard.take_outbound()
-        elif counts and not detail["what"].startswith(("permissions", "parameter")):
+        elif counts and not detail["what"].startswith(_WITHOUT_EFFECT):
             self._apart[TOPOLOGY_CHANGES] += 1
 
     def _publish(self, event: Row, publication: Publication, flags: int) -> None:

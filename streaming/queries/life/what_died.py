@@ -1,22 +1,25 @@
 """What died in a span, where, why in words, since when, and compared with the span before.
 
     deaths by queue and reason --> who rejected, the TTL, the limit and the rates --> words
-                               --> the last change of the vhost before the first of them
+                               --> the last change that concerns the queue, before the first
 
 The worst come first: what is lost, then what dies in numbers. What a queue drops as it was declared
 to, such as the head of a full queue without a dead-letter exchange, comes last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from streaming.queries.as_of import at_time, last_batch
 from streaming.queries.death_rates import LOST, LOST_WITHOUT_EXCHANGE
-from streaming.queries.duckdb_tables import Row, Tables, iso, text
-from streaming.queries.life.why import CHANGED_BEFORE, Change, topology_changes
+from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
+from streaming.queries.life.why import CHANGED_BEFORE
+from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning
 from streaming.queries.vhosts.declared import Declared
+from streaming.queries.vhosts.declared import declared as declared_in
 from topology.policies import QueueSettings
 
 MAX_GROUPS: Final = 10
@@ -27,6 +30,7 @@ RATE_S: Final = 300
 _LETTERS: Final = ("vhost", "queue", "reason", "outcome", "cause", "at", "seq")
 _EVENTS: Final = ("vhost", "queue", "kind", "reason", "user", "at")
 _TAKEN: Final = "('acked', 'consumed')"
+_OF_SETTINGS: Final = ("queue", "policy", "operator_policy")
 
 
 class DeathGroup(msgspec.Struct, frozen=True):
@@ -39,7 +43,7 @@ class DeathGroup(msgspec.Struct, frozen=True):
         since, last: the first and the last of the span.
         why: in words.
         cause: the most frequent, in the words of a consumer.
-        change: the last change of the vhost in the day before the first.
+        change: the last one that concerns the queue, in the day before the first.
     """
 
     vhost: str
@@ -67,7 +71,7 @@ def what_died(
     """List the largest groups of deaths of a span, the worst first.
 
     Args:
-        declared: what is declared, by vhost; the limits in words are those of now.
+        declared: what is declared, by vhost. The limits in words are those at the last death.
         end: the end of the span.
         vhost: list its deaths only.
     """
@@ -103,22 +107,13 @@ def what_died(
     full = {(row["vhost"], row["queue"]) for row in rows if row["reason"] == "maxlen"}
     rates = _rates(tables, end) if full else {}
     first = min(datetime.fromisoformat(iso(row["since"]) or "") for row in rows)
-    changes = topology_changes(tables, first - CHANGED_BEFORE, end)
+    recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost)
     groups = []
     for row in rows:
         place = (row["vhost"], row["queue"])
-        settings = _settings(declared, *place)
-        since = iso(row["since"]) or ""
-        before = datetime.fromisoformat(since)
-        change = next(
-            (
-                one
-                for where, one in changes
-                if where == place[0]
-                and before - CHANGED_BEFORE < datetime.fromisoformat(one.at) <= before
-            ),
-            None,
-        )
+        since, last = iso(row["since"]) or "", iso(row["last"]) or ""
+        chosen = [*concerning(recorded, *place, declared.get(place[0]))]
+        limits = _limits_at(tables, declared, chosen, *place, datetime.fromisoformat(last))
         groups.append(
             DeathGroup(
                 *place,
@@ -128,17 +123,64 @@ def what_died(
                 row["lost"],
                 row["is_declared"],
                 since,
-                iso(row["last"]) or "",
-                _why(row, settings, users.get(place, []), rates.get(place)),
+                last,
+                _why(row, limits, users.get(place, []), rates.get(place)),
                 row["cause"],
-                change,
+                _last_before(chosen, datetime.fromisoformat(since)),
             )
         )
     return groups
 
 
+def _last_before(chosen: Sequence[Recorded], instant: datetime) -> Change | None:
+    """The latest of the changes, in the day before an instant."""
+    for one in chosen:
+        at = datetime.fromisoformat(one.change.at)
+        if instant - CHANGED_BEFORE < at <= instant:
+            return one.change
+    return None
+
+
+class _Limits(NamedTuple):
+    """The settings of a queue at an instant; None: it was not declared.
+
+    Attributes:
+        remark: empty, or that they are those of now.
+    """
+
+    settings: QueueSettings | None
+    remark: str = ""
+
+
+def _limits_at(
+    tables: Tables,
+    declared: Mapping[str, Declared],
+    chosen: Sequence[Recorded],
+    vhost: str,
+    queue: str,
+    instant: datetime,
+) -> _Limits:
+    """The settings of a queue at an instant: those of now, unless they were changed since."""
+    now = _settings(declared, vhost, queue)
+    is_as_now = all(
+        datetime.fromisoformat(one.change.at) <= instant
+        or str(one.detail.get("what")).rpartition("_")[0] not in _OF_SETTINGS
+        for one in chosen
+    )
+    if is_as_now:
+        return _Limits(now)
+    shown, tables.cut = tables.cut, None
+    try:
+        tables.cut = at_time(tables, instant, last_batch(tables))
+        return _Limits(_settings(declared_in(tables), vhost, queue))
+    except QueryError:  # it is before what the tables know
+        return _Limits(now, " (today's limit)")
+    finally:
+        tables.cut = shown
+
+
 def _settings(declared: Mapping[str, Declared], vhost: str, queue: str) -> QueueSettings | None:
-    """The settings of a queue; None: it is not declared any more."""
+    """The settings of a queue; None: it is not declared."""
     each = declared.get(vhost)
     found = None if each is None else each.queues.get(queue)
     return None if each is None or found is None else each.vhost().settings(found)
@@ -186,10 +228,11 @@ def _rates(tables: Tables, end: datetime) -> dict[tuple[str, str], tuple[float, 
 
 def _why(
     row: Row,
-    settings: QueueSettings | None,
+    limits: _Limits,
     users: list[str | None],
     rates: tuple[float, float] | None,
 ) -> str:
+    settings, remark = limits
     match row["reason"]:
         case "rejected":
             if not users:
@@ -199,13 +242,13 @@ def _why(
             return f"rejected by {users[0] or 'the operator'}{others}"
         case "expired":
             ttl = None if settings is None else settings.message_ttl_ms
-            which = "the TTL of the message" if ttl is None else f"TTL of {ttl:,} ms"
+            which = "the TTL of the message" if ttl is None else f"TTL of {ttl:,} ms{remark}"
             return f"{which}, and no consumer took it in time"
         case "maxlen":
-            return f"{_limit(settings)} reached{_in_and_out(rates)}"
+            return f"{_limit(settings)}{remark} reached{_in_and_out(rates)}"
         case "delivery_limit":
             limit = None if settings is None else settings.delivery_limit
-            times = "" if limit is None else f" of {limit:,}"
+            times = "" if limit is None else f" of {limit:,}{remark}"
             return f"returned more often than the delivery limit{times}"
         case "orphaned":
             return "its queue was deleted"

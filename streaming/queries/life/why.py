@@ -6,12 +6,11 @@ from typing import Final
 import msgspec
 
 from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
-from streaming.queries.duckdb_tables import Row, Tables, iso
+from streaming.queries.duckdb_tables import Tables, iso
 from streaming.queries.life.copies import CopyLife, copies_of
 from streaming.queries.message_history import MessageHistory, history_of
-
-_CHANGES: Final = ("vhost", "at", "seq", "kind", "user", "detail")
-_MAX_READ: Final = 1_000
+from streaming.queries.vhosts.changes import Change, changes_in, concerning
+from streaming.queries.vhosts.declared import declared
 
 CHANGED_BEFORE: Final = timedelta(days=1)
 """A change that was longer ago is not named as a possible cause."""
@@ -45,15 +44,6 @@ class Place(msgspec.Struct, frozen=True):
 
     queue: str
     state: str
-
-
-class Change(msgspec.Struct, frozen=True):
-    """A change of policies or definitions before the first death: a possible cause."""
-
-    at: str
-    what: str
-    name: str
-    user: str | None
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -104,41 +94,21 @@ def why_of(tables: Tables, name: str) -> Why:
             if copy.copy_id in history.now
         ],
         sorted({copy.end for copy in copies if copy.end and copy.why is None}),
-        changes_before(tables, vhost, deaths[0].at) if deaths else [],
+        changes_before(tables, vhost, deaths[0].queue, deaths[0].at) if deaths else [],
         _next(history, deaths),
         history.hidden_in,
         history.forgotten.events_at is not None,
     )
 
 
-def changes_before(tables: Tables, vhost: str, at: str) -> list[Change]:
-    """The last changes of policies and definitions in the day before an instant, latest first."""
+def changes_before(tables: Tables, vhost: str, queue: str, at: str) -> list[Change]:
+    """The last changes that concern a queue in the day before an instant, latest first."""
     until = datetime.fromisoformat(at)
-    found = topology_changes(tables, until - CHANGED_BEFORE, until)
-    return [change for where, change in found if where == vhost][:MAX_CHANGES]
-
-
-def topology_changes(tables: Tables, since: datetime, until: datetime) -> list[tuple[str, Change]]:
-    """The changes of policies and definitions in a span, each with its vhost, latest first."""
-    files = tables.files("events", {"at": since})
-    view = tables.new_name("events")
-    tables.view("events", files=files, columns=list(_CHANGES), view=view)
-    rows = tables.rows(
-        f"""
-        SELECT vhost, "at", "user", detail FROM {view} WHERE kind = 'topology'
-        AND "at" > CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ)
-        ORDER BY "at" DESC, seq DESC LIMIT {_MAX_READ}
-        """,
-        [since.isoformat(), until.isoformat()],
-    )
-    return [(row["vhost"], _change(row)) for row in rows]
-
-
-def _change(row: Row) -> Change:
-    detail = msgspec.json.decode(row["detail"] or "{}")
-    name = detail.get("name") or detail.get("policy") or detail.get("user") or ""
-    what = str(detail.get("what", "changed")).replace("_", " ")
-    return Change(iso(row["at"]) or "", what, str(name), row["user"])
+    found = changes_in(tables, until - CHANGED_BEFORE, until, vhost)
+    if not found:
+        return []
+    chosen = concerning(found, vhost, queue, declared(tables).get(vhost))
+    return [one.change for one in chosen][:MAX_CHANGES]
 
 
 def _death(tables: Tables, vhost: str, copy: CopyLife, history: MessageHistory) -> Death:

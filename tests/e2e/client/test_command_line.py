@@ -11,6 +11,7 @@ import pytest
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK, EXIT_UNROUTED
 from streaming.config import show_config
+from tests.fixtures.waiting import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PATIENCE = ("--timeout", "120")
@@ -31,7 +32,7 @@ def dlx(running_job):
                 *(sys.executable, "-P", "-m", "streaming.cli", *command.split()),
                 *before_dashes,
                 *("--config", str(config)),
-                *(() if command.endswith("list") else PATIENCE),
+                *(() if command.endswith(("list", "why")) else PATIENCE),
                 *after_dashes,
             ],
             cwd=CHECKOUT,
@@ -320,3 +321,25 @@ def test_policies_are_set_and_cleared(dlx, channel, publisher, name):
     assert done == (0, f"policy {queue!r} is set in vhost '/'\n", "")
     assert cleared == (0, f"policy {queue!r} is removed from vhost '/'\n", "")
     assert (limited, channel.queue_depth(queue)) == (1, 2)
+
+
+def test_a_deployment_is_named_by_why_after_the_next_death(dlx, channel, publisher, name):
+    queue = name("work")
+    channel.declare_queue(queue)
+    worker = ("--queue", queue, "--reason", "faster")
+
+    noted = dlx("deployed", "payments-worker", "2.4.1", *worker)
+    wrong = dlx("deployed", "payments-worker", "2.4.2", "--queue", f"{queue}s")
+    blank = dlx("deployed", "payments-worker", " ")
+    publisher.publish("", queue, b"order", {"message_id": queue}).result(120)
+    channel.get(queue).reject(requeue=False)
+    channel.sync()
+
+    said = f"payments-worker 2.4.1 is noted as deployed for {queue!r} in vhost '/'\n"
+    assert noted == (EXIT_OK, said, "")
+    assert wrong[0] == EXIT_INVALID
+    assert f"(did you mean {queue!r}?)" in wrong[2]
+    assert blank[0] == EXIT_INVALID
+    assert "VERSION: must be text that can be read" in blank[2]
+    before = "before it: deployed 'payments-worker 2.4.1' by guest"
+    wait_until(lambda: before in dlx("why", queue)[1])

@@ -216,6 +216,13 @@ administration = st.one_of(
         value=st.sampled_from(["{}", '{"tags":[]}']),
         secret=st.none() | st.just("hash"),
     ),
+    st.builds(
+        commands.Deployed,
+        service=names,
+        version=st.sampled_from(["", "1.0"]),
+        queues=st.lists(queues, max_size=2).map(tuple),
+        reason=st.none() | st.just("fix"),
+    ),
     st.builds(commands.ImportDefinitions, definitions=documents),
 )
 

@@ -411,10 +411,11 @@ def test_what_was_returned_or_held_before_the_beginning_goes_on(a_recording, end
     assert found.unplayed == 0
 
 
-def test_users_that_are_made_meanwhile_change_no_message(a_recording, dlx, write):
+def test_users_and_deployments_change_no_message(a_recording, dlx, write):
     [broker] = a_recording.brokers
     broker.publish("", "work", "before")
     broker.do(commands.SetParameter(component="user", name="ann", value="{}"))
+    broker.do(commands.Deployed(service="worker", version="2", queues=("work",)))
     broker.publish("", "work", "after")
     a_recording.commit()
     tables = Tables(a_recording.root)

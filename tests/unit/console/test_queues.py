@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from streaming.broker import commands
 from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
 from tests.unit.console.test_messages import words
@@ -146,14 +147,29 @@ def test_the_curve_is_marked_by_what_changed_and_who_did_it(make_client, tmp_pat
     broker.bind("orders", "work", "a.#")
     broker.bind("orders", "other", "a.#")
     broker.policy("limit", "^work$", {"max-length": 10})
+    broker.policy("elsewhere", "^other$", {"max-length": 10})
+    for queues in (("work",), ("other",)):
+        release = {"service": f"{queues[0]}er", "version": "2.4.1", "queues": queues}
+        broker.do(commands.Deployed(**release, reason="faster"), user="ci")
     recording.commit()
     recording.close()
+    client = make_client(recording.root)
 
-    page = words(make_client(recording.root).get("/queue?queue=work&stretch=all").text)
+    text = client.get("/queue?queue=work&stretch=all").text
 
-    assert "bound to: orders" in page
-    assert page.count("bound to: orders") == 1
-    assert "policy set: limit" in page
+    page = words(text)
+    assert page.count("bound work to orders") == 1
+    assert "policy set limit" in page
+    assert re.search(r"deployed worker 2.4.1 by ci ?: faster", page)
+    assert "elsewhere" not in page
+    assert "otherer" not in page
+    [link] = {html.unescape(one) for one in re.findall(r'"([^"]*)">worker 2.4.1<', text)}
+    audit = words(client.get(link).text)
+    assert audit.index("worker 2.4.1") < audit.index("policy set limit")
+    assert "otherer" in words(client.get("/audit").text)
+    deployments = words(client.get("/audit?action=deployments").text)
+    assert "otherer 2.4.1" in deployments
+    assert "policy set" not in deployments
 
 
 def test_a_viewer_sees_no_letter_of_a_closed_queue(make_client_of_anna, two_vhosts):

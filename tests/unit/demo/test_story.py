@@ -43,7 +43,7 @@ def dlx(monkeypatch, capsys, approved):
     """Runs a command in this process, but no approval."""
 
     def run(arguments, config, width):
-        if arguments[:2] == ("redrives", "approve"):
+        if arguments[:2] == ("redrives", "approve") or arguments[0] == "deployed":
             approved.append(arguments)
             return "moved 2\n"
         monkeypatch.setenv("DLX_CONFIG", str(config))
@@ -168,3 +168,12 @@ def test_what_to_try_next_runs_on_the_tables(told, dlx):
     assert len(reading) == 3
     for line in reading:
         assert dlx(shlex.split(line)[1:], "", 80)
+
+
+def test_a_release_is_noted_for_whoever_asks_what_broke(told, approved):
+    story, _out = told
+
+    story.deploy(Step.deploy, "2.0", "cents")
+
+    worker = ("deployed", "invoices-worker", "2.0", "--vhost", "shop", "--queue", INVOICES)
+    assert approved == [(*worker, "--reason", "cents", "--timeout", "60")]

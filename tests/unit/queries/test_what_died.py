@@ -7,6 +7,7 @@ import pytest
 from streaming.broker import commands
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.life.what_died import what_died
+from streaming.queries.vhosts.changes import Change
 from streaming.queries.vhosts.declared import topology_log
 from tests.builders import START_MS, Broker
 from tests.unit.queries.recording import Recording
@@ -32,6 +33,8 @@ def shop(tmp_path):
     recording.commit()
     broker.at(70 * MINUTE_MS)
     broker.policy("hurry", "^late$", {"message-ttl": 10})
+    broker.do(commands.Deployed(service="mailer", version="1", queues=("mail",)), user="ci")
+    broker.do(commands.Deployed(service="worker", version="2.4.1", reason="faster"), user="ci")
     broker.at(90 * MINUTE_MS)
     reject(broker, 2, user="worker")
     for number in range(3):
@@ -72,15 +75,26 @@ def test_each_group_says_where_why_and_how_many_before(shop):
     assert found[0].why.startswith("rejected by ")
 
 
-def test_the_change_before_the_first_death_is_named(shop):
-    [first, *_] = groups(shop, at(95))
+def test_the_last_change_that_concerns_the_queue_is_named(shop):
+    found = {one.queue: one.change for one in groups(shop, at(95))}
 
-    assert first.change is not None
-    assert (first.change.what, first.change.name, first.change.at) == (
-        "policy set",
-        "hurry",
-        "2020-09-13T13:36:40.000Z",
-    )
+    deployed = Change("2020-09-13T13:36:40.000Z", "deployed", "worker 2.4.1", "ci", "faster")
+    assert found == {"orders": deployed, "mail": deployed, "box": deployed}
+
+
+def test_limits_are_those_at_the_death_although_they_changed_since(shop):
+    [broker] = shop.brokers
+    broker.policy("wide", "^mail$", {"message-ttl": 900})
+    broker.policy("wider", "^box$", {"max-length": 1})
+    broker.at(92 * MINUTE_MS)
+    broker.do(commands.DeleteQueue(queue="box"))
+    broker.queue("box", max_length=7)
+    shop.commit()
+
+    assert [one.why for one in groups(shop, at(95))[1:]] == [
+        "TTL of 1,500 ms, and no consumer took it in time",
+        "limit of 1 reached, 0.01/s in, 0/s out",
+    ]
 
 
 def test_a_bounded_queue_that_drops_its_head_comes_last_and_is_as_declared(shop):
