@@ -148,9 +148,13 @@ def test_the_curve_is_marked_by_what_changed_and_who_did_it(make_client, tmp_pat
     broker.bind("orders", "other", "a.#")
     broker.policy("limit", "^work$", {"max-length": 10})
     broker.policy("elsewhere", "^other$", {"max-length": 10})
-    for queues in (("work",), ("other",)):
-        release = {"service": f"{queues[0]}er", "version": "2.4.1", "queues": queues}
-        broker.do(commands.Deployed(**release, reason="faster"), user="ci")
+    for queue in ("work", "other"):
+        broker.do(
+            commands.Deployed(
+                service=f"{queue}er", version="2.4.1", queues=(queue,), reason="faster"
+            ),
+            user="ci",
+        )
     recording.commit()
     recording.close()
     client = make_client(recording.root)
