@@ -4,9 +4,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from streaming.config import JobConfig
+    from streaming.sequencer.leaders import Leaders
 
 logger = logging.getLogger(__name__)
 
@@ -15,6 +19,9 @@ FRESH_S: Final = 3.0
 
 CURRENT_S: Final = 5.0
 """How long it may take to read the heartbeats."""
+
+UNWATCHED_S: Final = 30.0
+"""How long it listens to Kafka although nobody looks."""
 
 
 class Heard(NamedTuple):
@@ -51,7 +58,7 @@ class FrontWatch:
     """Asks for the fronts of a job while someone looks at the page."""
 
     def __init__(self, ask: Ask | None = None) -> None:
-        self._ask = ask or ask_kafka
+        self._ask = ask or KafkaFronts()
         self._heard: Mapping[str, Heard] | None = None
         self._asked_s = float("-inf")
         self._lock = threading.Lock()
@@ -74,31 +81,62 @@ class FrontWatch:
             self._heard = None
 
 
-def ask_kafka(config: Path) -> Mapping[str, Heard]:
-    """See `Ask`."""
-    from streaming.config import (  # noqa: PLC0415 - pages of tables need no Kafka
-        librdkafka_properties,
-        read_config,
-    )
+class KafkaFronts:
+    """Asks Kafka itself, by one consumer for as long as someone asks."""
 
-    read = read_config(config)
-    vhosts = read.log_topics()
-    if not vhosts:
-        return {}
-    from streaming.sequencer.leaders import Leaders  # noqa: PLC0415
+    def __init__(self, unwatched_s: float = UNWATCHED_S) -> None:
+        self._unwatched_s = unwatched_s
+        self._leaders: Leaders | None = None
+        self._was_kept = False
+        self._closing: threading.Timer | None = None
+        self._lock = threading.Lock()
 
-    leaders = Leaders(librdkafka_properties(read.kafka, os.environ), read.amqp.leaders_topic)
-    try:
+    def __call__(self, config: Path) -> Mapping[str, Heard]:
+        """See `Ask`."""
+        from streaming.config import read_config  # noqa: PLC0415 - pages of tables need no Kafka
+
+        read = read_config(config)
+        vhosts = read.log_topics()
+        if not vhosts:
+            return {}
+        with self._lock:
+            if self._closing is not None:
+                self._closing.cancel()
+            found = self._heard(read, vhosts)
+            if self._was_kept and not all(one.leads for one in found.values()):
+                self._close()  # Kafka may be away, or there for a new consumer only
+                found = self._heard(read, vhosts)
+            self._closing = threading.Timer(self._unwatched_s, self._close_unwatched)
+            self._closing.daemon = True
+            self._closing.start()
+        return found
+
+    def _heard(self, read: "JobConfig", vhosts: Iterable[str]) -> dict[str, Heard]:
+        from streaming.config import librdkafka_properties  # noqa: PLC0415
+        from streaming.sequencer.leaders import Leaders  # noqa: PLC0415
+
+        self._was_kept = self._leaders is not None
+        if self._leaders is None:
+            properties = librdkafka_properties(read.kafka, os.environ)
+            self._leaders = Leaders(properties, read.amqp.leaders_topic)
         deadline_s = time.monotonic() + CURRENT_S
-        while not leaders.is_current and time.monotonic() < deadline_s:
+        while not self._leaders.is_current and time.monotonic() < deadline_s:
             time.sleep(0.05)
-        found = {vhost: leaders.of(vhost) for vhost in vhosts}
-    finally:
-        leaders.close()
-    takeover_s = read.amqp.takeover_ms / 1000
-    return {
-        vhost: Heard("")
-        if leader is None
-        else Heard(leader.beat.name, leader.beat.ends, leader.heard_s, takeover_s)
-        for vhost, leader in found.items()
-    }
+        takeover_s = read.amqp.takeover_ms / 1000
+        found = {}
+        for vhost in vhosts:
+            leader = self._leaders.of(vhost)
+            found[vhost] = Heard("")
+            if leader is not None:
+                beat = leader.beat
+                found[vhost] = Heard(beat.name, beat.ends, leader.heard_s, takeover_s)
+        return found
+
+    def _close_unwatched(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._leaders is not None:
+            self._leaders.close()
+        self._leaders = None

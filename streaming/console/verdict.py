@@ -13,7 +13,8 @@ from typing import Final, Literal, NamedTuple
 from streaming.console.lag import Lag
 from streaming.console.shown import ago, duration, instant, number
 from streaming.ledger.batch_detail import GateState
-from streaming.queries.death_rates import BURST, BURST_LETTERS, OLD_S, WaitingQueue
+from streaming.queries.dead_letters.waiting import WaitingQueue
+from streaming.queries.death_rates import BURST, BURST_LETTERS, OLD_S
 
 STALE_S: Final = 300.0
 """Without a batch for so long, the figures no longer say how things are now."""

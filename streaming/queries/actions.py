@@ -115,8 +115,22 @@ def list_actions(
 
 
 def actions_on(tables: Tables, message: MessageId) -> list[Row]:
-    """List what was done to one message: by which redrive or purge, by whom, and why."""
-    tables.view("events", columns=_COLUMNS, view="actions")
+    """List what was done to one message: by which redrive or purge, by whom, and why.
+
+    Only events from its arrival on are read, if the tables still have the message.
+    """
+    near = tables.files("messages", {"offset": message.offset}, inclusive=True)
+    columns = ["batch_id", "topic_number", "partition", "offset"]
+    view = tables.view("messages", files=near, columns=columns, view=tables.new_name("messages"))
+    [(arrived,)] = tables.values(
+        f"SELECT min(batch_id) FROM {view} "
+        'WHERE topic_number = ? AND "partition" = ? AND "offset" = ?',
+        message,
+    )
+    files = None
+    if arrived is not None:
+        files = tables.files("events", {"batch_id": arrived}, inclusive=True)
+    tables.view("events", files=files, columns=_COLUMNS, view="actions")
     members = ("topic_number", '"partition"', '"offset"')
     parts = (
         f"one.message_id.{name} = {value}" for name, value in zip(members, message, strict=True)

@@ -1,4 +1,4 @@
-"""How things stand: deaths by the minute, and dead letters that wait.
+"""How things stand: deaths by the minute.
 
 What counts as lost, old or a burst is the same here, for the verdict of the console, and in the
 shipped alert rules.
@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import msgspec
-
-from streaming.queries.as_of.contents import prepare_contents
-from streaming.queries.duckdb_tables import Row, Tables, iso, text
+from streaming.queries.duckdb_tables import Row, Tables, text
 
 MINUTE: Final = timedelta(minutes=1)
 LOST: Final = (
@@ -34,31 +31,10 @@ BURST: Final = 4
 _MINUTE_US: Final = MINUTE // timedelta(microseconds=1)
 
 
-class WaitingQueue(msgspec.Struct, frozen=True):
-    """A queue in which dead letters wait, ready or unacked, and since when the oldest does."""
-
-    vhost: str
-    queue: str
-    count: int
-    oldest_at: str
-
-
 def pattern_of(names: Sequence[str]) -> str:
     """A regular expression, of Python and DuckDB, for names with `*`, such as quiet queues."""
     each = (".*".join(map(re.escape, name.split("*"))) for name in names)
     return f"(?s:{'|'.join(each)})"
-
-
-def waiting_queues(tables: Tables) -> list[WaitingQueue]:
-    """List the queues in which dead letters wait, the longest waiting first."""
-    contents = prepare_contents(tables)
-    found = tables.rows(
-        f"""
-        SELECT vhost, queue, count(*) AS count, min(enqueued_at) AS oldest_at FROM ({contents})
-        WHERE parent_copy_id IS NOT NULL GROUP BY ALL ORDER BY oldest_at, vhost, queue
-        """
-    )
-    return [WaitingQueue(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
 
 
 def deaths_by_minute(

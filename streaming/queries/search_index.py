@@ -67,6 +67,8 @@ def messages_with(
 ) -> list[IndexedMessage]:
     """List the messages that have a value at an indexed path, the latest first.
 
+    Those that arrived after the cut of the tables are left out.
+
     Args:
         count: the most that are listed.
         vhost: look at its messages only.
@@ -78,10 +80,27 @@ def messages_with(
     found = tables.values(
         f"""
         SELECT topic_number, "partition", "offset", min(path), vhost, max(batch_id) AS latest
-        FROM {view} WHERE key = {key_of(value)} AND (? IS NULL OR vhost = ?)
+        FROM {view} WHERE key = {key_of(value)} AND (? IS NULL OR vhost = ?) AND {_seen(tables)}
         GROUP BY topic_number, "partition", "offset", vhost
         ORDER BY latest DESC, topic_number, "partition", "offset" DESC LIMIT {count}
         """,
         [vhost, vhost],
     )
     return [IndexedMessage(MessageId(*row[:3]), row[3], row[4]) for row in found]
+
+
+def _seen(tables: Tables) -> str:
+    """The condition on rows of the index that their messages had arrived by the cut, in SQL."""
+    cut = tables.cut
+    if cut is None:
+        return "true"
+    whole = f"batch_id <= {cut.batch_id}"
+    if cut.at is None:
+        return whole
+    files = tables.files("events", {"batch_id": cut.batch_id})
+    view = tables.view(
+        "events", files=files, columns=["batch_id", "message_id"], view=tables.new_name("events")
+    )
+    return f"""({whole} OR (topic_number, "partition", "offset") IN (
+        SELECT (message_id.topic_number, message_id."partition", message_id."offset")
+        FROM {view} WHERE message_id IS NOT NULL))"""

@@ -13,12 +13,8 @@ from streaming.console.shown import instant, number
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.as_of.instant import first_event
-from streaming.queries.death_rates import (
-    WaitingQueue,
-    deaths_by_minute,
-    pattern_of,
-    waiting_queues,
-)
+from streaming.queries.dead_letters.waiting import WaitingQueue, waiting_queues
+from streaming.queries.death_rates import deaths_by_minute, pattern_of
 from streaming.queries.job_totals import last_batches
 from streaming.queries.life.what_died import what_died
 

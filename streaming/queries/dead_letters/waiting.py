@@ -33,6 +33,15 @@ class WaitingLetters(msgspec.Struct, frozen=True):
     oldest_at: str
 
 
+class WaitingQueue(msgspec.Struct, frozen=True):
+    """A queue in which dead letters wait, ready or unacked, and since when the oldest does."""
+
+    vhost: str
+    queue: str
+    count: int
+    oldest_at: str
+
+
 def waiting_letters(tables: Tables) -> list[WaitingLetters]:
     """Count the letters that wait, by queue, where and why they died; the most first.
 
@@ -41,8 +50,61 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
     Raises:
         QueryError: a table cannot be read.
     """
-    if not tables.has(NAME):
+    deaths = _prepare(tables)
+    if deaths is None:
         return []
+    found = tables.rows(
+        f"""
+        SELECT copy.vhost, copy.queue, death.queue AS died_in, death.reason, count(*) AS count,
+               min(enqueued_at) AS oldest_at
+        FROM waiting_copies AS copy JOIN {deaths} AS death ON {_ITS_DEATH} WHERE {_IS_LETTER}
+        GROUP BY ALL ORDER BY count DESC, copy.vhost, copy.queue, died_in, death.reason
+        """
+    )
+    return [WaitingLetters(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
+
+
+def waiting_queues(tables: Tables) -> list[WaitingQueue]:
+    """List the queues in which dead letters wait, the longest waiting first.
+
+    Also letters of which retention removed the death, and those that were restored, are counted.
+
+    Raises:
+        QueryError: a table cannot be read.
+    """
+    deaths = _prepare(tables)
+    if deaths is None:
+        return []
+    found = tables.rows(
+        f"""
+        SELECT copy.vhost, copy.queue, count(*) AS count, min(enqueued_at) AS oldest_at
+        FROM waiting_copies AS copy LEFT JOIN {deaths} AS death ON {_ITS_DEATH} WHERE {_IS_LETTER}
+        GROUP BY ALL ORDER BY oldest_at, copy.vhost, copy.queue
+        """
+    )
+    return [WaitingQueue(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
+
+
+_ITS_DEATH: Final = (
+    "death.vhost = copy.vhost AND death.lane = copy.lane AND death.copy_id = copy.parent_copy_id"
+)
+_IS_LETTER: Final = """
+    copy.queue IS DISTINCT FROM death.first_death.queue
+    AND NOT EXISTS (FROM sent_again AS again WHERE again.vhost = copy.vhost
+        AND again.lane = copy.lane AND again.copy_id = copy.parent_copy_id
+        AND again.seq < copy.copy_id)
+"""
+
+
+def _prepare(tables: Tables) -> str | None:
+    """Create the tables of copies that have a parent, and of what redrives moved.
+
+    Returns:
+        The view of the deaths that may have made these copies; None: there are no copies, or no
+        deaths.
+    """
+    if not tables.has(NAME):
+        return None
     tables.connection.execute(
         "CREATE OR REPLACE TEMP TABLE waiting_copies AS "
         "SELECT vhost, lane, copy_id, parent_copy_id, queue, enqueued_at "
@@ -50,34 +112,17 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
     )
     [(first,)] = tables.values("SELECT min(parent_copy_id) FROM waiting_copies")
     if first is None:
-        return []
-    files = tables.files(NAME, {"copy_id": first}, inclusive=True)
-    deaths = tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
+        return None
     files = tables.files("events", {"seq": first}, inclusive=True)
-    columns = ["vhost", "lane", "seq", "kind", "copy_id"]
+    columns = ["vhost", "lane", "seq", "kind", "copy_id", "detail"]
     events = tables.view("events", files=files, columns=columns, view=tables.new_name("events"))
     tables.connection.execute(
-        "CREATE OR REPLACE TEMP TABLE published_again AS "
-        f"SELECT vhost, lane, copy_id, seq FROM {events} WHERE kind = 'republished'"
+        "CREATE OR REPLACE TEMP TABLE sent_again AS SELECT vhost, lane, copy_id, seq "
+        f"FROM {events} WHERE kind IN ('redriven', 'republished') "
+        "AND detail ->> '$.action' IS DISTINCT FROM 'restore'"
     )
-    again = ""
-    if tables.values("SELECT 1 FROM published_again LIMIT 1"):
-        again = """
-            AND NOT EXISTS (FROM published_again AS again WHERE again.vhost = copy.vhost
-                AND again.lane = copy.lane AND again.copy_id = copy.parent_copy_id
-                AND again.seq < copy.copy_id)
-        """
-    found = tables.rows(
-        f"""
-        SELECT copy.vhost, copy.queue, death.queue AS died_in, death.reason, count(*) AS count,
-               min(enqueued_at) AS oldest_at
-        FROM waiting_copies AS copy JOIN {deaths} AS death ON death.vhost = copy.vhost
-            AND death.lane = copy.lane AND death.copy_id = copy.parent_copy_id
-        WHERE copy.queue IS DISTINCT FROM death.first_death.queue {again}
-        GROUP BY ALL ORDER BY count DESC, copy.vhost, copy.queue, died_in, death.reason
-        """
-    )
-    return [WaitingLetters(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
+    files = tables.files(NAME, {"copy_id": first}, inclusive=True)
+    return tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
 
 
 def deaths_before(tables: Tables, vhost: str, copies: Sequence[Row]) -> dict[int, Row]:

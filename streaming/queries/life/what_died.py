@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streaming.queries.as_of import at_time, last_batch
+from streaming.queries.as_of.instant import at_time, last_batch
 from streaming.queries.death_rates import LOST, LOST_WITHOUT_EXCHANGE
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
 from streaming.queries.life.why import CHANGED_BEFORE

@@ -2,8 +2,10 @@
 
 import re
 import time
+from typing import ClassVar
 
-from streaming.console.fronts import FRESH_S, FrontWatch, Heard, ask_kafka
+from streaming.console.fronts import FRESH_S, FrontWatch, Heard, KafkaFronts
+from streaming.sequencer.leaders import Beat, Leader
 from tests.fixtures.waiting import wait_until
 
 
@@ -43,7 +45,46 @@ def test_a_job_without_sequenced_vhosts_asks_nobody(tmp_path):
     file = tmp_path / "dlx.toml"
     file.write_text('[kafka]\nbootstrap_servers = ["127.0.0.1:1"]\n')
 
-    assert ask_kafka(file) == {}
+    assert KafkaFronts()(file) == {}
+
+
+class Listening:
+    """In the place of `Leaders`: a consumer, of which the test counts how many there were."""
+
+    opened: ClassVar[list["Listening"]] = []
+    heard_s: ClassVar[float] = 0.0
+
+    def __init__(self, _properties, _topic):
+        self.is_current, self.is_closed = True, False
+        self.opened.append(self)
+
+    def of(self, _vhost):
+        return Leader(Beat("one", 0), self.heard_s)
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_one_consumer_is_kept_while_someone_looks_and_closed_afterwards(tmp_path, monkeypatch):
+    monkeypatch.setattr("streaming.sequencer.leaders.Leaders", Listening)
+    monkeypatch.setattr(Listening, "opened", [])
+    monkeypatch.setattr(Listening, "heard_s", time.monotonic() + 3_600)
+    file = tmp_path / "dlx.toml"
+    file.write_text(
+        '[kafka]\nbootstrap_servers = ["127.0.0.1:1"]\n[vhosts.shop]\nsequenced = true\n'
+    )
+    ask = KafkaFronts(unwatched_s=0.2)
+
+    for _ in range(3):
+        assert ask(file)["shop"].leads
+    [kept] = Listening.opened
+    wait_until(lambda: kept.is_closed)
+
+    assert ask(file)["shop"].leads
+    assert len(Listening.opened) == 2
+    monkeypatch.setattr(Listening, "heard_s", time.monotonic() - 3_600)
+    assert not ask(file)["shop"].leads
+    assert len(Listening.opened) == 3, "a kept consumer that hears nothing is replaced"
 
 
 def test_administrators_see_the_front_of_each_vhost_on_the_first_page(

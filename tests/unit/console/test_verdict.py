@@ -12,13 +12,13 @@ from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.batch_detail import GateState
 from streaming.metrics.alerts import RULES
 from streaming.queries.as_of.instant import resolve
+from streaming.queries.dead_letters.waiting import WaitingQueue
 from streaming.queries.death_rates import (
     BURST,
     BURST_LETTERS,
     LOST,
     LOST_WITHOUT_EXCHANGE,
     OLD_S,
-    WaitingQueue,
     deaths_by_minute,
     pattern_of,
 )

@@ -1,15 +1,16 @@
 """A text leads to messages, and what was not looked at is said."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from streaming.contents.search_index import SearchIndexer
+from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.life.found import find_messages
 from streaming.queries.life.why import why_of
-from streaming.queries.read_rights import ReadRights
-from tests.builders import Broker
+from tests.builders import START_MS, Broker
 from tests.unit.queries.recording import QUERY_ID, Recording
 
 PATHS = ("body:$.order",)
@@ -124,10 +125,7 @@ def test_the_change_before_a_death_is_named(orders):
     with Tables(orders.root) as tables:
         why = why_of(tables, "0/0/0")
 
-    assert [(one.what, one.name) for one in why.changes] == [
-        ("queue declared", "orders"),
-        ("queue declared", "parked"),
-    ]
+    assert [(one.what, one.name) for one in why.changes] == [("queue declared", "orders")]
     assert [(one.queue, one.alike) for one in why.deaths] == [("orders", 1)]
 
 
@@ -138,3 +136,28 @@ def test_a_message_that_did_not_die_is_said_to_be_where_it_is(orders):
     assert (why.deaths, why.changes) == ([], [])
     assert [(one.queue, one.state) for one in why.now] == [("orders", "ready")]
     assert list(why.next) == ["dlx dead-letters show 0/0/1"]
+
+
+def test_a_value_that_arrived_later_is_not_found_as_of_an_instant(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("orders")
+    for batch in range(2):
+        for place in range(2):
+            broker.at(1_000 * (2 * batch + place))
+            broker.publish("", "orders", json.dumps({"order": 17, "n": 2 * batch + place}))
+        recording.commit()
+    SearchIndexer(recording.place, PATHS).update(QUERY_ID)
+
+    def seen(cut):
+        with Tables(recording.root) as tables:
+            tables.cut = cut
+            hits = find_messages(tables, "17", 10).messages
+            return sorted(one.message_id for one in hits)
+
+    ids = [f"0/0/{offset}" for offset in range(4)]
+    start = datetime.fromtimestamp(START_MS / 1000, UTC)
+    assert seen(None) == ids
+    assert seen(Cut(0)) == ids[:2]
+    assert seen(Cut(0, start + timedelta(milliseconds=2_000))) == ids[:3]
+    assert seen(Cut(-1, start)) == ids[:1]

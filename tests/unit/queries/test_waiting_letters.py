@@ -2,8 +2,9 @@
 
 from collections import Counter
 
+from streaming.broker.commands import RedriveOptions
 from streaming.queries.dead_letters.filters import DeadLetterFilter
-from streaming.queries.dead_letters.waiting import deaths_before, waiting_letters
+from streaming.queries.dead_letters.waiting import deaths_before, waiting_letters, waiting_queues
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import peek
 from streaming.queries.redrives.candidates import candidates
@@ -21,6 +22,10 @@ def asked(root, question):
         tables.close()
 
 
+def by_queue(tables):
+    return {one.queue: one.count for one in waiting_queues(tables)}
+
+
 def counts(tables):
     return {(one.queue, one.died_in, one.reason): one.count for one in waiting_letters(tables)}
 
@@ -28,12 +33,23 @@ def counts(tables):
 def test_letters_are_counted_until_they_are_redriven(tmp_path):
     shop = Shop(tmp_path)
 
-    before = shop.ask(counts)
+    before = shop.ask(counts), shop.ask(by_queue)
     shop.approve(shop.plan())
-    after = shop.ask(counts)
+    after = shop.ask(counts), shop.ask(by_queue)
 
-    assert before == {("dead", "work", "rejected"): 4}
-    assert after == {}
+    assert before == ({("dead", "work", "rejected"): 4}, {"dead": 4})
+    assert after == ({}, {})
+
+
+def test_restored_letters_wait_in_their_queue_again(tmp_path):
+    shop = Shop(tmp_path)
+    shop.approve(shop.plan(options=RedriveOptions(action="discard")))
+
+    discarded = shop.ask(by_queue)
+    shop.approve(shop.plan(options=RedriveOptions(action="restore")))
+
+    assert discarded == {}
+    assert shop.ask(by_queue) == {"dead": 4}
 
 
 def test_a_message_that_is_back_where_it_first_died_is_no_letter(tmp_path):
@@ -44,13 +60,14 @@ def test_a_message_that_is_back_where_it_first_died_is_no_letter(tmp_path):
     broker.publish("", "work", "order")
     broker.reject(*(one.ref for one in broker.get("work", "g", 1)))
     recording.commit()
-    waits = asked(tmp_path, counts)
+    waits = asked(tmp_path, counts), asked(tmp_path, by_queue)
     broker.at(1000)
     recording.commit()
     recording.close()
 
-    assert waits == {("retry", "work", "rejected"): 1}
+    assert waits == ({("retry", "work", "rejected"): 1}, {"retry": 1})
     assert asked(tmp_path, counts) == {}
+    assert asked(tmp_path, by_queue) == {}
 
 
 def test_they_are_those_that_a_plan_would_move(tmp_path):
@@ -70,6 +87,10 @@ def test_they_are_those_that_a_plan_would_move(tmp_path):
         assert found == dict(
             Counter((row["now_in"], row["died_in"], row["reason"]) for row in resting)
         )
+        queues: Counter[str] = Counter()
+        for (queue, _died_in, _reason), count in found.items():
+            queues[queue] += count
+        assert not queues - Counter(by_queue(tables)), "the latter has letters of held copies too"
         seen += sum(found.values())
         tables.close()
     assert seen
