@@ -23,6 +23,9 @@ DISK: Final = "rabbitmq_disk_space_available_bytes"
 VISIBLE: Final = "dlx_produce_to_visible_seconds_bucket"
 
 LONG_BACKLOG: Final = 10_000
+GROWTH: Final = 4
+"""A backlog grows if it is so many times what it was."""
+
 NEARLY_FULL: Final = 0.9
 NEAR_RETENTION: Final = 0.8
 LITTLE_SPACE: Final = 2_147_483_648
@@ -30,6 +33,8 @@ FULL_WITHIN_S: Final = 4 * 3600.0
 SILENT_S: Final = 300.0
 LAGS: Final = ((2 * MINUTE, 10_000), (10 * MINUTE, 1_000))
 SLOW_S: Final = 10.0
+SLOWEST: Final = 0.99
+"""The share of publishes that are faster than what counts as slow."""
 
 NOT_FOUND: Final = frozenset({"DlxJobDown", "DlxMetricsLeftOut"})
 """Alerts that the job cannot find: it does not run, or nobody asks for its metrics."""
@@ -132,7 +137,7 @@ def _backlog_growing(history: History) -> Found:
         found = {
             queue: value
             for queue, value in now.items()
-            if value >= LONG_BACKLOG and value > 4 * max(before.get(queue, [0.0]))
+            if value >= LONG_BACKLOG and value > GROWTH * max(before.get(queue, [0.0]))
         }
     windows = [history.over(BACKLOG, 5 * MINUTE, ago * MINUTE) for ago in (0, 6, 12)]
     for queue in windows[0].keys() & windows[1].keys() & windows[2].keys():
@@ -185,7 +190,7 @@ def _slow(history: History) -> Found:
     classes = sorted((float(labels[0]), count) for labels, count in grown.items())
     if not classes or classes[-1][1] <= 0:
         return {}
-    rank = 0.99 * classes[-1][1]
+    rank = SLOWEST * classes[-1][1]
     below_s = below = 0.0
     for bound_s, count in classes:
         if count >= rank:
