@@ -26,6 +26,7 @@ from streaming.console.pages.redrives import (
 from streaming.console.pages.search import export_search, forget_view, save_view, search
 from streaming.console.pages.sql import export_sql, sql
 from streaming.console.pages.topology import topology
+from streaming.console.pages.topology_changes import topology_changes
 
 PAGES: Final = (
     Page("/", now, nav="Now", key="n"),
@@ -37,6 +38,7 @@ PAGES: Final = (
     Page("/channels", channels),
     Page("/consumers", consumers),
     Page("/topology", topology, nav="Topology", key="t", scripts="'wasm-unsafe-eval'"),
+    Page("/topology/changes", topology_changes, scripts="'wasm-unsafe-eval'"),
     Page("/balance", balance, nav="Balance", key="b"),
     Page("/definitions", definitions, nav="Definitions", key="d"),
     Page("/definitions/plan", plan, is_action=True, scripts="'wasm-unsafe-eval'"),

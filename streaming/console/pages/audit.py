@@ -3,11 +3,13 @@
 from typing import Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
+from streaming.console.pages.topology_changes import just_before
 from streaming.queries.actions import ACTIONS, actions_on, list_actions
 from streaming.queries.duckdb_tables import Row, text
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.vhosts.changes import changed_name
 
+_NOT_DRAWN: Final = ("permissions", "parameter", "limits", "deployed")
 _KINDS: Final = {"redrives": "redrive", "purges": "purged", "erasures": "erased"}
 
 
@@ -46,7 +48,20 @@ def audit(view: View) -> Answer:
 
 
 def _named(rows: list[Row]) -> list[Row]:
-    return [{**row, "name": changed_name(row["detail"] or {})} for row in rows]
+    return [
+        {
+            **row,
+            "name": changed_name(row["detail"] or {}),
+            "earlier": just_before(row["at"]) if _is_of_topology(row) else None,
+        }
+        for row in rows
+    ]
+
+
+def _is_of_topology(row: Row) -> bool:
+    """Whether it changed what is declared."""
+    what = str(row["what"] or "")
+    return row["kind"] == "topology" and not any(word in what for word in _NOT_DRAWN)
 
 
 def _command(view: View, action: str | None, user: str | None) -> str:

@@ -26,10 +26,7 @@ _LOOPS: Final = re.compile("cycle|loop")
 
 def topology(view: View) -> Answer:
     """Show the declared topology of one vhost with the traffic of a stretch of time."""
-    vhosts = list(view.declared)
-    if not vhosts:
-        raise Refused(404, "The tables know no vhost that you may see.")
-    vhost = view.vhost or ("/" if "/" in vhosts else vhosts[0])
+    vhost = chosen_vhost(view)
     stretch = view.one_of("stretch", *STRETCHES)
     around = view.text("around", "") or ""
     view.command = view.dlx("bindings", "list")
@@ -48,7 +45,8 @@ def topology(view: View) -> Answer:
     findings = view.lint(vhost)
     return {
         "vhost": vhost,
-        "vhosts": vhosts,
+        "vhosts": list(view.declared),
+        "since": view.before(STRETCHES[stretch]).isoformat(timespec="milliseconds"),
         "stretch": stretch,
         "stretches": list(STRETCHES),
         "around": around,
@@ -60,6 +58,14 @@ def topology(view: View) -> Answer:
         "loops": [one for one in findings if _LOOPS.search(one.code)],
         "dead_ends": [one for one in findings if not _LOOPS.search(one.code)],
     }
+
+
+def chosen_vhost(view: View) -> str:
+    """The vhost of the URL, or the first that the user may see."""
+    vhosts = list(view.declared)
+    if not vhosts:
+        raise Refused(404, "The tables know no vhost that you may see.")
+    return view.vhost or ("/" if "/" in vhosts else vhosts[0])
 
 
 def topology_address(view: View, vhost: str, kind: str, name: str) -> str:

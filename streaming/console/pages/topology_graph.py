@@ -83,7 +83,7 @@ def picture(
     """Put what moved, and what would change, on a diagram.
 
     Args:
-        changed: keys as of `parts_of` -> `new` or `gone`.
+        changed: keys as of `parts_of` -> `new`, `gone` or `changed`.
     """
     nodes = {node.id: node for node in diagram.nodes}
     marks = changed or {}
@@ -227,6 +227,11 @@ def parts_of(diagram: Diagram) -> set[tuple[str, ...]]:
     }
 
 
+def _named(key: tuple[str, ...]) -> tuple[str, ...]:
+    """What a part is, without its settings or keys."""
+    return key[:5] if key[0] in STYLES else key[:2]
+
+
 def _key(node: DiagramNode) -> tuple[str, ...]:
     return (node.kind, *node.lines)
 
@@ -257,13 +262,15 @@ def imported(live: Definitions, wanted: Definitions) -> Definitions:
 
 
 def before_and_after(before: Diagram, after: Diagram) -> tuple[Picture, Picture]:
-    """The pictures of two diagrams, in which what only one of them has is marked.
+    """The pictures of two diagrams, in which what only one has, or has otherwise, is marked.
 
     What is the same in both, and beside nothing that changes, is left out of both.
     """
     old, new = parts_of(before), parts_of(after)
-    gone = dict.fromkeys(old - new, "gone")
-    come = dict.fromkeys(new - old, "new")
+    removed, added = old - new, new - old
+    both = {_named(key) for key in removed} & {_named(key) for key in added}
+    gone = {key: "changed" if _named(key) in both else "gone" for key in removed}
+    come = {key: "changed" if _named(key) in both else "new" for key in added}
     touched = {key[1] for key in (*gone, *come) if len(key) and key[0] in {"exchange", "queue"}}
     touched |= {name for key in (*gone, *come) if key[0] in STYLES for name in key[3:5]}
     return (

@@ -81,6 +81,8 @@ def is_clean(answer):
         ("/sql/export?sql=FROM+messages&format=csv", 403),
         ("/changes?queue=closed-dead&vhost=/&from=0&to=1", 403),
         ("/topology?vhost=/&around=vault", 200),
+        ("/topology/changes?vhost=vault-v&compared_with=0", 404),
+        ("/topology/changes?vhost=/&compared_with=0/0/500", 400),
         ("/audit?message=0/0/500", 200),
         ("/audit?user=vault-u&vhost=vault-v", 404),
         ("/redrive?id=../../etc/passwd", 400),

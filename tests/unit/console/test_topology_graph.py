@@ -119,8 +119,8 @@ def test_before_and_after_show_what_changes_and_what_is_beside_it():
         {spot.lines: spot.marks for spot in one.spots if spot.marks} for one in (before, after)
     ]
     assert marked == [
-        {("audit",): ("gone",)},
-        {("audit", "max-length 5", "drop-head"): ("new",), ("late",): ("new",)},
+        {("audit",): ("changed",)},
+        {("audit", "max-length 5", "drop-head"): ("changed",), ("late",): ("new",)},
     ]
     [way] = [way for way in after.ways if way.marks]
     assert (way.lines, way.marks) == (("order.late",), ("new",))

@@ -1,0 +1,89 @@
+"""What changed in the topology between two instants: a list, and before and after as pictures."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from streaming.console.page import Answer, View
+from streaming.console.pages.topology import chosen_vhost, referred, topology_address
+from streaming.console.pages.topology_graph import before_and_after, dot
+from streaming.console.reader import read_instant
+from streaming.queries.as_of import resolve
+from streaming.queries.duckdb_tables import BeforeHistoryError, Tables
+from streaming.queries.job_totals import last_batches
+from streaming.queries.snapshots import opening_batch
+from streaming.queries.vhosts.changes import changes_in
+from streaming.queries.vhosts.declared import Declared, declared
+from topology.analysis.diagram import draw
+from topology.declarations import Definitions
+from topology.definitions.change_plan import plan_import
+
+MAX_LISTED: Final = 500
+_EFFECTS: Final = {
+    "create": "added",
+    "absent": "removed",
+    "replace": "changed",
+    "conflict": "changed",
+}
+_BEFORE: Final = timedelta(hours=1)
+_TICK: Final = timedelta(microseconds=1)
+
+
+def topology_changes(view: View) -> Answer:
+    """Compare what is declared at the instant of the page with another one, `compared_with`."""
+    vhost = chosen_vhost(view)
+    view.title = f"What changed in {vhost}"
+    view.command = view.dlx("bindings", "list")
+    end = view.known_until
+    other = view.text("compared_with") or (end - _BEFORE).isoformat(timespec="milliseconds")
+    begin, before = _declared_at(view.tables, other, vhost)
+    after = referred(view.declared[vhost].definitions())
+    changes = changes_in(view.tables, begin + _TICK, end, vhost) if begin < end else []
+    pictures = before_and_after(draw(before), draw(after))
+    return {
+        "vhost": vhost,
+        "vhosts": list(view.declared),
+        "other": other,
+        "begin": begin,
+        "end": end,
+        "differences": [
+            (_EFFECTS[one.effect], one.kind, one.name, one.detail * (one.effect != "absent"))
+            for one in plan_import(before, after, vhost)
+            if one.effect in _EFFECTS
+        ],
+        "graphs": [
+            dot(one, lambda kind, name: topology_address(view, vhost, kind, name))
+            for one in pictures
+            if any(each.spots for each in pictures)
+        ],
+        "changes": [
+            (one.change, just_before(one.change.at))
+            for one in changes[:MAX_LISTED]
+            if "permissions" not in one.change.what
+        ],
+    }
+
+
+def just_before(at: str) -> str:
+    """The instant to compare a change at another with; events have milliseconds."""
+    instant = datetime.fromisoformat(at) - timedelta(milliseconds=1)
+    return instant.isoformat(timespec="milliseconds")
+
+
+def _declared_at(tables: Tables, wanted: str, vhost: str) -> tuple[datetime, Definitions]:
+    """What was declared at an instant, and when that is; nothing was before the first event.
+
+    Raises:
+        QueryError: it is not an instant, or the tables do not know it any more.
+    """
+    shown = tables.cut
+    try:
+        tables.cut = cut = resolve(tables, wanted, read_instant)
+        at = cut.at or datetime.fromtimestamp(last_batches(tables, 1)[0].at_s, UTC)
+        return at, referred(declared(tables).get(vhost, Declared()).definitions())
+    except BeforeHistoryError as error:
+        tables.cut = None
+        if opening_batch(tables, "events") >= 0 or error.first is None:
+            raise
+        return error.first - timedelta(milliseconds=1), Definitions()
+    finally:
+        tables.cut = shown
