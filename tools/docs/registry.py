@@ -62,6 +62,7 @@ RUN_BY: Final = {
     "dlx amqp --memory": "tests/unit/cli/test_amqp.py",
     "dlx amqp": "tests/e2e/amqp/test_on_kafka.py",
     "curl -u guest:guest": "tests/e2e/amqp/test_management.py",
+    "dlx deployed": "tests/e2e/client/test_command_line.py",
     "dlx kafka": "tests/e2e/test_kafka_command.py",
     "dlx checkpoint rebuild": "tests/e2e/test_rebuild.py",
     "./dlx demo": "tests/e2e/test_demo.py",
