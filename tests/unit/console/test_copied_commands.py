@@ -23,6 +23,7 @@ ADDRESSES = {
     "/channels": "",
     "/consumers": "",
     "/topology": "",
+    "/topology/changes": "compared_with=0",
     "/balance": "",
     "/definitions": "",
     "/search": "queue=mail&since=1970-01-01&until=2099-01-01T00:00:00%2B02:00",
