@@ -7,10 +7,10 @@ from streaming.console.page import Answer, View
 from streaming.console.pages.topology import chosen_vhost, referred, topology_address
 from streaming.console.pages.topology_graph import before_and_after, dot
 from streaming.console.reader import read_instant
-from streaming.queries.as_of import resolve
+from streaming.queries.as_of.instant import resolve
+from streaming.queries.as_of.snapshots import opening_batch
 from streaming.queries.duckdb_tables import BeforeHistoryError, Tables
 from streaming.queries.job_totals import last_batches
-from streaming.queries.snapshots import opening_batch
 from streaming.queries.vhosts.changes import changes_in
 from streaming.queries.vhosts.declared import Declared, declared
 from topology.analysis.diagram import draw
