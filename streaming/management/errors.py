@@ -1,5 +1,6 @@
 """Why a request is not carried out, in RabbitMQ's words."""
 
+from html import escape
 from typing import Any
 
 
@@ -23,6 +24,11 @@ class ApiError(Exception):
 def bad_request(reason: Any) -> ApiError:
     """400: the request makes no sense."""
     return ApiError(400, "bad_request", reason)
+
+
+def not_valid(reason: str) -> ApiError:
+    """400: a policy or a parameter is not valid. RabbitMQ escapes these reasons for HTML."""
+    return bad_request(f"Validation failed\n\n{escape(reason, quote=False)}\n")
 
 
 def missing() -> ApiError:

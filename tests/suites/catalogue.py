@@ -91,7 +91,8 @@ class ManagementSuite:
     """Tests of a client of the management API, which expect it on its usual port.
 
     Attributes:
-        package: a Go module whose tests are Ginkgo's, or a crate, with its version.
+        package: a Go module whose tests are Ginkgo's, a crate, or a Go module that is a provider
+            of Terraform, with its version.
         vhost: a vhost that they expect, with all permissions for guest.
         user: a user that they expect, with its name as password and as tag, if it is one.
         options: further arguments of the test program.
@@ -100,7 +101,7 @@ class ManagementSuite:
     package: str
     vhost: str
     user: str
-    kind: Literal["ginkgo", "crate"]
+    kind: Literal["ginkgo", "crate", "terraform"]
     options: tuple[str, ...] = ()
 
 
@@ -142,6 +143,9 @@ SUITES: Final[dict[str, Suite]] = {
     ),
     "rabbitmqadmin": ManagementSuite(
         "rabbitmqadmin@2.35.0", "rust/http/api/client", "rust3", "crate"
+    ),
+    "terraform": ManagementSuite(
+        "github.com/cyrilgdn/terraform-provider-rabbitmq@v1.8.0", "test", "management", "terraform"
     ),
     "amqp091-go": GoSuite(
         "github.com/rabbitmq/amqp091-go@v1.16.0", "integration_test.go", ("-tags", "integration")

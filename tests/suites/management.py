@@ -1,4 +1,4 @@
-"""Suites of clients of the management API: a Go module with Ginkgo, and crates."""
+"""Suites of clients of the management API: of Go modules and crates."""
 
 import json
 import re
@@ -14,7 +14,9 @@ import httpx2
 from tests.suites.catalogue import Broker, ManagementSuite
 from tests.suites.outcomes import Outcomes, SuiteError, output, run, some
 
-API: Final = "http://localhost:15672/api"
+ENDPOINT: Final = "http://localhost:15672"
+API: Final = f"{ENDPOINT}/api"
+_TERRAFORM: Final = "github.com/hashicorp/terraform@v1.5.7"
 _CARGO: Final = """[package]
 name = "fetch"
 version = "0.1.0"
@@ -26,6 +28,7 @@ edition = "2021"
 _LINE: Final = re.compile(
     r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)", re.MULTILINE
 )
+_ENDED: Final = re.compile(r"^--- (PASS|FAIL|SKIP): (\w+) ", re.MULTILINE)
 _WORDS: Final = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}
 
 
@@ -34,7 +37,8 @@ def run_management(
 ) -> Outcomes:
     """Run a suite; see `run_suite`."""
     _make_ready(suite)
-    return (_run_ginkgo if suite.kind == "ginkgo" else _run_crate)(suite, folder, only)
+    kinds = {"ginkgo": _run_ginkgo, "crate": _run_crate, "terraform": _run_terraform}
+    return kinds[suite.kind](suite, folder, only)
 
 
 def _make_ready(suite: ManagementSuite) -> None:
@@ -52,11 +56,38 @@ def _make_ready(suite: ManagementSuite) -> None:
             client.put(f"{API}/{path}", json=body).raise_for_status()
 
 
-def _run_ginkgo(suite: ManagementSuite, folder: Path, only: Sequence[str]) -> Outcomes:
+def _module(suite: ManagementSuite, folder: Path) -> Path:
+    """The sources of the Go module."""
     source = folder / "source"
     if not source.exists():
         text = output(["go", "mod", "download", "-json", suite.package], folder)
         _copy(Path(json.loads(text)["Dir"]), source)
+    return source
+
+
+def _run_terraform(suite: ManagementSuite, folder: Path, only: Sequence[str]) -> Outcomes:
+    """Run the provider's acceptance tests with a Terraform that is built once, in ten minutes."""
+    source = _module(suite, folder)
+    terraform = folder / "bin" / "terraform"
+    if not terraform.exists():
+        output(["go", "install", _TERRAFORM], folder, {"GOBIN": str(terraform.parent)})
+    environment = {
+        "TF_ACC": "1",
+        "TF_ACC_TERRAFORM_PATH": str(terraform),
+        "CHECKPOINT_DISABLE": "1",  # it would ask whether there is a later one
+        "RABBITMQ_ENDPOINT": ENDPOINT,
+        "RABBITMQ_USERNAME": "guest",
+        "RABBITMQ_PASSWORD": "guest",
+    }
+    log = folder / "log.txt"
+    run(["go", "test", "-v", "-count=1", *only, "./rabbitmq"], source, environment, log)
+    words = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
+    found = _ENDED.findall(log.read_text("utf-8", "replace"))
+    return some({name: words[word] for word, name in found}, log)
+
+
+def _run_ginkgo(suite: ManagementSuite, folder: Path, only: Sequence[str]) -> Outcomes:
+    source = _module(suite, folder)
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
     command = [

@@ -50,6 +50,7 @@ MAX_HASHES = 10
 
 SINGLE_ACTIVE_CONSUMER = "x-single-active-consumer"
 
+_RABBITMQ_CHOICES = "'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'"
 _PRIORITIES = range(-(2**63), 2**63)
 _QUORUM_PROPERTIES = {
     "auto-delete": ("auto_delete", "auto-delete"),
@@ -148,7 +149,7 @@ def policy_errors(
         yield _invalid_policy(
             "apply-to",
             f"must be one of {choices}, not {policy.apply_to!r}{hint}",
-            f"apply-to '{policy.apply_to}' unrecognised; should be one of: {choices}",
+            f"apply-to '{policy.apply_to}' unrecognised; should be one of: {_RABBITMQ_CHOICES}",
         )
     if not policy.definition:
         yield _invalid_policy("definition", "must have at least one key", "no policy provided")

@@ -5,7 +5,13 @@ from typing import Any, Final
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.commands import Command
 from streaming.broker.events import Actor
-from streaming.management.errors import ApiError, bad_request, not_authorised, not_found
+from streaming.management.errors import (
+    ApiError,
+    bad_request,
+    not_authorised,
+    not_found,
+    not_valid,
+)
 from streaming.management.routing import Asked
 from topology.refusals import Refusal
 
@@ -55,4 +61,4 @@ def refused(refusal: Refusal) -> ApiError:
             return not_found(text)
         case _:
             kind, colon, rest = text.partition(_FAILED)
-            return bad_request(f"Validation failed\n\n{rest}\n" if colon and not kind else text)
+            return not_valid(rest) if colon and not kind else bad_request(text)

@@ -13,7 +13,7 @@ from streaming.broker import commands
 from streaming.broker.commands import LimitName
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members
-from streaming.management.errors import bad_request, missing, not_found
+from streaming.management.errors import bad_request, missing, not_found, not_valid
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer
@@ -103,9 +103,9 @@ async def set_parameter(
     if component == POLICY:
         raise bad_request("policies may not be set using this method")
     if component not in {VHOST_LIMITS, OPERATOR_POLICY}:
-        raise bad_request(f"Validation failed\n\ncomponent {component} not found\n")
+        raise not_valid(f"component {component} not found")
     if not isinstance(value, dict):
-        raise bad_request(f"Validation failed\n\n{name} should be an object\n")
+        raise not_valid(f"{name} should be an object")
     if component == OPERATOR_POLICY:
         policy = read_policy(name, Members(value), operator=True)
         await set_policy(asked, vhost, policy, operator=True)

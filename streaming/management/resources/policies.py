@@ -8,7 +8,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members
-from streaming.management.errors import bad_request, missing
+from streaming.management.errors import missing, not_valid
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer
@@ -37,13 +37,11 @@ def read_policy(name: str, members: Members, *, operator: bool) -> Policy:
     members.need("pattern", "definition")
     definition = members.table("definition")
     if not definition:
-        raise bad_request("Validation failed\n\nno policy provided\n")
+        raise not_valid("no policy provided")
     priority = members.get("priority")
     if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
         shown = f'<<"{priority}">>' if isinstance(priority, str) else priority
-        raise bad_request(
-            f"Validation failed\n\npriority should be a number, actually was {shown}\n"
-        )
+        raise not_valid(f"priority should be a number, actually was {shown}")
     apply_to = members.text("apply-to", "queues" if operator else "all")
     return Policy(name, members.text("pattern"), definition, priority or 0, apply_to)
 

@@ -200,3 +200,17 @@ def test_limits_of_a_user_stay_when_the_user_is_changed(api):
 
     assert api.get("users/u")["limits"] == {"max-connections": 3}
     assert api.get("user-limits") == [{"user": "u", "value": {"max-connections": 3}}]
+
+
+def test_names_in_what_is_not_valid_are_escaped_as_rabbitmq_does(api):
+    policy = {"pattern": ".*", "definition": {"a&<b>": 1}, "priority": 0}
+
+    assert api.refusal("PUT", "policies/%2F/p", policy) == (
+        400,
+        "bad_request",
+        'Validation failed\n\n[{&lt;&lt;"a&amp;&lt;b&gt;"&gt;&gt;,1}] '
+        "are not recognised policy settings\n",
+    )
+    assert api.refusal("PUT", "parameters/%3Cz%3E/%2F/x", {"value": {}})[2] == (
+        "Validation failed\n\ncomponent &lt;z&gt; not found\n"
+    )

@@ -152,8 +152,8 @@ def test_policies_need_a_linear_pattern_and_an_apply_to():
     assert refuse_policy(
         Policy("p", "", {"expires": 1}, apply_to="queue"), operator=False
     ) == precondition(
-        "Validation failed: apply-to 'queue' unrecognised; should be one of:"
-        " all, exchanges, queues, classic_queues, quorum_queues, streams"
+        "Validation failed: apply-to 'queue' unrecognised; should be one of: 'queues',"
+        " 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'"
     )
 
 
