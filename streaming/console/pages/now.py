@@ -33,7 +33,14 @@ def now(view: View) -> Answer:
         else []
     )
     died = (
-        what_died(view.tables, view.declared, end, timedelta(minutes=MINUTES), vhost=view.vhost)
+        what_died(
+            view.tables,
+            view.declared,
+            end,
+            timedelta(minutes=MINUTES),
+            vhost=view.vhost,
+            keep=view.of_topology,
+        )
         if has_deaths and last is not None
         else []
     )

@@ -7,7 +7,7 @@ The worst come first: what is lost, then what dies in numbers. What a queue drop
 to, such as the head of a full queue without a dead-letter exchange, comes last.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -31,6 +31,14 @@ _LETTERS: Final = ("vhost", "queue", "reason", "outcome", "cause", "at", "seq")
 _EVENTS: Final = ("vhost", "queue", "kind", "reason", "user", "at")
 _TAKEN: Final = "('acked', 'consumed')"
 _OF_SETTINGS: Final = ("queue", "policy", "operator_policy")
+
+
+Keep = Callable[[str, Callable[[], Mapping[str, Declared]]], Mapping[str, Declared]]
+"""Returns what a function computes, or has computed under that name before."""
+
+
+def _afresh(_name: str, compute: Callable[[], Mapping[str, Declared]]) -> Mapping[str, Declared]:
+    return compute()
 
 
 class DeathGroup(msgspec.Struct, frozen=True):
@@ -67,6 +75,7 @@ def what_died(
     span: timedelta,
     *,
     vhost: str | None = None,
+    keep: Keep = _afresh,
 ) -> list[DeathGroup]:
     """List the largest groups of deaths of a span, the worst first.
 
@@ -74,6 +83,7 @@ def what_died(
         declared: what is declared, by vhost. The limits in words are those at the last death.
         end: the end of the span.
         vhost: list its deaths only.
+        keep: remembers what was declared at an instant.
     """
     begin = end - span
     files = tables.files("dead_letters", {"at": begin - span}, inclusive=True)
@@ -113,7 +123,7 @@ def what_died(
         place = (row["vhost"], row["queue"])
         since, last = iso(row["since"]) or "", iso(row["last"]) or ""
         chosen = [*concerning(recorded, *place, declared.get(place[0]))]
-        limits = _limits_at(tables, declared, chosen, *place, datetime.fromisoformat(last))
+        limits = _limits_at(tables, declared, chosen, *place, datetime.fromisoformat(last), keep)
         groups.append(
             DeathGroup(
                 *place,
@@ -159,6 +169,7 @@ def _limits_at(
     vhost: str,
     queue: str,
     instant: datetime,
+    keep: Keep,
 ) -> _Limits:
     """The settings of a queue at an instant: those of now, unless they were changed since."""
     now = _settings(declared, vhost, queue)
@@ -169,12 +180,18 @@ def _limits_at(
     )
     if is_as_now:
         return _Limits(now)
+    try:
+        then = keep(f"declared at {instant}", lambda: _declared_at(tables, instant))
+    except QueryError:  # it is before what the tables know
+        return _Limits(now, " (today's limit)")
+    return _Limits(_settings(then, vhost, queue))
+
+
+def _declared_at(tables: Tables, instant: datetime) -> Mapping[str, Declared]:
     shown, tables.cut = tables.cut, None
     try:
         tables.cut = at_time(tables, instant, last_batch(tables))
-        return _Limits(_settings(declared_in(tables), vhost, queue))
-    except QueryError:  # it is before what the tables know
-        return _Limits(now, " (today's limit)")
+        return declared_in(tables)
     finally:
         tables.cut = shown
 

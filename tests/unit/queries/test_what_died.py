@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from streaming.broker import commands
-from streaming.queries.duckdb_tables import Tables
+from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.life.what_died import what_died
 from streaming.queries.vhosts.changes import Change
 from streaming.queries.vhosts.declared import topology_log
@@ -95,6 +95,21 @@ def test_limits_are_those_at_the_death_although_they_changed_since(shop):
         "TTL of 1,500 ms, and no consumer took it in time",
         "limit of 1 reached, 0.01/s in, 0/s out",
     ]
+
+
+def test_limits_of_a_time_that_the_tables_do_not_know_are_said_to_be_those_of_today(shop):
+    [broker] = shop.brokers
+    broker.policy("wide", "^mail$", {"message-ttl": 900})
+    shop.commit()
+
+    def forgotten(_name, _compute):
+        raise QueryError("history begins later")
+
+    with Tables(shop.root) as tables:
+        declared = topology_log(tables).replayed()
+        found = what_died(tables, declared, at(95), timedelta(hours=1), keep=forgotten)
+
+    assert found[1].why == "TTL of 900 ms (today's limit), and no consumer took it in time"
 
 
 def test_a_bounded_queue_that_drops_its_head_comes_last_and_is_as_declared(shop):
