@@ -1,14 +1,15 @@
 """What changed in the topology between two instants: a list, and before and after as pictures."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from streaming.console.page import Answer, View
 from streaming.console.pages.topology import chosen_vhost, referred, topology_address
-from streaming.console.pages.topology_graph import before_and_after, dot
+from streaming.console.pages.topology_graph import Picture, before_and_after, dot
 from streaming.console.reader import read_instant
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.as_of.snapshots import opening_batch
+from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import BeforeHistoryError, Tables
 from streaming.queries.job_totals import last_batches
 from streaming.queries.vhosts.changes import changes_in
@@ -35,25 +36,22 @@ def topology_changes(view: View) -> Answer:
     view.command = view.dlx("bindings", "list")
     end = view.known_until
     other = view.text("compared_with") or (end - _BEFORE).isoformat(timespec="milliseconds")
-    begin, before = _declared_at(view.tables, other, vhost)
-    after = referred(view.declared[vhost].definitions())
+    cut, begin = _instant(view.tables, other)
+    after = view.declared[vhost].definitions()
+    compared = view.of_topology(
+        f"changes of {vhost} since {cut}", lambda: _compared(view.tables, cut, vhost, after)
+    )
     changes = changes_in(view.tables, begin + _TICK, end, vhost) if begin < end else []
-    pictures = before_and_after(draw(before), draw(after))
     return {
         "vhost": vhost,
         "vhosts": list(view.declared),
         "other": other,
         "begin": begin,
         "end": end,
-        "differences": [
-            (_EFFECTS[one.effect], one.kind, one.name, one.detail * (one.effect != "absent"))
-            for one in plan_import(before, after, vhost)
-            if one.effect in _EFFECTS
-        ],
+        "differences": compared.differences,
         "graphs": [
             dot(one, lambda kind, name: topology_address(view, vhost, kind, name))
-            for one in pictures
-            if any(each.spots for each in pictures)
+            for one in compared.pictures
         ],
         "changes": [
             (one.change, just_before(one.change.at))
@@ -69,8 +67,33 @@ def just_before(at: str) -> str:
     return instant.isoformat(timespec="milliseconds")
 
 
-def _declared_at(tables: Tables, wanted: str, vhost: str) -> tuple[datetime, Definitions]:
-    """What was declared at an instant, and when that is; nothing was before the first event.
+class _Compared(NamedTuple):
+    """What differs: effect, kind, name and detail of each object, and the pictures, if any."""
+
+    differences: list[tuple[str, str, str, str]]
+    pictures: tuple[Picture, ...]
+
+
+def _compared(tables: Tables, cut: Cut | None, vhost: str, declared_now: Definitions) -> _Compared:
+    """Compare what was declared at a cut, None for nothing, with what is declared now."""
+    before, after = Definitions(), referred(declared_now)
+    if cut is not None:
+        shown, tables.cut = tables.cut, cut
+        try:
+            before = referred(declared(tables).get(vhost, Declared()).definitions())
+        finally:
+            tables.cut = shown
+    differences = [
+        (_EFFECTS[one.effect], one.kind, one.name, one.detail * (one.effect != "absent"))
+        for one in plan_import(before, after, vhost)
+        if one.effect in _EFFECTS
+    ]
+    pictures = before_and_after(draw(before), draw(after))
+    return _Compared(differences, pictures if any(one.spots for one in pictures) else ())
+
+
+def _instant(tables: Tables, wanted: str) -> tuple[Cut | None, datetime]:
+    """The cut of an instant, and when it is; None: before the first event, when nothing was there.
 
     Raises:
         QueryError: it is not an instant, or the tables do not know it any more.
@@ -78,12 +101,11 @@ def _declared_at(tables: Tables, wanted: str, vhost: str) -> tuple[datetime, Def
     shown = tables.cut
     try:
         tables.cut = cut = resolve(tables, wanted, read_instant)
-        at = cut.at or datetime.fromtimestamp(last_batches(tables, 1)[0].at_s, UTC)
-        return at, referred(declared(tables).get(vhost, Declared()).definitions())
+        return cut, cut.at or datetime.fromtimestamp(last_batches(tables, 1)[0].at_s, UTC)
     except BeforeHistoryError as error:
         tables.cut = None
         if opening_batch(tables, "events") >= 0 or error.first is None:
             raise
-        return error.first - timedelta(milliseconds=1), Definitions()
+        return None, error.first - timedelta(milliseconds=1)
     finally:
         tables.cut = shown
