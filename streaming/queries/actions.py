@@ -11,29 +11,30 @@ import msgspec
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 from streaming.queries.message_attributes import MessageId, document
 
-ACTIONS: Final = (
-    *("redrives", "purges", "erasures", "deployments", "policies", "permissions", "definitions"),
-)
-"""What can be chosen."""
-
 WHO: Final = (
     """coalesce("user", nullif(regexp_extract(channel, '^management (.+) [0-9]+$', 1), ''))"""
 )
 """Who sent a command, in SQL: by the management API the operator does, for the user it names."""
 
-_POLICIES: Final = "what LIKE '%policy%'"
-_PERMISSIONS: Final = "what LIKE '%permission%'"
-_DEPLOYMENTS: Final = "what = 'deployed'"
-_KINDS: Final = {
+_WHAT: Final = "(detail ->> '$.what')"
+_POLICIES: Final = f"{_WHAT} LIKE '%policy%'"
+_PERMISSIONS: Final = f"{_WHAT} LIKE '%permission%'"
+_DEPLOYMENTS: Final = f"{_WHAT} = 'deployed'"
+CONDITIONS: Final = {
     "redrives": "kind = 'redrive'",
     "purges": "kind = 'purged'",
     "erasures": "kind = 'erased'",
+    "deployments": f"kind = 'topology' AND {_DEPLOYMENTS}",
     "policies": f"kind = 'topology' AND {_POLICIES}",
     "permissions": f"kind = 'topology' AND {_PERMISSIONS}",
-    "deployments": f"kind = 'topology' AND {_DEPLOYMENTS}",
     "definitions": f"kind = 'topology' AND NOT {_POLICIES} AND NOT {_PERMISSIONS} "
     f"AND NOT {_DEPLOYMENTS}",
 }
+"""Which events are of each action, in SQL."""
+
+ACTIONS: Final = tuple(CONDITIONS)
+"""What can be chosen."""
+
 _COLUMNS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "message_id", "queue", "reason", "number"),
     *("user", "channel", "detail"),
@@ -97,7 +98,7 @@ def list_actions(
     tables.view("events", columns=_COLUMNS, view="actions")
     conditions = ["true"]
     if action is not None:
-        conditions.append(_KINDS[action])
+        conditions.append(CONDITIONS[action])
     if user is not None:
         conditions.append(f'"user" = {text(user)}')
     if vhost is not None:

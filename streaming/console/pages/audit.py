@@ -4,13 +4,13 @@ from typing import Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.console.pages.topology_changes import just_before
-from streaming.queries.actions import ACTIONS, actions_on, list_actions
+from streaming.queries.actions import ACTIONS, CONDITIONS, actions_on, list_actions
 from streaming.queries.duckdb_tables import Row, text
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.vhosts.changes import changed_name
 
 _NOT_DRAWN: Final = ("permissions", "parameter", "limits", "deployed")
-_KINDS: Final = {"redrives": "redrive", "purges": "purged", "erasures": "erased"}
+_ALL_KINDS: Final = "'redrive', 'purged', 'erased', 'topology'"
 
 
 def audit(view: View) -> Answer:
@@ -65,10 +65,9 @@ def _is_of_topology(row: Row) -> bool:
 
 
 def _command(view: View, action: str | None, user: str | None) -> str:
-    wanted = [_KINDS.get(action, "topology")] if action else [*_KINDS.values(), "topology"]
+    chosen = CONDITIONS[action] if action else f"kind IN ({_ALL_KINDS})"
     sql = 'SELECT "at", vhost, kind, "user", queue, reason, detail FROM events WHERE '
-    listed = ", ".join(f"'{kind}'" for kind in wanted)
-    conditions = [f"kind IN ({listed})"]
+    conditions = [chosen]
     conditions += [f"vhost = {text(view.vhost)}"] if view.vhost else []
     conditions += [f'"user" = {text(user)}'] if user else []
     where = " AND ".join(conditions)

@@ -6,7 +6,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.events import Actor
-from streaming.queries.actions import list_actions
+from streaming.queries.actions import ACTIONS, list_actions
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.vhosts.changes import changes_in, concerning
 from streaming.queries.vhosts.declared import declared
@@ -104,6 +104,34 @@ def test_a_policy_of_which_only_the_end_is_known_may_concern_all(tmp_path):
         broker.do(commands.ClearPolicy(name="old"))
 
     assert concerned(tmp_path, broker, do) == ["policy cleared old"]
+
+
+def test_each_action_lists_its_own_events(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("work")
+    broker.policy("p", "^work$", {"max-length": 1})
+    broker.do(commands.SetPermissions(user="ann", configure="", write="", read="work"))
+    deploy(broker, "1")
+    broker.publish("", "work", "m")
+    broker.do(commands.Purge(queue="work"))
+    recording.commit()
+
+    with Tables(recording.root) as tables:
+        found = {
+            action: [row["what"] for row in list_actions(tables, action=action).rows]
+            for action in ACTIONS
+        }
+
+    assert found == {
+        "redrives": [],
+        "purges": ["purged"],
+        "erasures": [],
+        "deployments": ["deployed"],
+        "policies": ["policy_set"],
+        "permissions": ["permissions_set"],
+        "definitions": ["queue_declared"],
+    }
 
 
 def test_a_change_by_the_management_api_names_its_user(tmp_path):
