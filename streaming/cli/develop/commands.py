@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,9 @@ SERVICE_TESTS = (
     *("tests/spark", "tests/e2e", "tests/bench"),
     *("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"),
 )
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""Containers set it, and then each process would compile all that it imports."""
+
 MOST_ALONE = 5
 """More failures than this have a cause of their own, and are not tried again."""
 
@@ -114,7 +118,10 @@ def passes(check: Check, folder: Path) -> bool:
 
 
 def _succeeds(arguments: tuple[str, ...], folder: Path) -> bool:
-    return subprocess.run((sys.executable, *arguments), cwd=folder, check=False).returncode == 0
+    """Run a tool. Its processes, of which tests start hundreds, share what Python compiles."""
+    environment = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
+    command = (sys.executable, *arguments)
+    return subprocess.run(command, cwd=folder, env=environment, check=False).returncode == 0
 
 
 def _failed_tests(folder: Path) -> list[str]:

@@ -32,6 +32,16 @@ def test_nothing_else_is_printed_when_everything_passes(capfd, tmp_path):
     assert (status, *capfd.readouterr()) == (0, "--- first\nfirst ran\n", "")
 
 
+def test_the_processes_of_a_check_keep_what_they_compile(capfd, monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (tmp_path / "module.py").write_text("")
+    imports = Check("imports", ("-c", "import module; print(module.__cached__)"))
+
+    assert run_checks((imports,), tmp_path) == 0
+
+    assert Path(capfd.readouterr().out.splitlines()[-1]).is_file()
+
+
 FOLDERS = ("unit", "unit/broker", "unit/topology", "property", "spark", "e2e", "bench")
 
 
