@@ -28,7 +28,7 @@ class Story:
     def __init__(self) -> None:
         self.steps: list[str] = []
 
-    def mark(self, step):
+    def deploy(self, step, _release, _reason):
         self.steps.append(step)
 
     def pauses_at(self, step):
