@@ -10,6 +10,7 @@ from streaming.amqp.connection import Connection
 from streaming.amqp.frames import BODY, HEADER, METHOD, PROTOCOL_HEADER, FrameReader, frame
 from streaming.amqp.login import Client
 from streaming.amqp.memory import MemoryBroker
+from streaming.amqp.method_codec import read_method, write_method
 from streaming.amqp.properties import read_properties, write_properties
 from tests.delayed_broker import DelayedBroker, delayed_broker
 
@@ -57,7 +58,7 @@ class RawClient:
 
     def send(self, channel: int, method: m.Method) -> None:
         """Send a method."""
-        self.raw(frame(METHOD, channel, m.write_method(method)))
+        self.raw(frame(METHOD, channel, write_method(method)))
 
     def ask(self, method: m.Method, channel: int = 1) -> m.Method:
         """Send a method; return the last one that comes back."""
@@ -79,7 +80,7 @@ class RawClient:
         found: list[Received] = []
         for kind, channel, payload in self._reader.feed(self.connection.take_output()):
             if kind == METHOD:
-                found.append(Received(channel, m.read_method(payload)))
+                found.append(Received(channel, read_method(payload)))
             elif kind == HEADER:
                 properties = read_properties(payload[12:])
                 found[-1] = found[-1]._replace(properties=properties)

@@ -43,6 +43,7 @@ from streaming.amqp.frames import (
     frame,
 )
 from streaming.amqp.login import Client, User, mechanisms
+from streaming.amqp.method_codec import ids_in, read_method, write_method
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.requests import ACK_METHOD
 from streaming.amqp.vhosts import AnswerListener, OpenVhost
@@ -305,7 +306,7 @@ class Connection:
         if number == 0:
             if kind != METHOD:
                 raise error(UNEXPECTED_FRAME, "expected method frame on channel 0")
-            self._connection_method(m.read_method(payload))
+            self._connection_method(read_method(payload))
             return
         channel = self.channels.get(number)
         if channel is None:
@@ -344,8 +345,8 @@ class Connection:
                 self.publishes = True
                 channel.publish_method(self._publishes.read(payload))
             else:
-                method = m.ids_in(payload)
-                found = m.read_method(payload)
+                method = ids_in(payload)
+                found = read_method(payload)
                 if channel.must_wait(found):
                     channel.park([(kind, channel.number, payload)])
                 elif channel.flows:
@@ -357,7 +358,7 @@ class Connection:
 
     def _first_frame(self, kind: int, number: int, payload: bytes) -> None:
         """Open a channel; nothing else may come first."""
-        method = m.read_method(payload) if kind == METHOD else None
+        method = read_method(payload) if kind == METHOD else None
         if isinstance(method, m.ChannelCloseOk):
             return
         if not isinstance(method, m.ChannelOpen):
@@ -383,7 +384,7 @@ class Connection:
         if ids == b"\x00\x14\x00\x29":
             del self.channels[channel.number]
         elif ids == b"\x00\x14\x00\x28":
-            self.send(frame(METHOD, channel.number, m.write_method(m.ChannelCloseOk())))
+            self.send(frame(METHOD, channel.number, write_method(m.ChannelCloseOk())))
 
     # -- the connection itself
 
@@ -608,4 +609,4 @@ class Connection:
         self.next_check_s = min(silent_s, self._now_s() + self.heartbeat_s / 2)
 
     def _send(self, method: m.Method) -> None:
-        self.send(frame(METHOD, 0, m.write_method(method)))
+        self.send(frame(METHOD, 0, write_method(method)))

@@ -20,7 +20,8 @@ from streaming.amqp.frames import (
     METHOD,
     frame,
 )
-from streaming.amqp.methods import BasicPublish, read_method
+from streaming.amqp.method_codec import read_method
+from streaming.amqp.methods import BasicPublish
 from streaming.amqp.tables import write_short_text
 from streaming.broker.message import Publication
 

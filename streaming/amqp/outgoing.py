@@ -11,6 +11,7 @@ from streaming.amqp import methods as m
 from streaming.amqp.content import DeliveryMethod, confirm, content_frames, got, source_of
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.frames import METHOD, Frame, frame
+from streaming.amqp.method_codec import write_method
 from streaming.amqp.properties import with_changes
 from streaming.amqp.stored import Stored
 from streaming.broker.dead_letters.x_death import headers_after
@@ -146,7 +147,7 @@ class Outgoing:
     def method(self, method: m.Method) -> None:
         """Send a method."""
         self.send_confirms()
-        self._peer.send(frame(METHOD, self.number, m.write_method(method)))
+        self._peer.send(frame(METHOD, self.number, write_method(method)))
 
     def send_confirms(self) -> None:
         """Send the confirms that wait."""

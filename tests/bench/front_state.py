@@ -22,6 +22,7 @@ import psutil
 
 from streaming.amqp import methods as m
 from streaming.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, frame
+from streaming.amqp.method_codec import read_method, write_method
 from streaming.config import show_config
 from streaming.config.amqp import AmqpSettings
 from streaming.embedded.kafka.broker import EmbeddedKafka
@@ -104,16 +105,16 @@ class Client:
         if not data:
             raise ConnectionError("the front has closed the connection")
         frames = self._reader.feed(data)
-        return [m.read_method(payload) for kind, _, payload in frames if kind == METHOD]
+        return [read_method(payload) for kind, _, payload in frames if kind == METHOD]
 
     def _send(self, method: m.Method, channel: int) -> None:
-        self._socket.sendall(frame(METHOD, channel, m.write_method(method)))
+        self._socket.sendall(frame(METHOD, channel, write_method(method)))
 
 
 def _publishes(queues: list[str], first: int, count: int) -> Iterator[bytes]:
     for number in range(first, first + count):
         queue = queues[number % len(queues)]
-        yield frame(METHOD, 1, m.write_method(m.BasicPublish(0, "", queue)))
+        yield frame(METHOD, 1, write_method(m.BasicPublish(0, "", queue)))
         headers = {"tenant": f"tenant-{number % 97}", "order": number}
         yield content_frames(
             1, BODY, {"message_id": f"m-{number:016x}", "headers": headers, "delivery_mode": 2}

@@ -18,6 +18,7 @@ from streaming.amqp import methods as m
 from streaming.amqp.connection import State
 from streaming.amqp.frames import METHOD, frame
 from streaming.amqp.memory import MemoryBroker
+from streaming.amqp.method_codec import write_method
 from tests.amqp_client import RawClient, Received, content_frames, memory_broker
 from tests.delayed_broker import delayed_broker
 from topology.values import Table
@@ -94,7 +95,7 @@ class Session:
         return self._client.connection.state is State.OPEN
 
     def _send(self, channel: int, method: m.Method) -> None:
-        self._raw(frame(METHOD, channel, m.write_method(method)))
+        self._raw(frame(METHOD, channel, write_method(method)))
 
     def _raw(self, data: bytes) -> None:
         self.sent.append(data)
@@ -110,7 +111,7 @@ class Session:
         publish = m.BasicPublish(0, exchange, key, mandatory)
         body = b"%d" % self._number
         self._raw(
-            frame(METHOD, channel, m.write_method(publish))
+            frame(METHOD, channel, write_method(publish))
             + content_frames(channel, body, properties)
         )
 

@@ -2,6 +2,7 @@ import pytest
 
 from streaming.amqp import methods as m
 from streaming.amqp.frames import BODY, HEADER, METHOD, frame
+from streaming.amqp.method_codec import write_method
 from tests.amqp_client import BROKERS, RawClient, Received
 from topology.values import Table
 
@@ -505,10 +506,10 @@ def test_what_a_refused_publish_returns_to_its_queue_reaches_another_consumer(cl
 
 def test_a_publish_is_confirmed_although_the_channel_closes_in_the_same_breath(client):
     client.ask(m.ConfirmSelect())
-    publish = frame(METHOD, 1, m.write_method(m.BasicPublish(exchange="", routing_key="none")))
+    publish = frame(METHOD, 1, write_method(m.BasicPublish(exchange="", routing_key="none")))
     header = frame(HEADER, 1, b"\0\x3c\0\0" + bytes(8) + b"\0\0")
 
-    client.raw(publish + header + frame(METHOD, 1, m.write_method(m.ChannelClose())))
+    client.raw(publish + header + frame(METHOD, 1, write_method(m.ChannelClose())))
 
     assert [each.method for each in client.received()] == [m.BasicAck(1), m.ChannelCloseOk()]
 

@@ -3,6 +3,7 @@ import pytest
 from streaming.amqp import methods as m
 from streaming.amqp.connection import State
 from streaming.amqp.frames import HEARTBEAT_FRAME, METHOD, PROTOCOL_HEADER, frame
+from streaming.amqp.method_codec import write_method
 from tests.amqp_client import BROKERS, CAPABILITIES, RawClient, memory_broker
 
 
@@ -289,7 +290,7 @@ def test_frames_of_a_connection_that_is_lost_are_not_answered(broker):
     client = RawClient(broker)
     client.connection.lost()
 
-    client.raw(frame(METHOD, 1, m.write_method(m.QueueDeclare(queue="q"))))
+    client.raw(frame(METHOD, 1, write_method(m.QueueDeclare(queue="q"))))
 
     assert client.received() == []
 

@@ -15,6 +15,7 @@ from streaming.amqp.frames import (
     apart,
     frame,
 )
+from streaming.amqp.method_codec import write_method
 
 FRAMES = st.lists(
     st.tuples(st.sampled_from([1, 2, 3, 8]), st.integers(0, 65535), st.binary(max_size=50)),
@@ -90,14 +91,14 @@ def client_frames(draw: st.DrawFn) -> list[Frame]:
                 m.BasicAck((tag + index) % 2**64, multiple=draw(st.integers(0, 9)) == 0)
                 for index in range(count)
             ]
-            found += [(METHOD, channel, m.write_method(each)) for each in acks]
+            found += [(METHOD, channel, write_method(each)) for each in acks]
             continue
         size = draw(st.integers(0, 20))
         declared = size + draw(st.sampled_from([0, 0, 0, 0, 1]))
         class_id = draw(st.sampled_from([60, 60, 60, 50]))
         header = struct.pack(">HHQ", class_id, 0, declared) + draw(st.binary(max_size=4))
         content = [
-            (METHOD, channel, m.write_method(m.BasicPublish(0, "", "q"))),
+            (METHOD, channel, write_method(m.BasicPublish(0, "", "q"))),
             (HEADER, draw(st.just(channel) | CHANNELS), header),
             (BODY, draw(st.just(channel) | CHANNELS), bytes(size)),
         ]
@@ -119,10 +120,10 @@ def test_joined_frames_say_the_same_wherever_the_bytes_are_cut(frames, cuts):
 
 
 def test_publishes_and_acks_that_arrive_together_are_joined():
-    publish = m.write_method(m.BasicPublish(0, "", "q"))
+    publish = write_method(m.BasicPublish(0, "", "q"))
     header = struct.pack(">HHQ", 60, 0, 2) + b"\0\0"
     data = frame(METHOD, 1, publish) + frame(HEADER, 1, header) + frame(BODY, 1, b"hi")
-    data += b"".join(frame(METHOD, 1, m.write_method(m.BasicAck(tag))) for tag in (4, 5, 6))
+    data += b"".join(frame(METHOD, 1, write_method(m.BasicAck(tag))) for tag in (4, 5, 6))
 
     assert FrameReader(0).feed_joined(data) == [
         Published(1, publish, b"\0\0", b"hi"),
@@ -133,7 +134,7 @@ def test_publishes_and_acks_that_arrive_together_are_joined():
 def test_a_joined_frame_may_not_be_larger_than_what_was_negotiated():
     reader = FrameReader(30)
     header = struct.pack(">HHQ", 60, 0, 31) + b"\0\0"
-    data = frame(METHOD, 1, m.write_method(m.BasicPublish(0, "", "q"))) + frame(HEADER, 1, header)
+    data = frame(METHOD, 1, write_method(m.BasicPublish(0, "", "q"))) + frame(HEADER, 1, header)
 
     units = reader.feed_joined(data + frame(BODY, 1, bytes(31)))
 

@@ -5,6 +5,7 @@ from pamqp import commands, frame
 
 from streaming.amqp import methods as m
 from streaming.amqp.errors import AmqpError
+from streaming.amqp.method_codec import read_method, write_method
 
 EXAMPLES = [
     (
@@ -43,15 +44,15 @@ EXAMPLES = [
 def test_methods_are_written_as_another_library_writes_them(ours, theirs):
     payload = frame.marshal(theirs, 1)[7:-1]
 
-    assert m.write_method(ours) == payload
-    assert m.read_method(payload) == ours
+    assert write_method(ours) == payload
+    assert read_method(payload) == ours
 
 
 @pytest.mark.parametrize("kind", m.METHODS.values(), ids=lambda kind: kind.__name__)
 def test_every_method_survives_the_wire(kind):
     method = kind()
 
-    assert m.read_method(m.write_method(method)) == method
+    assert read_method(write_method(method)) == method
 
 
 def test_the_methods_are_those_of_another_library():
@@ -65,7 +66,7 @@ def test_fields_that_cannot_be_read_are_an_error_of_the_protocol(ids, fields):
     payload = bytes((0, ids[0], 0, ids[1])) + fields
     refused = None
     try:
-        m.read_method(payload)
+        read_method(payload)
     except AmqpError as failure:
         refused = failure
 
@@ -74,4 +75,4 @@ def test_fields_that_cannot_be_read_are_an_error_of_the_protocol(ids, fields):
 
 def test_an_unknown_method_is_a_syntax_error():
     with pytest.raises(AmqpError, match=r"502 SYNTAX_ERROR - unknown method 60\.99"):
-        m.read_method(b"\0\x3c\0\x63")
+        read_method(b"\0\x3c\0\x63")

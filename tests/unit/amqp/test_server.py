@@ -11,6 +11,7 @@ from streaming.amqp.clocks import WallClock
 from streaming.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, frame
 from streaming.amqp.login import User, Users
 from streaming.amqp.memory import MemoryBroker
+from streaming.amqp.method_codec import read_method, write_method
 from streaming.broker import commands
 from tests.amqp_client import CAPABILITIES
 from tests.delayed_broker import DelayedBroker
@@ -45,7 +46,7 @@ class SocketClient:
         return client
 
     def send(self, channel, method):
-        self.writer.write(frame(METHOD, channel, m.write_method(method)))
+        self.writer.write(frame(METHOD, channel, write_method(method)))
 
     def publish(self, key, body):
         self.send(1, m.BasicPublish(exchange="", routing_key=key))
@@ -56,7 +57,7 @@ class SocketClient:
         """The methods that come next; none if the server has closed the socket."""
         data = await self.reader.read(1 << 16)
         frames = self._frames.feed(data)
-        return [m.read_method(payload) for kind, _channel, payload in frames if kind == METHOD]
+        return [read_method(payload) for kind, _channel, payload in frames if kind == METHOD]
 
     async def until(self, kind):
         """The next method of a kind; those before it are forgotten."""
