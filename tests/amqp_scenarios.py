@@ -252,6 +252,12 @@ class AmqpBroker:
     def _settle_tags(self, command: commands.Settle) -> dict[str, Any]:
         number, tag = self._channel(command.channel), command.tag
         last = max(tag, command.last)
+        self._drop(  # before what is delivered in turn
+            lambda one: (
+                one.number == number
+                and (not tag or one.tag <= tag if command.multiple else tag <= one.tag <= last)
+            )
+        )
         for each in range(tag, last + 1):
             if command.outcome == "ack":
                 self._client.send(number, m.BasicAck(each, command.multiple))
@@ -259,12 +265,6 @@ class AmqpBroker:
                 requeue = command.outcome == "requeue"
                 self._client.send(number, m.BasicNack(each, command.multiple, requeue))
             self._hear()
-        self._drop(
-            lambda one: (
-                one.number == number
-                and (not tag or one.tag <= tag if command.multiple else tag <= one.tag <= last)
-            )
-        )
         return {}
 
     # -- frames

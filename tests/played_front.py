@@ -19,7 +19,7 @@ from streaming.amqp.publications import publication_seen
 from streaming.broker.commands import Command, Consume, OpenChannel, SettleOutcome
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Event
-from streaming.broker.message import Message, PublishedHeaders
+from streaming.broker.message import Message, PublishedHeaders, Routed
 from streaming.broker.outbound import DeliveryOut, Outbound
 from streaming.broker.sequence.fold import NO_EPOCH, LogFold, Terms
 from streaming.broker.shard import Shard
@@ -110,6 +110,7 @@ class PlayedFront:
         flags: int = 0,
         user: str = USER,
         epoch: int | None = None,
+        routed: Routed | None = None,
         **properties: Any,
     ) -> int:
         """Write a publish; return its offset."""
@@ -124,13 +125,16 @@ class PlayedFront:
             routing_key,
             flags,
             properties.get("user_id"),
+            routed,
         )
         offset = self._append([(LOG, encode(header)), (CONTENT, content)], body)
         self.contents[offset] = content
         message = Message(0, 0, offset, 0, 0, len(body))
         actor = Actor(user, channel)
         if self.fold.begin(offset, header.epoch):
-            publication = publication_seen(exchange, routing_key, see(content), header.user_id)
+            publication = publication_seen(
+                exchange, routing_key, see(content), header.user_id, header.routed
+            )
             self.fold.publish(self.at_ms, message, publication, flags, actor)
         else:
             self.fold.void(self.at_ms, message, actor)

@@ -42,11 +42,12 @@ from streaming.amqp.publications import stored_seen
 from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
 from streaming.amqp.requests import Answered, Requests, nothing
 from streaming.amqp.stored import Stored
+from streaming.amqp.transactions import Transaction
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.commands import SettleOutcome
 from streaming.broker.events import Actor
-from streaming.broker.message import CONFIRM, MANDATORY, Publication
+from streaming.broker.message import CONFIRM, MANDATORY, Publication, Routed
 from streaming.broker.outbound import (
     AnswerOut,
     CancelOut,
@@ -56,6 +57,7 @@ from streaming.broker.outbound import (
     PublishErrorOut,
     ReturnOut,
 )
+from topology.refusals import Refusal
 
 PUBLISH_METHOD: Final = (60, 40)
 _SETTLEMENTS: Final = (m.BasicAck, m.BasicReject, m.BasicNack)
@@ -119,8 +121,7 @@ class Channel:
         self._consuming = Consuming(
             name, self._requests, self._outgoing, replies, self._declaring.queue_named
         )
-        self._transaction: list[Callable[[], None]] | None = None
-        self._settled: set[int] = set()  # tags, in the transaction
+        self._transaction: Transaction | None = None
         self._cancelled: deque[str] = deque()
         vhost.listen(name, self, self._timed_out)
         opening = commands.OpenChannel(channel=name, connection=connection)
@@ -263,22 +264,32 @@ class Channel:
             self._publish_now(method, properties, body, number)
             return
         content = Content(method, properties, body)
-        keep = partial(self._check_and_keep, self._transaction, content, number)
+        keep = partial(self._route_and_keep, self._transaction, content)
         self._requests.then(partial(self._guarded, keep, PUBLISH_METHOD))
 
-    def _check_and_keep(
-        self, transaction: list[Callable[[], None]], content: Content, number: int
-    ) -> None:
-        """Keep a publish until its transaction is committed.
+    def _route_and_keep(self, transaction: Transaction, content: Content) -> None:
+        """Check and route a publish, and keep it until its transaction is committed.
+
+        A direct reply goes out at once, whatever becomes of the transaction.
 
         Raises:
-            AmqpError: it would be refused.
+            AmqpError: it is refused.
         """
-        publication = self._publication(content.method, see(content.properties))
-        refusal = self._vhost.refuse_publish(self._requests.actor, publication)
-        if refusal is not None:
-            raise AmqpError(refusal.code, refusal.text)
-        transaction.append(lambda: self._publish_now(*content, number))
+        method, properties, body = content
+        seen = see(properties)
+        routed = self._vhost.route(
+            self._requests.actor, self._publication(method, seen), seen.headers
+        )
+        if isinstance(routed, Refusal):
+            raise AmqpError(routed.code, routed.text)
+        properties = self._with_reply_address(properties, seen)
+        if _is_reply(method):
+            if not self._replies.deliver(method.routing_key, properties, body):
+                transaction.then(partial(self._return_reply, *content))
+            return
+        publication = self._publication(method, seen, routed)
+        flags = MANDATORY if method.mandatory else 0
+        transaction.publish(publication, stored_seen(properties, body, seen), flags)
 
     def _guarded(self, step: Callable[[], None], method: tuple[int, int]) -> None:
         """Do something that no frame asks for now."""
@@ -301,12 +312,8 @@ class Channel:
             stored = Stored(properties, body)
             self._requests.publish(method.publication, stored, flags, number)
             return
-        if seen.reply_to == REPLY_TO_QUEUE:
-            address = self._replies.address_of(self.name)
-            if address is None:
-                raise error(PRECONDITION_FAILED, "fast reply consumer does not exist")
-            properties = with_reply_to(properties, address)
-        if not method.exchange and method.routing_key.startswith(REPLY_TO_QUEUE):
+        properties = self._with_reply_address(properties, seen)
+        if _is_reply(method):
             self._requests.then(partial(self._reply, method, properties, body, number))
             return
         publication = self._publication(method, seen)
@@ -315,19 +322,40 @@ class Channel:
         stored = stored_seen(properties, body, seen)
         self._requests.publish(publication, stored, flags, number)
 
-    def _publication(self, method: PublishMethod, seen: Seen) -> Publication:
+    def _publication(
+        self, method: PublishMethod, seen: Seen, routed: Routed | None = None
+    ) -> Publication:
         user_id = self._named_user(seen.user_id)
-        return self._vhost.publications.of(method.exchange, method.routing_key, seen, user_id)
+        return self._vhost.publications.of(
+            method.exchange, method.routing_key, seen, user_id, routed
+        )
+
+    def _with_reply_address(self, properties: bytes, seen: Seen) -> bytes:
+        """The properties of a message, with the address of this channel's consumer of replies.
+
+        Raises:
+            AmqpError: the message asks for it, and there is no such consumer.
+        """
+        if seen.reply_to != REPLY_TO_QUEUE:
+            return properties
+        address = self._replies.address_of(self.name)
+        if address is None:
+            raise error(PRECONDITION_FAILED, "fast reply consumer does not exist")
+        return with_reply_to(properties, address)
 
     def _reply(self, method: PublishMethod, properties: bytes, body: bytes, number: int) -> None:
         """Hand a direct reply to its consumer."""
-        delivered = self._replies.deliver(method.routing_key, properties, body)
-        if not delivered and method.mandatory:
-            returned = m.BasicReturn(NO_ROUTE, "NO_ROUTE", method.exchange, method.routing_key)
-            self._outgoing.content(returned, properties, body)
+        if not self._replies.deliver(method.routing_key, properties, body):
+            self._return_reply(method, properties, body)
         if number:
             self._outgoing.confirms.accept(number)
             self._peer.has_confirms(self.number)
+
+    def _return_reply(self, method: PublishMethod, properties: bytes, body: bytes) -> None:
+        """Return a direct reply whose consumer has gone, if its publisher wants it back."""
+        if method.mandatory:
+            returned = m.BasicReturn(NO_ROUTE, "NO_ROUTE", method.exchange, method.routing_key)
+            self._outgoing.content(returned, properties, body)
 
     # -- settling
 
@@ -352,17 +380,12 @@ class Channel:
         if self._transaction is None:
             self._requests.settle(known, method, multiple=multiple, outcome=outcome)
             return
-        unacked = self._vhost.unacked_tags(self._requests.actor)
-        if not tag and multiple:  # what was delivered so far, not what comes before the commit
-            known = max(unacked, default=0)
-            if not known:
-                return
-        elif known not in unacked or known in self._settled:
-            raise error(PRECONDITION_FAILED, f"unknown delivery tag {tag}")
-        self._settled.update([each for each in unacked if each <= known] if multiple else [known])
-        self._transaction.append(
-            lambda: self._requests.settle(known, method, multiple=multiple, outcome=outcome)
-        )
+        tags = self._vhost.unacked_tags(self._requests.actor) - self._transaction.settled
+        if tag or not multiple:
+            if known not in tags:
+                raise error(PRECONDITION_FAILED, f"unknown delivery tag {tag}")
+            tags = {each for each in tags if each <= known} if multiple else {known}
+        self._transaction.settle(tags, outcome)
 
     def _recover(self, method: m.BasicRecover | m.BasicRecoverAsync) -> None:
         if not method.requeue:
@@ -370,11 +393,12 @@ class Channel:
         self._requests.flush_acks()
         if isinstance(method, m.BasicRecover):
             self._outgoing.method(m.BasicRecoverOk())  # before what is delivered again
-        if not self._settled:
+        settled = None if self._transaction is None else self._transaction.settled
+        if not settled:
             self._requests.ask(method.ids, commands.Recover(channel=self.name), nothing)
             return
         unacked = self._vhost.unacked_tags(self._requests.actor)
-        for tag in sorted(unacked - self._settled):
+        for tag in sorted(unacked - settled):
             self._requests.settle(tag, method.ids, multiple=False, outcome="requeue")
 
     # -- transactions
@@ -383,27 +407,24 @@ class Channel:
         if self._outgoing.confirms.selected:
             raise error(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
         if self._transaction is None:
-            self._transaction = []
+            self._transaction = Transaction(self._requests)
             self._note_settling()
         self._outgoing.method(m.TxSelectOk())
 
     def _tx_commit(self, _method: m.TxCommit) -> None:
-        steps = self._in_transaction()
-        self._transaction = None
-        self._settled.clear()
-        for step in steps:
-            step()
-        self._transaction = []
-        # not if the channel closes meanwhile, as it does if an exchange is gone since the publish
-        self._requests.then(lambda: self._outgoing.method(m.TxCommitOk()))
+        self._in_transaction().commit(self._committed)
+
+    def _committed(self, is_complete: bool) -> None:  # noqa: FBT001
+        if is_complete:
+            self._outgoing.method(m.TxCommitOk())
+        else:
+            self.fail(error(PRECONDITION_FAILED, "partial tx completion"), m.TxCommit.ids)
 
     def _tx_rollback(self, _method: m.TxRollback) -> None:
-        self._in_transaction()
-        self._transaction = []
-        self._settled.clear()
+        self._in_transaction().roll_back()
         self._outgoing.method(m.TxRollbackOk())
 
-    def _in_transaction(self) -> list[Callable[[], None]]:
+    def _in_transaction(self) -> Transaction:
         if self._transaction is None:
             raise error(PRECONDITION_FAILED, "channel is not transactional")
         return self._transaction
@@ -494,7 +515,9 @@ class Channel:
 
     def confirmed(self, out: ConfirmOut) -> None:
         """See `Listener`."""
-        if self._outgoing.confirms.heard(out):
+        if self._transaction is not None:
+            self._transaction.heard(out)
+        elif self._outgoing.confirms.heard(out):
             self._peer.has_confirms(self.number)
 
     def hear(self, out: Outbound, stored: Stored | None) -> None:
@@ -560,6 +583,11 @@ class Channel:
         m.TxCommit: _tx_commit,
         m.TxRollback: _tx_rollback,
     }
+
+
+def _is_reply(method: PublishMethod) -> bool:
+    """Whether a message goes to a consumer of direct replies."""
+    return not method.exchange and method.routing_key.startswith(REPLY_TO_QUEUE)
 
 
 def _only_asks(method: m.Method) -> bool:

@@ -96,11 +96,17 @@ class Requests:
             self._settle(first, last, ACK_METHOD, multiple=False, outcome="ack")
 
     def settle(
-        self, tag: int, method: tuple[int, int], *, multiple: bool, outcome: SettleOutcome
+        self,
+        tag: int,
+        method: tuple[int, int],
+        *,
+        multiple: bool,
+        outcome: SettleOutcome,
+        last: int = 0,
     ) -> None:
-        """Settle deliveries up to a tag, or only that one."""
+        """Settle deliveries up to a tag, or from one to another, or only that one."""
         self.flush_acks()
-        self._settle(tag, 0, method, multiple=multiple, outcome=outcome)
+        self._settle(tag, last, method, multiple=multiple, outcome=outcome)
 
     def _settle(
         self,

@@ -11,7 +11,7 @@ bytes of one client were read: so a burst of publishes costs one round of delive
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -20,7 +20,7 @@ from streaming.amqp.publications import Publications
 from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Events, Kind
-from streaming.broker.message import CONFIRM, NEVER, Publication
+from streaming.broker.message import CONFIRM, NEVER, Publication, Routed
 from streaming.broker.outbound import AnswerOut, ConfirmOut, DeliveryOut, Outbound, ReturnOut
 from streaming.broker.sequence.fold import LogFold
 from streaming.broker.shard import Shard
@@ -192,7 +192,7 @@ class OpenVhost:
             traffic = self.traffic.get(entry.actor.channel)
             if traffic is not None:
                 traffic.publish += 1
-            if entry.flags & CONFIRM:
+            if entry.flags & CONFIRM and entry.publication.routed is None:
                 self.confirmed += 1
                 if traffic is not None:
                     traffic.confirm += 1
@@ -235,9 +235,11 @@ class OpenVhost:
             return self.shard.events.kinds[before:].count(_ACKED)
         return 1
 
-    def refuse_publish(self, actor: Actor, publication: Publication) -> Refusal | None:
-        """Why a publish would be refused now."""
-        return self.shard.state.publishing.refuse(publication, actor.user)
+    def route(
+        self, actor: Actor, publication: Publication, headers: dict[str, Any] | None
+    ) -> Routed | Refusal | None:
+        """Where a publish in a transaction goes: see `Publishing.route`."""
+        return self.shard.state.publishing.route(publication, actor.user, headers)
 
     def unacked_tags(self, actor: Actor) -> AbstractSet[int]:
         """The tags of a channel's deliveries that are not settled."""

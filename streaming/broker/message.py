@@ -31,6 +31,12 @@ AWAY = 8
 NO_COPY: Final = -1
 """The parent of a copy that came from a publish."""
 
+Routed = tuple[tuple[str, int], ...]
+"""The queues that a publish in a transaction is for, by name and number (R-TX-2)."""
+
+ANY_QUEUE: Final = -1
+"""In place of a queue's number: whatever queue has the name when the transaction is committed."""
+
 
 BROKER_HEADERS: Final = ("CC", "BCC", "x-death")
 """The headers that the broker itself looks at; `x-death` only with compat 3.10 (R-DEATH-8)."""
@@ -61,6 +67,7 @@ class Publication(msgspec.Struct, array_like=True, gc=False, eq=False):
         expiration, priority: the properties, as sent.
         headers: those of BROKER_HEADERS that the publisher sent; None if there are none.
         user_id: the property, where it has to be the user who publishes (R-USER-1).
+        routed: it was checked and routed before, in a transaction; None: it was not.
     """
 
     exchange: str
@@ -69,6 +76,7 @@ class Publication(msgspec.Struct, array_like=True, gc=False, eq=False):
     priority: int | None = None
     headers: dict[str, Any] | None = None
     user_id: str | None = None
+    routed: Routed | None = None
 
 
 def publication_of(

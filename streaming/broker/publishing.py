@@ -7,6 +7,7 @@ up for each message.
 """
 
 import re
+from typing import Any
 
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.message_route import headers_for, route_of
@@ -22,6 +23,7 @@ from streaming.broker.message import (
     Envelope,
     Message,
     Publication,
+    Routed,
 )
 from streaming.broker.outbound import ConfirmOut, PublishErrorOut, ReturnOut
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, Queue
@@ -30,6 +32,7 @@ from streaming.broker.redrives.version_keys import version_of
 from streaming.broker.redrives.versions import Versions, refuse_edit
 from streaming.broker.state.pages import shared
 from streaming.broker.state.vhost_codec import MissingAlternate
+from streaming.broker.transactions import destinations, route_now
 from topology.refusals import (
     Refusal,
     internal_exchange,
@@ -63,6 +66,9 @@ class PublishPlan:
         single: those of them that are on the home lane only; empty in a vhost of one lane.
         is_split: both the home lane and the publish's own lane have queues of it.
         is_version: it is a version of a letter that a redrive edits.
+        is_routed: it was routed before, in a transaction (R-TX-2).
+        had_queues: it is not returned then, even if the queues are gone.
+        is_lost: one of those queues is gone, so it is not confirmed.
         plain: the message only has to arrive in its queues, of which there is at least one, and
             this lane alone confirms it.
 
@@ -73,6 +79,9 @@ class PublishPlan:
         "_names",
         "by_headers",
         "envelope",
+        "had_queues",
+        "is_lost",
+        "is_routed",
         "is_split",
         "is_version",
         "missing_alternates",
@@ -93,6 +102,9 @@ class PublishPlan:
         single: tuple[Queue, ...] = (),
         is_split: bool = False,
         is_version: bool = False,
+        is_routed: bool = False,
+        had_queues: bool = False,
+        is_lost: bool = False,
     ) -> None:
         self.refusal = refusal
         self.envelope = envelope
@@ -102,7 +114,11 @@ class PublishPlan:
         self.single = single
         self.is_split = is_split
         self.is_version = is_version
-        self.plain = bool(queues) and not (missing_alternates or by_headers or is_split)
+        self.is_routed = is_routed
+        self.had_queues = had_queues
+        self.is_lost = is_lost
+        is_rare = missing_alternates or by_headers or is_split or is_routed
+        self.plain = bool(queues) and not is_rare
         self._names: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def rest(self) -> None:
@@ -230,11 +246,11 @@ class Publishing:
             self._unroutable(message, plan, flags, is_part=is_part)
             return None
         row = len(events)
-        accepted = True
+        accepted = not plan.is_lost
         for queue in queues:
             answer = queue.arrive(message, plan.envelope, NO_COPY, self._clock.publish_base_ms)
             if answer != ACCEPTED:
-                accepted = False
+                accepted &= plan.is_routed and queue.quorum  # see R-TX-3
                 if answer == REFUSED:
                     events.add_refused(queue.name, message, plan.envelope)
         if flags & CONFIRM:
@@ -252,7 +268,7 @@ class Publishing:
         events = context.events
         envelope = plan.envelope
         code, text = 0, ""
-        if flags & MANDATORY and not plan.queues:
+        if flags & MANDATORY and not plan.queues and not plan.had_queues:
             code, text = NO_ROUTE, "NO_ROUTE"
         elif flags & IMMEDIATE:
             code, text = NO_CONSUMERS, "NO_CONSUMERS"
@@ -266,7 +282,8 @@ class Publishing:
             row = events.add(Kind.EDITED if plan.is_version else Kind.UNROUTABLE)
         events.messages[row] = (message, envelope)
         if flags & CONFIRM:
-            context.outbound.append(ConfirmOut(row, context.actor, message, ack=True, part=is_part))
+            accepted = not plan.is_lost
+            context.outbound.append(ConfirmOut(row, context.actor, message, accepted, is_part))
 
     def _immediate_queues(
         self, plan: PublishPlan, message: Message, queues: tuple[Queue, ...], *, is_away: bool
@@ -300,6 +317,26 @@ class Publishing:
                     missing.append((reached, alternate))
         self._context.alternate_warnings.warn(tuple(missing))
         return queues
+
+    def route(
+        self, publication: Publication, user: str | None, headers: dict[str, Any] | None
+    ) -> Routed | Refusal | None:
+        """Where a publish in a transaction goes when that is committed (R-TX-2).
+
+        Args:
+            headers: of the message.
+
+        Returns:
+            Why it is refused, or its queues; None: the commit checks and routes it.
+        """
+        context = self._context
+        envelope, malformed = _envelope(publication, context.config.compat)
+        refusal = self._refuse(publication, envelope, user, malformed)
+        if refusal is not None:
+            return refusal
+        if version_of(publication.exchange, publication.routing_key):
+            return None
+        return route_now(context, self._queues, envelope, headers)
 
     def refuse(self, publication: Publication, user: str | None) -> Refusal | None:
         """Why a publish by this user would be refused; None if it would be accepted."""
@@ -354,6 +391,13 @@ class Publishing:
         """Check and route a publication."""
         name = publication.exchange
         envelope, malformed = _shared_envelope(publication, self._context.config.compat)
+        if publication.routed is not None:
+            queues, had_queues, is_lost = destinations(
+                self._context, self._queues, publication.routed
+            )
+            return PublishPlan(
+                None, envelope, queues, is_routed=True, had_queues=had_queues, is_lost=is_lost
+            )
         is_version = bool(version_of(name, publication.routing_key))
         is_allowed = (name, user) in self._allowed and publication.user_id is None
         if malformed is not None or is_version or not is_allowed:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.broker.events import Actor
-from streaming.broker.message import AWAY, Publication
+from streaming.broker.message import AWAY, Publication, Routed
 from streaming.broker.state.encoding import decode_table, encode_table
 
 FILES_KEY = 0
@@ -50,7 +50,7 @@ SCHEMA = pa.schema(
 MAX_KNOWN: Final = 50_000
 """Publications that a worker remembers, so that later batches find the plans made for them."""
 
-_PublicationRecord = tuple[str, str, str | None, int | None, bytes, str | None]
+_PublicationRecord = tuple[str, str, str | None, int | None, bytes, str | None, Routed | None]
 _NO_HEADERS: Final = encode_table(None)
 _known: dict[_PublicationRecord, Publication] = {}  # of this worker process
 _encoder = msgspec.msgpack.Encoder()
@@ -115,6 +115,7 @@ def pack(
             publication.priority,
             _NO_HEADERS if publication.headers is None else encode_table(publication.headers),
             publication.user_id,
+            publication.routed,
         )
         for publication in publications
     ]
@@ -172,9 +173,9 @@ def unpack(blobs: list[bytes]) -> Records:
 
 def _publication(record: _PublicationRecord) -> Publication:
     """Decode a publication; remember it unless it has headers, which are often unique."""
-    exchange, routing_key, expiration, priority, headers, user_id = record
+    exchange, routing_key, expiration, priority, headers, user_id, routed = record
     publication = Publication(
-        exchange, routing_key, expiration, priority, decode_table(headers), user_id
+        exchange, routing_key, expiration, priority, decode_table(headers), user_id, routed
     )
     if headers == _NO_HEADERS:
         if len(_known) >= MAX_KNOWN:

@@ -19,11 +19,17 @@ import msgspec
 
 from streaming.broker.commands import Command, SettleOutcome
 from streaming.broker.events import COPIED_CHANNEL
+from streaming.broker.message import Routed
 from streaming.protocol.command_codec import decode_command
 from topology.errors import DlxError
 
-LOG_VERSION: Final = 1
-"""Increment it with every change to what a record means."""
+LOG_VERSION: Final = 2
+"""Increment it with every change to what a record means.
+
+2: a publish may be `routed`. A record has the lowest version that knows all that it says.
+"""
+
+FIRST_VERSION, ROUTED_VERSION = 1, 2
 
 LOG: Final = "dlx-log"
 CONTENT: Final = "dlx-content"
@@ -50,6 +56,8 @@ class LogHeader(msgspec.Struct, frozen=True, array_like=True, gc=False):
         exchange, routing_key: of a publish.
         flags: of a publish: `message.MANDATORY | CONFIRM`.
         user_id: of a publish: the property, where it has to be the user (R-USER-1).
+        routed: of a publish in a transaction: its queues as of then, by name and number; -1:
+            whatever queue has the name (R-TX-2).
     """
 
     version: int
@@ -61,6 +69,7 @@ class LogHeader(msgspec.Struct, frozen=True, array_like=True, gc=False):
     routing_key: str = ""
     flags: int = 0
     user_id: str | None = None
+    routed: Routed | None = None
 
 
 class Settlement(msgspec.Struct, frozen=True, array_like=True, gc=False):

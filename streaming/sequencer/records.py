@@ -12,8 +12,9 @@ from streaming.protocol.command_codec import encode_command
 from streaming.protocol.copied_records import COPIED, Source
 from streaming.protocol.log_records import (
     CONTENT,
+    FIRST_VERSION,
     LOG,
-    LOG_VERSION,
+    ROUTED_VERSION,
     Digest,
     Epoch,
     LogHeader,
@@ -83,7 +84,7 @@ class RecordWriter:
     def command(self, at_ms: int, ticket: int, entry: Ask) -> Record:
         """The record of a command."""
         actor = entry.actor
-        header = LogHeader(LOG_VERSION, self._epoch, LogKind.COMMAND, actor.user, actor.channel)
+        header = LogHeader(FIRST_VERSION, self._epoch, LogKind.COMMAND, actor.user, actor.channel)
         value = encode_command(entry.command)
         headers: Headers = [(LOG, encode(header)), *_copied(entry.source)]
         return Record(LogKind.COMMAND, at_ms, headers, value, ((ticket, entry),), entry.source)
@@ -116,11 +117,11 @@ class RecordWriter:
         return Record(LogKind.DIGEST, at_ms, self._others[LogKind.DIGEST], encode(digest))
 
     def _plain(self, kind: LogKind) -> Headers:
-        return [(LOG, encode(LogHeader(LOG_VERSION, self._epoch, kind)))]
+        return [(LOG, encode(LogHeader(FIRST_VERSION, self._epoch, kind)))]
 
     def _publish_header(self, actor: Actor, publication: Publication, flags: int) -> LogHeader:
         return LogHeader(
-            LOG_VERSION,
+            FIRST_VERSION if publication.routed is None else ROUTED_VERSION,
             self._epoch,
             LogKind.PUBLISH,
             actor.user,
@@ -129,6 +130,7 @@ class RecordWriter:
             publication.routing_key,
             flags,
             publication.user_id,
+            publication.routed,
         )
 
 
@@ -138,5 +140,5 @@ def _copied(source: Source | None) -> Headers:
 
 def epoch_record(at_ms: int, epoch: Epoch) -> Record:
     """The record with which a writer begins."""
-    header = LogHeader(LOG_VERSION, _NO_EPOCH, LogKind.EPOCH)
+    header = LogHeader(FIRST_VERSION, _NO_EPOCH, LogKind.EPOCH)
     return Record(LogKind.EPOCH, at_ms, [(LOG, encode(header))], encode(epoch))

@@ -92,7 +92,7 @@ class Replay:
         message = self._bodies.add(stored_seen(content, body, seen), record.offset)
         self._published.append(record.offset)
         publication = self._publications.of(
-            header.exchange, header.routing_key, seen, header.user_id
+            header.exchange, header.routing_key, seen, header.user_id, header.routed
         )
         fold.publish(record.at_ms, message, publication, header.flags, actor)
 

@@ -1,6 +1,6 @@
-"""612 scenarios as RabbitMQ 3.10.8 and 4.0.5 played them, packed into one file.
+"""636 scenarios as RabbitMQ 3.10.8 and 4.0.5 played them, packed into one file.
 
-    golden/NAME.json        238 scenarios written by hand; `rules` names the rules they exercise
+    golden/NAME.json        262 scenarios written by hand; `rules` names the rules they exercise
     fuzz/fuzz-NUMBER.json   230 random topologies and scripts
     fuzz/limits-NUMBER.json  71 random chains of limited classic and quorum queues with requeues
     fuzz/rings-NUMBER.json   73 random rings of dead-letter exchanges with many rejections
@@ -31,7 +31,7 @@ from topology.values import Compat
 
 PACKED = Path(__file__).with_name("scenarios.json.xz")
 FOLDERS = ("golden", "fuzz")
-PARTS = {"golden/": 238, "fuzz/fuzz-": 230, "fuzz/limits-": 71, "fuzz/rings-": 73}
+PARTS = {"golden/": 262, "fuzz/fuzz-": 230, "fuzz/limits-": 71, "fuzz/rings-": 73}
 """The number of recordings by the prefix of their names."""
 
 

@@ -1,7 +1,7 @@
 """A session: what two connections do, in an order that a seed decides.
 
-Its kind says what it is about: everything (`classic`), quorum queues, times (`timers`), or what one
-client's end does to the others (`errors`).
+Its kind says what it is about: everything (`classic`), quorum queues, times (`timers`), what one
+client's end does to the others (`errors`), or `transactions`.
 
 Steps name no delivery tag, no generated name, and assume no state: `settle` means "some unacked
 delivery of this channel", and the player opens what is closed. So a session stays meaningful
@@ -21,8 +21,8 @@ LENGTH: Final = 40
 CHANNELS: Final = (1, 2)
 CONNECTIONS: Final = (0, 1)
 
-Kind = Literal["classic", "quorum", "timers", "errors"]
-KINDS: Final[tuple[Kind, ...]] = ("classic", "quorum", "timers", "errors")
+Kind = Literal["classic", "quorum", "timers", "errors", "transactions"]
+KINDS: Final[tuple[Kind, ...]] = ("classic", "quorum", "timers", "errors", "transactions")
 
 SHORT_MS: Final = 300
 """A time after which something ends: a wait sees the end of four in a row."""
@@ -461,9 +461,46 @@ class _ErrorsMaker(_Maker):
         return step
 
 
+class _TransactionsMaker(_Maker):
+    """Clients publish and settle in transactions, while exchanges, queues and bindings change."""
+
+    def __init__(self, chance: random.Random, without: frozenset[str]) -> None:
+        super().__init__(chance, without)
+        self._weights |= {
+            self.transaction: 30,
+            self.declare_queue: 10,
+            self.bind: 12,
+            self.unbind: 8,
+            self.delete_queue: 8,
+            self.delete_exchange: 4,
+            self.consume: 6,
+            self.confirm: 0,
+        }
+
+    def _arguments_of_queue(self) -> dict[str, Any]:
+        if self._seldom(0.6):  # so that a deleted queue can be declared again
+            return {}
+        if self._seldom(0.15):
+            return {"x-queue-type": "quorum"}
+        return super()._arguments_of_queue()
+
+    def transaction(self) -> Step:
+        """Transactional mode and its ends; a commit is the most frequent."""
+        kinds = ("select", "select", "commit", "commit", "commit", "rollback")
+        return self._step("transaction", kind=self._pick(kinds))
+
+    def delete_queue(self) -> Step:
+        """Delete a queue, mostly without conditions."""
+        step = super().delete_queue()
+        if self._seldom(0.6):
+            step.arguments.update(if_unused=False, if_empty=False)
+        return step
+
+
 _MAKERS: Final[dict[Kind, type[_Maker]]] = {
     "classic": _Maker,
     "quorum": _QuorumMaker,
     "timers": _TimersMaker,
     "errors": _ErrorsMaker,
+    "transactions": _TransactionsMaker,
 }

@@ -210,7 +210,7 @@ class LogRecords:
 
     def _add_publish(self, header: LogHeader, seen: Seen) -> None:
         publication: Publication = publication_seen(
-            header.exchange, header.routing_key, seen, header.user_id
+            header.exchange, header.routing_key, seen, header.user_id, header.routed
         )
         self._publishes.append(
             Publish(self._vhost, publication, header.flags, header.channel, header.user)

@@ -341,15 +341,50 @@ def test_a_user_id_that_is_not_the_users_is_refused_before_the_commit(client):
     )
 
 
-def test_a_commit_that_is_refused_has_no_other_answer(client):
-    client.ask(m.ExchangeDeclare(exchange="x", type="direct"))
+def test_a_commit_that_is_incomplete_has_no_other_answer(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.TxSelect())
+    client.publish("", "q", b"1")
+    client.publish("", "missing", b"2", mandatory=True)
+    client.ask(m.QueueDelete(queue="q"))
+
+    client.send(1, m.TxCommit())
+
+    assert [each.method for each in client.received()] == [
+        m.BasicReturn(312, "NO_ROUTE", "", "missing"),
+        m.ChannelClose(406, "PRECONDITION_FAILED - partial tx completion", *m.TxCommit.ids),
+    ]
+
+
+def test_a_publish_in_a_transaction_goes_where_it_was_routed(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.ExchangeDeclare(exchange="x", type="fanout"))
+    client.ask(m.QueueBind(queue="q", exchange="x"))
     client.ask(m.TxSelect())
     client.publish("x", "k", b"1")
     client.ask(m.ExchangeDelete(exchange="x"))
 
-    client.send(1, m.TxCommit())
+    assert client.ask(m.TxCommit()) == m.TxCommitOk()
+    assert client.ask(m.QueueDeclare(queue="q", passive=True)) == m.QueueDeclareOk("q", 1, 0)
 
-    assert [type(each.method) for each in client.received()] == [m.ChannelClose]
+
+def test_settlements_of_a_transaction_follow_its_publishes_in_the_order_of_deliveries(client):
+    dead: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    client.ask(m.QueueDeclare(queue="q", arguments=dead))
+    client.ask(m.QueueDeclare(queue="dead"))
+    for body in (b"1", b"2", b"3"):
+        client.publish("", "q", body)
+        client.ask(m.BasicGet(queue="q"))
+    client.ask(m.TxSelect())
+    client.send(1, m.BasicReject(3, requeue=False))
+    client.send(1, m.BasicNack(0, multiple=True, requeue=False))
+    client.publish("", "dead", b"new")
+
+    assert client.ask(m.TxCommit()) == m.TxCommitOk()
+    client.received()
+    for _ in range(4):
+        client.send(1, m.BasicGet(queue="dead", no_ack=True))
+    assert [one.body for one in client.received()] == [b"new", b"1", b"2", b"3"]
 
 
 def test_content_where_a_method_must_be_ends_the_connection(client):

@@ -13,6 +13,7 @@ import pytest
 from streaming.amqp.tables import read_table
 from streaming.broker import commands
 from streaming.broker.message import CONFIRM, NEVER
+from streaming.broker.outbound import ConfirmOut
 from streaming.broker.sequence.fold import FoldsDifferError, OtherTermsError, Terms
 from streaming.config.inputs import TopicMapping
 from streaming.config.selectors import JsonValue
@@ -159,6 +160,29 @@ def test_the_tables_have_what_the_front_came_to(job, front, cuts):
     assert reports[-1].commands() == (0, 0)
 
 
+def test_a_publish_of_a_transaction_reaches_the_queues_that_it_was_for(job, front):
+    front.begin("one")
+    front.open("c1")
+    for name in ("a", "b"):
+        front.ask("c1", commands.DeclareQueue(queue=a_queue(name)))
+    numbers = front.fold.shard.vhost.queue_numbers
+    routed = tuple((name, numbers[name]) for name in ("a", "b"))
+    front.ask("c1", commands.DeleteQueue(queue="b"))
+    front.ask("c1", commands.DeclareQueue(queue=a_queue("b")))
+    front.publish("c1", "gone", "k", flags=CONFIRM, routed=routed)
+    front.publish("c1", "gone", "k", flags=CONFIRM, routed=routed[1:], headers={"CC": ["a"]})
+    front.digest()
+
+    job.follow(front, (6,))
+
+    rows = [row for row in job.rows("events") if row["kind"] in {"enqueued", "unroutable"}]
+    assert [(row["kind"], row["queue"]) for row in rows] == [
+        ("enqueued", "a"),
+        ("unroutable", None),
+    ]
+    assert [out.ack for out in front.told if isinstance(out, ConfirmOut)] == [False, False]
+
+
 def test_a_publish_keeps_its_properties_headers_and_user(job, front):
     headers = {
         "text": "ü",
@@ -292,7 +316,7 @@ PUBLISH = encode(LogHeader(LOG_VERSION, 0, LogKind.PUBLISH, "ann", "c1", "", "q"
         ([], b"x", "no header dlx-log: another program wrote it"),
         ([("dlx-exchange", b"e")], b"x", "no header dlx-log"),
         ([(LOG, b"\xc1")], b"x", "the header dlx-log cannot be read"),
-        ([(LOG, encode(LogHeader(LOG_VERSION, 0, 99)))], b"x", "version 1 and kind 99"),
+        ([(LOG, encode(LogHeader(LOG_VERSION, 0, 99)))], b"x", "version 2 and kind 99"),
         ([(LOG, encode(LogHeader(LOG_VERSION, 0, LogKind.PUBLISH)))], b"x", "has no user"),
         ([(LOG, PUBLISH)], b"x", "a publish has no header dlx-content"),
         ([(LOG, PUBLISH), (CONTENT, b"")], b"x", "the properties cannot be read"),
@@ -411,7 +435,7 @@ def test_a_record_of_a_newer_version_stops_the_job(job, front):
     header = encode(LogHeader(LOG_VERSION + 1, 0, LogKind.TICK))
     front.foreign([(LOG, header)], None)
 
-    with pytest.raises(NewerLogError, match="has version 2, and this program knows 1: upgrade it"):
+    with pytest.raises(NewerLogError, match="has version 3, and this program knows 2: upgrade it"):
         job.follow(front)
 
 

@@ -107,6 +107,27 @@ def test_settlements_in_a_row_are_one_record():
     assert [(refusal.code, method) for refusal, method in refused] == [(406, (60, 80))]
 
 
+def test_the_queues_of_a_publish_in_a_transaction_are_in_its_record():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    routed = vhost.route(CHANNEL, TO_Q, None)
+    for publication in (Publication("gone", "k", routed=routed), TO_Q):
+        vhost.submit(Publish(CHANNEL, publication, Stored(b"\0\0", b"m"), CONFIRM, 0, ear.confirms))
+    port.acknowledge(vhost)
+
+    headers = [read_header(raw.header) for raw in port.records[-2:]]
+    follower = port.open(leads=False)
+
+    assert [(each.version, each.routed) for each in headers] == [
+        (2, (("q", vhost.shard.vhost.queue_numbers["q"]),)),
+        (1, None),
+    ]
+    assert follower.ready_in("q") == vhost.ready_in("q") == 2
+    assert follower.fold.in_short() == vhost.fold.in_short()
+    assert (vhost.published, vhost.confirmed) == (2, 1)
+
+
 def test_many_settlements_are_several_records():
     port = LogPort()
     vhost = a_leader(port)
