@@ -54,6 +54,10 @@ class PermissionTable:
         """The permissions, by user."""
         return [self._records[user] for user in sorted(self._records)]
 
+    def of(self, user: str) -> Permission | None:
+        """The permissions of a user, if there are any."""
+        return self._records.get(user)
+
     def allows(self, user: str | None, access: Access, name: str) -> bool:
         """Whether a user has this access to the exchange or queue of that name."""
         if user is None:

@@ -76,23 +76,23 @@ def main() -> None:
         settings.places,
     )
     answering = Answering(console, can_log_out=settings.can_log_out)
-    _warm_up(console)
-    _limit()
+    warm_up(console.reader)
+    limit_memory()
     send(answers, END)  # it is ready
     while (request := receive(requests)) is not None:
         if _answer(answering, msgspec.msgpack.decode(request, type=Asked), answers):
             break
 
 
-def _warm_up(console: Console) -> None:
+def warm_up(reader: Reader) -> None:
     """Load what a query needs, before memory is limited."""
     import streaming.queries.sql  # noqa: F401, PLC0415 - for its effect
 
-    with suppress(Exception), console.reader.open() as tables:  # the answers will say it
+    with suppress(Exception), reader.open() as tables:  # the answers will say it
         tables.connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()
 
 
-def _limit() -> None:
+def limit_memory() -> None:
     """Let allocations beyond the memory fail; what is there now stays."""
     taken, resident = _now("VmData"), _now("VmRSS")
     more = max(MEMORY_BYTES - resident, LEAST_BYTES)

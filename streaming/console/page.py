@@ -149,7 +149,7 @@ class View:
         letters = opened.table("dead_letters").version() if opened.has("dead_letters") else None
         log = answers.get(self._key("topology", events.version()), partial(topology_log, opened))
         places = answers.get(("places", letters), partial(letter_places, opened))
-        self._now = answers.get(("declared", log.digest), log.replayed)
+        self._now = self.with_permissions(answers.get(("declared", log.digest), log.replayed))
         opened.vhosts = self.user.visible(self._now)
         opened.rights = rights_in(self._now, places, self.user.name)
         self._log = log.only(opened.vhosts)
@@ -171,6 +171,10 @@ class View:
     def before(self, seconds: float) -> datetime:
         """The instant this many seconds before the end of what the page shows."""
         return self.end - timedelta(seconds=seconds)
+
+    def with_permissions(self, declared: Mapping[str, Declared]) -> Mapping[str, Declared]:
+        """What is declared, with the permissions that count for the user: those of the tables."""
+        return declared
 
     def once(self, name: str, compute: Callable[[Tables], T]) -> T:
         """Return what is computed of the tables, or was at the same version for such a user.

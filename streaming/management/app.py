@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
@@ -36,6 +36,7 @@ class Management:
     Args:
         listeners: name of the protocol, address and port of what the server listens on.
         counting: counts what happens; others may read it.
+        more: resources beside those of RabbitMQ.
     """
 
     def __init__(
@@ -43,13 +44,14 @@ class Management:
         front: Front,
         listeners: Callable[[], list[tuple[str, str, int]]] = list,
         counting: Counting | None = None,
+        more: Iterable[Resource] = (),
     ) -> None:
         counting = counting or Counting()
         front.server.opened.append(counting.watch)
         for vhost in front.server.vhosts.values():
             counting.watch(vhost)
         self.api = Api(front, Gate(lambda: front.server.users), counting, listeners)
-        self._resources = Resources(RESOURCES)
+        self._resources = Resources([*RESOURCES, *more])
 
     async def sample(self) -> None:
         """Take a sample now."""

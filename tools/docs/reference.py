@@ -17,6 +17,7 @@ from streaming.broker.events import Kind
 from streaming.cli.doctor.explain import TEXTS
 from streaming.cli.main import build_app
 from streaming.config import settings_reference
+from streaming.dlx_api.questions import QUESTIONS
 from streaming.exposition.families import Family
 from streaming.front_metrics.families import FRONT
 from streaming.metrics.alerts import CASES, alert_names
@@ -176,6 +177,15 @@ def _client_defaults() -> Iterator[str]:
         yield f"| {row.name} | {row.client} | {row.command_line} | {row.wire} | {row.reason} |"
 
 
+def _questions() -> Iterator[str]:
+    yield "| request | answer | parameters |"
+    yield "|---|---|---|"
+    for one in QUESTIONS:
+        path = re.sub(r"{(\w+)}", lambda found: found[1].upper(), one.path)
+        taken = ", ".join(f"`{each.name}`" for each in one.parameters)
+        yield f"| `{one.method} {path}` | {one.summary} | {taken} |"
+
+
 def _findings() -> Iterator[str]:
     yield from ("| code | severity | what to do |", "|---|---|---|")
     for code, kind in KINDS.items():
@@ -190,6 +200,7 @@ PARTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "commands": _commands,
     "compatibility": _compatibility,
     "compatibility in short": _readme_compatibility,
+    "questions of the api": _questions,
     "configuration": _configuration,
     "event kinds": _event_kinds,
     "findings": _findings,

@@ -35,8 +35,8 @@ def dump_definitions(vhosts: Mapping[str, Definitions]) -> dict[str, object]:
         "bindings": [],
     }
     for vhost, definitions in vhosts.items():
-        for section, item in exported(definitions):
-            sections[section].append({"vhost": vhost} | exported_document(section, item))
+        for section, documents in exported_sections(definitions).items():
+            sections[section] += [{"vhost": vhost} | document for document in documents]
     return dict(sections)
 
 
@@ -62,6 +62,14 @@ def exported(definitions: Definitions) -> Iterator[tuple[str, Declaration]]:
         ("bindings", bindings),
     )
     return ((section, item) for section, items in sections for item in items)
+
+
+def exported_sections(definitions: Definitions) -> dict[str, list[dict[str, object]]]:
+    """Write what is exported of one vhost, by section, without the name of the vhost."""
+    found: dict[str, list[dict[str, object]]] = {}
+    for section, item in exported(definitions):
+        found.setdefault(section, []).append(exported_document(section, item))
+    return found
 
 
 def exported_document(section: str, item: Declaration) -> dict[str, object]:

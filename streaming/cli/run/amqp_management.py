@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from streaming.cli.run.amqp_ports import PortBeside, do_without
 
 if TYPE_CHECKING:
+    from streaming.dlx_api.reading import Readers
     from streaming.management.counting import Counting
     from streaming.management.port import Front
     from streaming.management.serving import Serving
@@ -21,6 +22,7 @@ def serve_management(
     front: "Callable[[], Front]",
     listeners: Listeners,
     counting: "Counting",
+    readers: "Readers | None" = None,
 ) -> "Serving | None":
     """Serve the API, and say where; None if it is not served.
 
@@ -28,6 +30,7 @@ def serve_management(
         where: None for nowhere.
         front: makes what it serves.
         listeners: of the server; the API is added.
+        readers: answer what `/api/dlx` asks of the tables; None: there are none.
 
     Raises:
         CannotServeError: it was asked for, and cannot be served.
@@ -35,6 +38,7 @@ def serve_management(
     if where is None:
         return None
     try:
+        from streaming.dlx_api.resources import dlx_resources
         from streaming.management.app import Management
         from streaming.management.serving import Serving
     except ModuleNotFoundError as error:
@@ -51,6 +55,7 @@ def serve_management(
         return None
     port = listener.getsockname()[1]
     listeners.append(("http", where.host, port))
-    serving = Serving(Management(front(), lambda: listeners, counting), listener)
+    more = dlx_resources(readers)
+    serving = Serving(Management(front(), lambda: listeners, counting, more), listener)
     print(f"management at http://{where.host}:{port}/api/", flush=True)
     return serving

@@ -179,6 +179,9 @@ async def _serve(
     from streaming.amqp.clocks import WallClock
     from streaming.amqp.login import Users
     from streaming.amqp.server import Server
+    from streaming.dlx_api.asking import Settings
+    from streaming.dlx_api.reading import Readers
+    from streaming.job_locations import tables_place
     from streaming.management.counting import Counting
     from streaming.management.logged import LogFront
     from streaming.sequencer.front import Front
@@ -205,8 +208,10 @@ async def _serve(
     )
     listeners: Listeners = []
     counting, api, metrics = Counting(), None, None
+    place = tables_place(config, os.environ)
+    readers = Readers(Settings(place.url, dict(place.options)))
     try:
-        api = serve_management(ports.management, lambda: managed, listeners, counting)
+        api = serve_management(ports.management, lambda: managed, listeners, counting, readers)
         metrics = serve_metrics(
             server,
             ports.metrics,
@@ -225,6 +230,7 @@ async def _serve(
     status = await _run_front(front, stopping, listening, listeners)
     if api is not None:
         await api.stop()
+    await readers.stop()
     if metrics is not None:
         metrics.stop()
     await front.stop()

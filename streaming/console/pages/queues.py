@@ -99,7 +99,7 @@ def queues(view: View) -> Answer:
     first = (view.page - 1) * PAGE_ROWS
     page = found[first : first + PAGE_ROWS]
     return {
-        "rows": list(zip(_rows(view, [one.depth for one in page]), page, strict=True)),
+        "rows": list(zip(rows_of(view, [one.depth for one in page]), page, strict=True)),
         "total": len(found),
         "size": PAGE_ROWS,
         "name": wanted,
@@ -203,7 +203,7 @@ def _stale_s(view: View) -> float | None:
 
 def queue(view: View) -> Answer:
     """Show one queue, and a page of its contents."""
-    place, row = _row(view)
+    place, row = queue_of(view)
     vhost, name = row["vhost"], row["name"]
     view.title = name
     unacked = view.one_of("state", "ready", "unacked") == "unacked"
@@ -250,7 +250,7 @@ def queue(view: View) -> Answer:
     }
 
 
-def _row(view: View) -> tuple[QueueDepth, Row]:
+def queue_of(view: View) -> tuple[QueueDepth, Row]:
     """Return the queue of the URL: what it holds, and with its settings."""
     name = view.text("queue")
     if name is None:
@@ -264,10 +264,11 @@ def _row(view: View) -> tuple[QueueDepth, Row]:
         raise Refused(404, f"There is no queue {name!r} at this instant.")
     if len(found) > 1:
         raise Refused(400, f"Several vhosts have a queue {name!r}: add the parameter vhost.")
-    return found[0], _rows(view, found)[0]
+    return found[0], rows_of(view, found)[0]
 
 
-def _rows(view: View, found: Sequence[QueueDepth]) -> list[Row]:
+def rows_of(view: View, found: Sequence[QueueDepth]) -> list[Row]:
+    """Queues with what is in them, and the settings that apply to them."""
     return rows_of_queues(view.declared, found, view.once("consumers", consumer_counts))
 
 

@@ -62,14 +62,14 @@ def redrives(view: View) -> Answer:
 
 def redrive_plan(view: View) -> Answer:
     """Show what a redrive of the letters of a search would do now; nothing moves."""
-    wish = _wish(view)
+    wish = wish_of(view)
     view.command = view.dlx(
         *("dead-letters", wish.options.action),
         *options_of(view, has_ids=True),
         *_words(view),
         as_of=False,
     )
-    found = None if view.as_of is not None else _planned(view, wish)
+    found = None if view.as_of is not None else planned(view, wish)
     count = 0 if found is None else len(found.sealed.letters)
     can_edit = view.may("editor") and wish.options.action == "redrive"
     return {
@@ -92,13 +92,13 @@ def seal_plan(view: View) -> Answer:
     """Make the plan, with the edits of the form, and keep it, sealed."""
     if view.as_of is not None:
         raise Refused(400, "A plan is about what is in the queues now: go back to live first.")
-    wish = _wish(view)
+    wish = wish_of(view)
     if wants_edit(view):
         is_one = "content" in view.form
         original = content_of_letter(view.tables, wish) if is_one else None
         edit = edit_of_many(view) if original is None else edit_of_one(view, original)
         wish = msgspec.structs.replace(wish, edit=edit)
-    found = _planned(view, wish)
+    found = planned(view, wish)
     if not found.sealed.letters:
         raise Refused(409, "There is nothing to move: no letter of the search rests in a queue.")
     if wish.edit is not None and not found.edits:
@@ -191,7 +191,7 @@ def control_redrive(view: View) -> Answer:
     return Redirect(view.url("/redrive", id=redrive_id, vhost=vhost))
 
 
-def _wish(view: View) -> RedriveWish:
+def wish_of(view: View) -> RedriveWish:
     """What the URL wants to be planned."""
     destination = view.one_of("to", *DESTINATIONS)
     name = view.text("name")
@@ -216,7 +216,7 @@ def _wish(view: View) -> RedriveWish:
     )
 
 
-def _planned(view: View, wish: RedriveWish) -> RedrivePlan:
+def planned(view: View, wish: RedriveWish) -> RedrivePlan:
     """Make the plan; one of everything that waits is refused before it is made if it is too large.
 
     Raises:

@@ -78,7 +78,7 @@ class Declared:
 
     def apply(self, detail: dict[str, Any]) -> None:
         """Apply the detail of the next event."""
-        self._definitions = self._model = None
+        self.forget_model()
         what = detail["what"]
         if what in {"bound", "unbound"}:
             document = {**detail, "destination": detail["name"]}
@@ -118,6 +118,10 @@ class Declared:
             if is_end or (kind == "exchange" and one.source == name):
                 del self.bindings[key]
                 self.details.pop(key, None)
+
+    def forget_model(self) -> None:
+        """Invalidate what was made of the declarations: they change."""
+        self._definitions = self._model = None
 
     def definitions(self) -> Definitions:
         """What is declared now."""
