@@ -7,7 +7,7 @@ Without `page` the list is an array, and `name` filters nothing, as in RabbitMQ.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from streaming.management.errors import ApiError, bad_request
 from topology.errors import UnsupportedPatternError
@@ -21,6 +21,7 @@ MAX_PATTERN: Final = 1_000
 MAX_COLUMNS: Final = 200
 _INVALID: Final = "Pagination parameters are invalid"
 
+T = TypeVar("T")
 Item = dict[str, Any]
 Query = Mapping[str, str]
 
@@ -97,16 +98,10 @@ class Listing:
     def __init__(self, query: Query, default_sort: Sequence[str] = ("vhost", "name")) -> None:
         self.page = paged(query)
         asked = query.get("sort", "")
-        self._usual = list(default_sort)
         self.sorts = [asked, *default_sort] if asked else list(default_sort)
+        self._paths = [name.split(".") for name in self.sorts]
         self.reverse = query.get("sort_reverse") == "true"
         self.columns = columns_of(query)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is in the usual order, and nothing is filtered."""
-        filters = self.page is not None and self.page.wants is not None
-        return self.sorts == self._usual and not self.reverse and not filters
 
     def sorts_by_only(self, names: Iterable[str]) -> bool:
         """Whether the order follows from these members alone."""
@@ -115,14 +110,26 @@ class Listing:
     def ordered(self, items: list[Item]) -> list[Item]:
         """The items that the filter wants, in order."""
         if self.page is not None and self.page.wants is not None:
-            wants = self.page.wants
-            items = [item for item in items if wants(str(item.get("name", "")))]
-        paths = [name.split(".") for name in self.sorts]
-        return sorted(
-            items, key=lambda item: [_rank(_at(item, path)) for path in paths], reverse=self.reverse
-        )
+            items = [item for item in items if self.wants(str(item.get("name", "")))]
+        return sorted(items, key=self._place, reverse=self.reverse)
 
-    def cut(self, items: list[Item]) -> list[Item]:
+    async def arranged(self, items: Sequence[Item]) -> list[Item]:
+        """Very many items in order, unfiltered; others are served meanwhile."""
+        places = []
+        for start in range(0, len(items), _AT_ONCE):
+            places += [self._place(item) for item in items[start : start + _AT_ONCE]]
+            await asyncio.sleep(0)
+        order = sorted(range(len(items)), key=places.__getitem__, reverse=self.reverse)
+        return [items[index] for index in order]
+
+    def wants(self, name: str) -> bool:
+        """Whether the filter of the page wants an item of that name."""
+        return self.page is None or self.page.wants is None or self.page.wants(name)
+
+    def _place(self, item: Item) -> tuple[tuple[int, Any], ...]:
+        return tuple(_rank(_at(item, path)) for path in self._paths)
+
+    def cut(self, items: Sequence[T]) -> Sequence[T]:
         """The items of the page.
 
         Raises:
@@ -155,9 +162,11 @@ class Listing:
             "total_count": total,
         }
 
-    def shown(self, items: list[Item]) -> list[Any]:
+    def shown(self, items: Sequence[Item]) -> list[Any]:
         """The items with the columns that are asked for."""
-        return items if self.columns is None else [only(item, self.columns) for item in items]
+        if self.columns is None:
+            return list(items)
+        return [only(item, self.columns) for item in items]
 
     def reply(self, items: list[Item]) -> Any:
         """A whole list as it is sent."""

@@ -16,7 +16,7 @@ from streaming.management.bodies import Members, read_object
 from streaming.management.counting import Counting
 from streaming.management.errors import elsewhere, missing, not_authorised, not_found
 from streaming.management.port import Front
-from streaming.management.sharing import SharedAnswers
+from streaming.management.sharing import QueueNames, SharedAnswers
 
 PREFIX: Final = "/api/"
 MAX_PATH: Final = 8_192
@@ -30,6 +30,7 @@ class Api:
     Attributes:
         listeners: name of the protocol, address and port of what the server listens on.
         queues: long lists of queues.
+        names: of the queues, in order.
     """
 
     front: Front
@@ -37,6 +38,7 @@ class Api:
     counting: Counting
     listeners: Callable[[], list[tuple[str, str, int]]]
     queues: SharedAnswers = field(default_factory=SharedAnswers)
+    names: QueueNames = field(default_factory=QueueNames)
 
 
 @dataclass(frozen=True, slots=True)

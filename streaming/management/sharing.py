@@ -8,7 +8,26 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final
 
+from streaming.amqp.vhosts import OpenVhost
+
 FRESH_S: Final = 1.0
+
+
+class QueueNames:
+    """The names of the queues of each vhost in order, sorted again when something is declared."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[OpenVhost, int, list[str]]] = {}
+
+    def of(self, vhost: OpenVhost) -> list[str]:
+        """The names."""
+        version = vhost.shard.vhost.version
+        known = self._known.get(vhost.name)
+        if known is not None and known[0] is vhost and known[1] == version:
+            return known[2]
+        names = sorted(vhost.shard.vhost.queues)
+        self._known[vhost.name] = vhost, version, names
+        return names
 
 
 class SharedAnswers:

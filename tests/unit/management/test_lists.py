@@ -1,3 +1,4 @@
+from itertools import product
 from typing import Any
 
 import pytest
@@ -111,3 +112,49 @@ def test_a_very_long_list_is_shared_until_something_is_declared(api):
     assert api.get("queues", user=("other", "o")) == []
     api.put("queues/%2F/new")
     assert len(api.get("queues")) == 1_002
+
+
+@pytest.fixture
+def many(api):
+    """Queues of two vhosts, some with messages."""
+    api.put("vhosts/other")
+    api.put("permissions/other/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+    for number in range(120):
+        api.put(f"queues/{'other' if number % 3 else '%2F'}/q{number % 40}", {"durable": True})
+    for number in (7, 7, 9, 30):
+        message = {"properties": {}, "routing_key": f"q{number}", "payload": "x"}
+        for vhost in ("%2F", "other"):
+            body = {**message, "payload_encoding": "string"}
+            api.ask("POST", f"exchanges/{vhost}/amq.default/publish", body)
+    return api
+
+
+PAGES = (
+    {},
+    {"page": "1", "page_size": "500"},
+    {"page": "2", "page_size": "13"},
+    {"page": "1", "page_size": "9", "name": "^q[1-3]$", "use_regex": "true"},
+    {"page": "1", "name": "q3", "disable_stats": "true"},
+)
+ORDERS = ("", "name", "vhost", "messages", "durable", "message_bytes")
+
+
+def test_lists_of_queues_are_ordered_and_cut_as_if_they_were_made_as_a_whole(many):
+    for path, without in product(("queues", "queues/other"), ("false", "true")):
+        everything = many.ask("GET", path, params={"disable_stats": without}).json()
+        for page, sort, reverse in product(PAGES, ORDERS, ("false", "true")):
+            if page.get("disable_stats", "false") != without:
+                continue
+            query = {"sort": sort, "sort_reverse": reverse, **page}
+            found = many.ask("GET", path, params=query).json()
+            whole = Listing(query).reply(everything)
+            assert found == whole, (path, query)
+
+
+def test_a_long_list_is_the_same_as_a_short_one(many, monkeypatch):
+    short = many.get("queues?columns=vhost,name,messages&sort=name")
+    monkeypatch.setattr("streaming.management.resources.queues._MANY", 10)
+    monkeypatch.setattr("streaming.management.resources.queues._AT_ONCE", 7)
+
+    assert many.get("queues?columns=vhost,name,messages&sort=name") == short
+    assert many.get("queues/other?page=1&page_size=500")["items"] == many.get("queues/other")

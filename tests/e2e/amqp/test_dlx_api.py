@@ -1,0 +1,61 @@
+"""`/api/dlx` of a front beside a running job: a letter is found, explained and sent back."""
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from streaming.dlx_api.openapi import document
+from tests.e2e.amqp.test_management_on_kafka import api_of, done, wait_for
+from tests.fixtures.waiting import wait_until
+
+GUEST = ("guest", "guest")
+DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+
+
+@pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy
+def test_a_letter_is_found_explained_and_sent_back(fronts):
+    front = fronts.start("--management", "0")
+    with api_of(front) as api:
+        api.auth = GUEST
+        wait_for(api, GUEST)
+        assert done(api.get("dlx/openapi.json")) == document()
+        early = api.get("dlx/dead-letters")
+        assert (early.status_code, early.json()["error"]) == (409, "no_tables")
+        done(api.put("queues/%2F/work", json={"durable": True, "arguments": DEAD}))
+        done(api.put("queues/%2F/dead", json={"durable": True}))
+        with closing(fronts.connect(front)) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.basic_publish("", "work", b"order 17")
+            method, _, _ = channel.basic_get("work")
+            channel.basic_reject(method.delivery_tag, requeue=False)
+        fronts.start_job()
+
+        def letters() -> Any:
+            found = api.get("dlx/dead-letters", params={"queue": "work", "bodies": "true"})
+            return found.status_code == 200 and found.json()["items"]
+
+        wait_until(letters, front.log_end, 600.0, 1.0)
+        [letter] = letters()
+        assert (letter["reason"], letter["body"]) == ("rejected", "order 17")
+        assert letter["targets"] == ["dead"]
+        name = letter["message_id"].replace("/", "%2F")
+        story = done(api.get(f"dlx/messages/{name}"))
+        assert [one["queue"] for one in story["copies"]] == ["work", "dead"]
+        assert done(api.get("dlx/balance"))["unexplained"] == 0
+
+        plan = done(api.post("dlx/redrives/%2F", json={"queue": "work"}))
+        path = f"dlx/redrives/%2F/{plan['id']}"
+        assert (plan["letters"], plan["groups"][0]["goes_to"]) == (1, "work")
+        approved = done(api.post(f"{path}/approve", json={"reason": "mended"}))
+        assert (approved["total"], approved["moved"]) == (1, 1)
+        again = done(api.post(f"{path}/approve", json={"reason": "mended"}))
+        assert again == approved
+        wait_until(lambda: done(api.get("queues/%2F/work"))["messages_ready"] == 1)
+
+        wait_until(lambda: api.get(path).status_code == 200, front.log_end, 600.0, 1.0)
+        told = done(api.get(path))
+        fates = [one["fate"] for one in told["letters"]["items"]]
+        assert (told["redrive"]["reason"], fates) == ("mended", ["waiting"])
+    front.stop()
