@@ -25,7 +25,7 @@ Place = tuple[str, str]
 """A vhost, and the name of a queue in it."""
 
 _MANY: Final = 1_000
-_AT_ONCE: Final = 50
+_AT_ONCE: Final = 20
 """Queues that are written before others are served."""
 
 _BASICS: Final = frozenset(

@@ -129,7 +129,7 @@ def many(api):
     return api
 
 
-PAGES = (
+PAGES: tuple[dict[str, str], ...] = (
     {},
     {"page": "1", "page_size": "500"},
     {"page": "2", "page_size": "13"},
