@@ -9,8 +9,8 @@ import copy
 import logging
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,7 +21,7 @@ from streaming.console.reader import BudgetError, Reader
 from streaming.console.rights import User
 from streaming.dlx_api.asking import NO_TABLES, Access, Ask, Settings, Told
 from streaming.dlx_api.from_tables import ANSWERS
-from streaming.queries.duckdb_tables import NoTableError
+from streaming.queries.duckdb_tables import NoTableError, Tables
 from streaming.queries.vhosts.declared import Declared
 from topology.declarations import Permission
 from topology.errors import DlxError
@@ -42,6 +42,8 @@ _WORDS: Final = {
     503: "takes_too_long",
 }
 
+T = TypeVar("T")
+
 logger = logging.getLogger(__name__)
 
 
@@ -52,6 +54,10 @@ class _View(View):
         user = User(ask.user, ask.role, ask.administrator)
         super().__init__(console, user, "/", ask.values)
         self._access = ask.access
+
+    def once(self, name: str, compute: Callable[[Tables], T]) -> T:
+        """See `View`; what was computed under other permissions does not count."""
+        return super().once(f"{name} {self._access}", compute)
 
     def with_permissions(self, declared: Mapping[str, Declared]) -> Mapping[str, Declared]:
         """See `View`; the tables lag behind the front."""

@@ -7,6 +7,7 @@ deleted meanwhile: its counts are a second old at most. RabbitMQ's are up to fiv
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from streaming.amqp.vhosts import OpenVhost
 
@@ -17,17 +18,15 @@ class QueueNames:
     """The names of the queues of each vhost in order, sorted again when something is declared."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[OpenVhost, int, list[str]]] = {}
+        self._known: WeakKeyDictionary[OpenVhost, tuple[int, list[str]]] = WeakKeyDictionary()
 
     def of(self, vhost: OpenVhost) -> list[str]:
         """The names."""
         version = vhost.shard.vhost.version
-        known = self._known.get(vhost.name)
-        if known is not None and known[0] is vhost and known[1] == version:
-            return known[2]
-        names = sorted(vhost.shard.vhost.queues)
-        self._known[vhost.name] = vhost, version, names
-        return names
+        known = self._known.get(vhost)
+        if known is None or known[0] != version:
+            known = self._known[vhost] = version, sorted(vhost.shard.vhost.queues)
+        return known[1]
 
 
 class SharedAnswers:
