@@ -13,6 +13,7 @@ from streaming.console.pages.message import message_of
 from streaming.console.pages.queues import queue_of, rows_of
 from streaming.console.pages.redrives import TYPED_ABOVE, planned, wish_of
 from streaming.console.pages.topology import referred
+from streaming.console.pages.topology_changes import cut_of, declared_at
 from streaming.console.reader import read_instant
 from streaming.dlx_api import answers
 from streaming.dlx_api.answers import Pages, page_of
@@ -29,7 +30,6 @@ from streaming.queries.queue_changes import queue_changes
 from streaming.queries.queues import list_queues, peek
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.vhosts.clients import consumer_counts
-from streaming.queries.vhosts.declared import declared
 from streaming.user_folders import plans_folder
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.change_plan import Change, plan_import
@@ -186,12 +186,14 @@ def topology(view: View, _body: bytes) -> answers.Topology:
 
 def diff(view: View, _body: bytes) -> answers.TopologyDiff:
     """What changed between two instants."""
-    vhost = str(view.vhost)
-    sides = []
-    for cut in _cuts(view):
-        view.tables.cut = cut
-        each = declared(view.tables).get(vhost)
-        sides.append(Definitions() if each is None else referred(each.definitions()))
+    vhost, last = str(view.vhost), view.text("to")
+    sides = [
+        declared_at(view.tables, cut_of(view.tables, one)[0], vhost)
+        for one in (view.text("from"), last)
+        if one is not None
+    ]
+    if last is None:
+        sides.append(referred(view.declared[vhost].definitions()))
     return _difference(plan_import(sides[0], sides[1], vhost))
 
 

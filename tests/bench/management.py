@@ -29,6 +29,7 @@ import psutil
 
 from streaming.amqp import methods as m
 from streaming.amqp.frames import METHOD, frame
+from streaming.amqp.method_codec import write_method
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from tests.amqp_client import content_frames
@@ -94,7 +95,7 @@ class Traffic(Client):
 
 
 def _message(queue: str) -> bytes:
-    method = frame(METHOD, 1, m.write_method(m.BasicPublish(0, "", queue)))
+    method = frame(METHOD, 1, write_method(m.BasicPublish(0, "", queue)))
     return method + content_frames(1, _BODY, {"delivery_mode": 2})
 
 

@@ -36,7 +36,7 @@ def topology_changes(view: View) -> Answer:
     view.command = view.dlx("bindings", "list")
     end = view.known_until
     other = view.text("compared_with") or (end - _BEFORE).isoformat(timespec="milliseconds")
-    cut, begin = _instant(view.tables, other)
+    cut, begin = cut_of(view.tables, other)
     after = view.declared[vhost].definitions()
     compared = view.of_topology(
         f"changes of {vhost} since {cut}", lambda: _compared(view.tables, cut, vhost, after)
@@ -76,13 +76,7 @@ class _Compared(NamedTuple):
 
 def _compared(tables: Tables, cut: Cut | None, vhost: str, declared_now: Definitions) -> _Compared:
     """Compare what was declared at a cut, None for nothing, with what is declared now."""
-    before, after = Definitions(), referred(declared_now)
-    if cut is not None:
-        shown, tables.cut = tables.cut, cut
-        try:
-            before = referred(declared(tables).get(vhost, Declared()).definitions())
-        finally:
-            tables.cut = shown
+    before, after = declared_at(tables, cut, vhost), referred(declared_now)
     differences = [
         (_EFFECTS[one.effect], one.kind, one.name, one.detail * (one.effect != "absent"))
         for one in plan_import(before, after, vhost)
@@ -92,7 +86,18 @@ def _compared(tables: Tables, cut: Cut | None, vhost: str, declared_now: Definit
     return _Compared(differences, pictures if any(one.spots for one in pictures) else ())
 
 
-def _instant(tables: Tables, wanted: str) -> tuple[Cut | None, datetime]:
+def declared_at(tables: Tables, cut: Cut | None, vhost: str) -> Definitions:
+    """What was declared at a cut; None: nothing was."""
+    if cut is None:
+        return Definitions()
+    shown, tables.cut = tables.cut, cut
+    try:
+        return referred(declared(tables).get(vhost, Declared()).definitions())
+    finally:
+        tables.cut = shown
+
+
+def cut_of(tables: Tables, wanted: str) -> tuple[Cut | None, datetime]:
     """The cut of an instant, and when it is; None: before the first event, when nothing was there.
 
     Raises:
