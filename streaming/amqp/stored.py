@@ -29,6 +29,7 @@ class Stored(msgspec.Struct, gc=False):
         headers: the headers table in them; None if there is none.
         expiration: the property, as it was sent; a delivery may show it otherwise written.
         copies: how many copies of it are in queues.
+        kept_bytes: what it takes in memory, about, where that is counted by message.
     """
 
     properties: bytes
@@ -36,6 +37,7 @@ class Stored(msgspec.Struct, gc=False):
     headers: dict[str, Any] | None = None
     expiration: str | None = None
     copies: int = 0
+    kept_bytes: int = 0
 
 
 class StoredMessages:

@@ -94,10 +94,11 @@ class Bodies(StoredMessages):
     def add(self, stored: Stored, offset: int) -> Message:
         """Keep a message that was just published; return how the core knows it."""
         self._recent[offset] = stored
-        self.recent_bytes += _size(stored)
+        stored.kept_bytes = size = _size(stored)
+        self.recent_bytes += size
         while self.recent_bytes > self._most_recent and self._recent:
             _offset, oldest = self._recent.popitem(last=False)
-            self.recent_bytes -= _size(oldest)
+            self.recent_bytes -= oldest.kept_bytes
         return Message(0, 0, offset, 0, 0, len(stored.body))
 
     def get(self, message: Message) -> Stored | None:
@@ -158,7 +159,7 @@ class Bodies(StoredMessages):
             stored = recent.get(offset)
             if stored is not None and not stored.copies:
                 del recent[offset]
-                self.recent_bytes -= _size(stored)
+                self.recent_bytes -= stored.kept_bytes
 
     # -- fetching
 
@@ -198,10 +199,11 @@ class Bodies(StoredMessages):
         for offset, stored in found:
             if offset not in self._ahead:
                 self._ahead[offset] = stored
-                self._ahead_bytes += _size(stored)
+                stored.kept_bytes = _size(stored)
+                self._ahead_bytes += stored.kept_bytes
         while self._ahead_bytes > self._most_ahead and len(self._ahead) > len(found):
             _offset, oldest = self._ahead.popitem(last=False)
-            self._ahead_bytes -= _size(oldest)
+            self._ahead_bytes -= oldest.kept_bytes
         self._next_ahead = (found[len(found) // 2][0], found[-1][0] + 1)
 
 

@@ -34,6 +34,7 @@ class Record(msgspec.Struct, gc=False):
 
     Attributes:
         kind: see `LogKind`.
+        size: bytes of its value and of the properties of a message.
         entries: what is applied when Kafka has it, with its tickets; nothing of ticks and digests.
         source: up to where inputs are copied then; None: as far as before.
     """
@@ -42,14 +43,9 @@ class Record(msgspec.Struct, gc=False):
     at_ms: int
     headers: Headers
     value: bytes | None
+    size: int
     entries: Sequence[tuple[int, Ask | Publish | Settle]] = ()
     source: Source | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes of its value and of the properties of a message."""
-        headers = self.headers
-        return len(self.value or b"") + (len(headers[1][1]) if len(headers) > 1 else 0)
 
     def is_(self, header: bytes | None, value: bytes | None) -> bool:
         """Whether a record of the log has this header `dlx-log` and this value."""
@@ -79,7 +75,8 @@ class RecordWriter:
         stored = entry.stored
         headers: Headers = [header, (CONTENT, stored.properties), *_copied(entry.source)]
         entries = ((ticket, entry),)
-        return Record(LogKind.PUBLISH, at_ms, headers, stored.body, entries, entry.source)
+        size = len(stored.body) + len(stored.properties)
+        return Record(LogKind.PUBLISH, at_ms, headers, stored.body, size, entries, entry.source)
 
     def command(self, at_ms: int, ticket: int, entry: Ask) -> Record:
         """The record of a command."""
@@ -87,7 +84,8 @@ class RecordWriter:
         header = LogHeader(FIRST_VERSION, self._epoch, LogKind.COMMAND, actor.user, actor.channel)
         value = encode_command(entry.command)
         headers: Headers = [(LOG, encode(header)), *_copied(entry.source)]
-        return Record(LogKind.COMMAND, at_ms, headers, value, ((ticket, entry),), entry.source)
+        entries = ((ticket, entry),)
+        return Record(LogKind.COMMAND, at_ms, headers, value, len(value), entries, entry.source)
 
     def settlements(self, at_ms: int, entries: list[tuple[int, Settle]]) -> Record:
         """The record of settlements in a row."""
@@ -105,16 +103,17 @@ class RecordWriter:
             ]
         )
         headers = self._others[LogKind.SETTLE]
-        return Record(LogKind.SETTLE, at_ms, headers, value, entries)
+        return Record(LogKind.SETTLE, at_ms, headers, value, len(value), entries)
 
     def tick(self, at_ms: int, source: Source | None = None) -> Record:
         """The record that says how late it is, and maybe how far inputs were read."""
         headers = [*self._others[LogKind.TICK], *_copied(source)]
-        return Record(LogKind.TICK, at_ms, headers, None, source=source)
+        return Record(LogKind.TICK, at_ms, headers, None, 0, source=source)
 
     def digest(self, at_ms: int, digest: Digest) -> Record:
         """The record of a digest."""
-        return Record(LogKind.DIGEST, at_ms, self._others[LogKind.DIGEST], encode(digest))
+        value = encode(digest)
+        return Record(LogKind.DIGEST, at_ms, self._others[LogKind.DIGEST], value, len(value))
 
     def _plain(self, kind: LogKind) -> Headers:
         return [(LOG, encode(LogHeader(FIRST_VERSION, self._epoch, kind)))]
@@ -141,4 +140,5 @@ def _copied(source: Source | None) -> Headers:
 def epoch_record(at_ms: int, epoch: Epoch) -> Record:
     """The record with which a writer begins."""
     header = LogHeader(FIRST_VERSION, _NO_EPOCH, LogKind.EPOCH)
-    return Record(LogKind.EPOCH, at_ms, [(LOG, encode(header))], encode(epoch))
+    value = encode(epoch)
+    return Record(LogKind.EPOCH, at_ms, [(LOG, encode(header))], value, len(value))
