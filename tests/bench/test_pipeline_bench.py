@@ -135,7 +135,14 @@ def test_versus_needs_a_rabbitmq(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "url", ["", "amqp://guest:secret@localhost:1/x", "http://localhost", "amqp://localhost:abc"]
+    "url",
+    [
+        "",
+        "amqp://guest:secret@localhost:1/x",
+        "amqp://guest:secret@localhost:1/",
+        "http://localhost",
+        "amqp://localhost:abc",
+    ],
 )
 def test_an_amqp_url_that_does_not_answer_is_refused_before_anything_starts(url):
     command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--case", "versus"]
