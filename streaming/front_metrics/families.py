@@ -163,8 +163,8 @@ def _own() -> Iterator[FrontFamily]:
     yield Family(
         "dlx_front_log_backlog_records",
         "gauge",
-        "Records of clients that are not applied yet, by step: unsent, because the producer is "
-        "full; unacknowledged by Kafka; unfolded, which Kafka has.",
+        "Records of clients that are not applied yet, by step: unsent, because enough is on its "
+        "way to Kafka; unacknowledged by Kafka; unfolded, which Kafka has.",
         ("vhost", "step"),
         _backlog,
         detailed=("dlx_front",),

@@ -215,11 +215,13 @@ class Front:
 
     def _pressure(self) -> str | None:
         """Why publishers must wait."""
-        if len(self._writer) > (_LONG_QUEUE // 2 if self.server.is_blocked else _LONG_QUEUE):
+        vhosts = [log.vhost for log in self._logs.values() if log.vhost is not None]
+        waiting = len(self._writer) + sum(vhost.unsent for vhost in vhosts)
+        if waiting > (_LONG_QUEUE // 2 if self.server.is_blocked else _LONG_QUEUE):
             return KAFKA_IS_SLOW
         now_ms = WallClock().now_ms()
-        for log in self._logs.values():
-            oldest_ms = None if log.vhost is None else log.vhost.oldest_ms
+        for vhost in vhosts:
+            oldest_ms = vhost.oldest_ms
             if oldest_ms is not None and now_ms - oldest_ms > _SLOW_MS:
                 return KAFKA_IS_SLOW
         if any(log.leads and log.lag.is_high for log in self._logs.values()):

@@ -46,6 +46,13 @@ from topology.errors import DlxError
 PORTION: Final = 500
 """Records that are applied before other vhosts and connections have their turn."""
 
+MAX_BURSTS: Final = 3
+MANY_RECORDS: Final = 16
+"""Bursts on their way to Kafka, and records of them; then others gather until it has acknowledged
+some, so that busy fronts send few and large batches. librdkafka's thread polls without a pause
+while five requests are on their way and records wait behind them: it would take the processor from
+Kafka, for which it waits."""
+
 MAX_WAITING: Final = 200_000
 MAX_WAITING_BYTES: Final = 256 << 20
 """What waits for Kafka; then no client is read. Those that publish wait before that."""
@@ -69,7 +76,7 @@ class Backlog(NamedTuple):
     """Records on their way to be applied.
 
     Attributes:
-        unsent: the producer takes none now.
+        unsent: enough is on its way to Kafka.
         unacknowledged: Kafka has not acknowledged them.
         unfolded: Kafka has them.
     """
@@ -157,6 +164,8 @@ class LogVhost(OpenVhost):
         self._fence = FrontFence(config.vhost, Acknowledged(0, -1))
         self._applies = False
         self._untold: deque[Outbound] = deque()
+        self._number = self._taken = 0  # of the newest records: appended, acknowledged
+        self._bursts: deque[int] = deque()  # numbers of the last records of those on their way
         self._asker: Actor | None = None
 
     def _shard_of(self, config: ShardConfig, bodies: Bodies) -> Shard:
@@ -209,6 +218,8 @@ class LogVhost(OpenVhost):
         self.role = Role.LEADING
         self._records = RecordWriter(epoch.offset)
         self._fence = FrontFence(self.name, epoch)
+        self._number = self._taken = epoch.number
+        self._bursts.clear()
         self._last_ms = max(self._last_ms, self.shard.now_ms)
 
     def fail(self, reason: str) -> None:
@@ -268,10 +279,15 @@ class LogVhost(OpenVhost):
         return None
 
     @property
+    def unsent(self) -> int:
+        """How many records wait for others that are on their way to Kafka."""
+        return len(self._unsent)
+
+    @property
     def backlog(self) -> Backlog:
         """What waits on its way to be applied."""
         waiting = sum(isinstance(each, Record) for each in self._waiting)
-        unsent = len(self._unsent)
+        unsent = self.unsent
         unfolded = min(max(self._fence.last_own + 1 - self.position, 0), waiting - unsent)
         return Backlog(unsent, waiting - unsent - unfolded, unfolded)
 
@@ -313,13 +329,20 @@ class LogVhost(OpenVhost):
 
     def send_rest(self) -> None:
         """Append what the producer did not take before; nothing else may come to cause it."""
-        if self._unsent:
-            self._send()
+        self._send()
 
     def _send(self) -> None:
-        unsent = self._unsent
-        while unsent and self._host.append(self, unsent[0], is_last=len(unsent) == 1):
+        """Append what waits, as one burst, unless enough is on its way to Kafka."""
+        unsent, bursts = self._unsent, len(self._bursts)
+        is_many = bursts and self._number - self._taken >= MANY_RECORDS
+        if not unsent or is_many or bursts >= MAX_BURSTS:
+            return
+        while self._host.append(self, unsent[0], is_last=len(unsent) == 1):
             unsent.popleft()
+            self._number += 1
+            if not unsent:
+                self._bursts.append(self._number)
+                return
 
     def advance(self) -> None:
         """See `OpenVhost`: what time causes happens when the log says how late it is."""
@@ -347,6 +370,9 @@ class LogVhost(OpenVhost):
         if self.role is Role.TAKING:
             self._host.taken(self, news)
         elif self.role is Role.LEADING:
+            self._taken = news.number
+            while self._bursts and self._bursts[0] <= news.number:
+                self._bursts.popleft()
             try:
                 self._fence.acknowledged(news)
             except FencedOffError as error:
@@ -452,8 +478,8 @@ class LogVhost(OpenVhost):
         try:
             if self.shard.outbound:
                 untold.extend(self.fold.take_outbound())
-            while untold and self._tell_next(untold[0]):
-                untold.popleft()
+            if untold:
+                self._tell(untold)
             self._pass_events_on()
         finally:
             self._is_telling = False
@@ -464,26 +490,29 @@ class LogVhost(OpenVhost):
             if (told := self._timed_out.get(name)) is not None:
                 told(self.config.consumer_timeout_ms)
 
-    def _tell_next(self, out: Outbound) -> bool:
-        """Tell a channel something; return False if its message is not in memory yet."""
-        listener = self._listeners.get(out.actor.channel)
-        if listener is None:
-            return True
-        if isinstance(out, DeliveryOut):
-            stored = self.stored.get(out.copy.message)
-            if stored is not None:
+    def _tell(self, untold: deque[Outbound]) -> None:
+        """Tell channels what is for them, up to the first message that is not in memory yet."""
+        listeners, message_of = self._listeners, self.stored.get
+        while untold:
+            out = untold[0]
+            listener = listeners.get(out.actor.channel)
+            if listener is None:
+                pass
+            elif isinstance(out, DeliveryOut):
+                stored = message_of(out.copy.message)
+                if stored is None:
+                    return
                 listener.delivered(out, stored)
-            return stored is not None
-        if isinstance(out, ReturnOut):
-            stored = self.stored.get(out.message)
-            if stored is not None:
+            elif isinstance(out, ConfirmOut):
+                listener.confirmed(out)
+            elif isinstance(out, ReturnOut):
+                stored = message_of(out.message)
+                if stored is None:
+                    return
                 listener.hear(out, stored)
-            return stored is not None
-        if isinstance(out, ConfirmOut):
-            listener.confirmed(out)
-        else:
-            listener.hear(out, None)
-        return True
+            else:
+                listener.hear(out, None)
+            untold.popleft()
 
     def fetched(self) -> None:
         """Go on, since messages are in memory that were asked for."""

@@ -12,7 +12,7 @@ from streaming.broker.message import CONFIRM, Publication
 from streaming.broker.outbound import AnswerOut
 from streaming.broker.sequence.digest import SEGMENT
 from streaming.protocol.log_records import Epoch, LogKind, read_header, read_settlements
-from streaming.sequencer.log_vhost import MAX_SETTLEMENTS, Role
+from streaming.sequencer.log_vhost import MANY_RECORDS, MAX_SETTLEMENTS, Role
 from streaming.sequencer.records import RecordWriter, epoch_record
 from tests.log_port import TERMS, LogPort
 from topology.declarations import Queue
@@ -202,6 +202,53 @@ def test_records_that_the_producer_does_not_take_follow_later_in_order():
 
     assert [raw.value for raw in port.records[-2:]] == [b"one", b"two"]
     assert ear.heard == [("confirm", 3, True), ("confirm", 4, True)]
+
+
+@pytest.mark.parametrize(
+    ("of_a_turn", "sent"),
+    [(1, [1, 2, 3, 3, 3]), (MANY_RECORDS - 1, [15, 30, 30]), (MANY_RECORDS, [16, 16])],
+)
+def test_what_comes_while_enough_is_on_its_way_to_kafka_is_one_burst(of_a_turn, sent):
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    number, found = 0, []
+    for _ in sent:
+        for _ in range(of_a_turn):
+            number += 1
+            publish(vhost, ear, b"%d" % number, number)
+        port.run()
+        found.append(len(port.sent))
+    assert found == sent
+    assert vhost.unsent == number - sent[-1]
+
+    first = port.write()
+    vhost.acknowledged(first)
+
+    assert len(port.sent) == number - sent[-1]
+    assert vhost.unsent == 0
+    vhost.acknowledged(port.write())
+    assert ear.heard == [("confirm", offset, True) for offset in range(3, 3 + number)]
+    assert [raw.value for raw in port.records[3:]] == [
+        b"%d" % each for each in range(1, number + 1)
+    ]
+
+
+def test_a_burst_of_which_the_producer_took_a_part_holds_nothing_back():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    port.most = MANY_RECORDS
+    for number in range(1, MANY_RECORDS + 3):
+        publish(vhost, ear, b"m", number)
+    port.run()
+    port.take()
+
+    vhost.send_rest()
+
+    assert len(port.sent) == 2
+    port.acknowledge(vhost)
+    assert len(ear.heard) == MANY_RECORDS + 2
 
 
 def test_a_turn_of_which_the_producer_took_a_part_goes_on_although_nothing_is_told_of_that_part():
