@@ -141,7 +141,8 @@ def _commands() -> Iterator[str]:
 def _help(path: tuple[str, ...]) -> str:
     """What a command prints with --help."""
     environment = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    shown = CliRunner().invoke(build_app(), [*path, "--help"], env=environment, prog_name="dlx")
+    app = build_app(path[:1] or None)
+    shown = CliRunner().invoke(app, [*path, "--help"], env=environment, prog_name="dlx")
     return shown.output.rstrip()
 
 

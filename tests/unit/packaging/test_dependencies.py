@@ -57,23 +57,31 @@ OF_SUITES = set((CHECKOUT / "tests" / "suites" / "support").glob("*.py"))
 """Modules that run in the environment of another project's suite, with that project's packages."""
 
 
-def imported_modules(*folders):
-    """The top-level names of all third-party modules that the files below some folders import."""
+@cache
+def modules_below(folder):
+    """The top-level names of all third-party modules that the files below a folder import."""
     names = set()
-    for folder in folders:
-        for path in set((CHECKOUT / folder).rglob("*.py")) - OF_SUITES:
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.Import):
-                    names |= {alias.name.split(".")[0] for alias in node.names}
-                elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                    names.add(node.module.split(".")[0])
+    for path in set((CHECKOUT / folder).rglob("*.py")) - OF_SUITES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                names.add(node.module.split(".")[0])
     return names - set(sys.stdlib_module_names) - OURS
 
 
-@cache
+def imported_modules(*folders):
+    """The same of several folders."""
+    return set().union(*map(modules_below, folders))
+
+
+having_module = cache(packages_distributions)
+"""Module -> the installed packages that have it."""
+
+
 def imported_packages(*folders):
     """The packages of these modules; of a module that several packages share, those declared."""
-    packages = packages_distributions()
+    packages = having_module()
     found: set[str] = set()
     for module in imported_modules(*folders):
         having = {name_of(package) for package in packages.get(module, ())}
@@ -102,7 +110,7 @@ def test_every_imported_package_is_declared():
 
 
 def test_every_module_that_the_job_adds_has_a_remedy_when_it_is_missing():
-    packages = packages_distributions()
+    packages = having_module()
     of_the_job = {
         module
         for module in imported_modules("streaming", "topology")
