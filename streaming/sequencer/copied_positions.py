@@ -11,7 +11,9 @@ import msgspec
 from streaming.broker.state.store import StateStore
 from streaming.protocol.copied_records import Source
 
-_KEY: Final = "copied"
+KEY: Final = "copied"
+"""Of the state store."""
+
 _decoder: Final = msgspec.msgpack.Decoder(dict[str, dict[int, int]])
 
 
@@ -23,7 +25,7 @@ class CopiedPositions:
     """
 
     def __init__(self, store: StateStore) -> None:
-        data = store.read(_KEY)
+        data = store.read(KEY)
         self._store = store
         self._next: dict[str, dict[int, int]] = {} if data is None else _decoder.decode(data)
 
@@ -37,4 +39,4 @@ class CopiedPositions:
 
     def save(self) -> None:
         """Write them."""
-        self._store.write(_KEY, msgspec.msgpack.encode(self._next))
+        self._store.write(KEY, msgspec.msgpack.encode(self._next))

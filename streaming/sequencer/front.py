@@ -207,7 +207,7 @@ class Front:
             for log in self._logs.values():
                 if log.vhost is not None:
                     log.vhost.send_rest()
-                    log.note_lag(self._progress.of(log.name))
+                    log.note_lag(self.job_at(log.name))
                 if log.leads and log.wants_snapshot():
                     self.run(log.snapshot())  # heartbeats go on while it is written
             self.server.check_flow()
@@ -227,6 +227,10 @@ class Front:
         if any(log.leads and log.lag.is_high for log in self._logs.values()):
             return JOB_IS_BEHIND
         return None
+
+    def job_at(self, vhost: str) -> int | None:
+        """The next offset of the job in a log; None if no job is heard."""
+        return self._progress.of(vhost)
 
     def states(self) -> dict[str, LogState]:
         """How each vhost is doing."""
@@ -557,7 +561,8 @@ class _Log:
             self._snapshot_at = taken.next_offset
             self._snapshot_s = time.monotonic()
             try:
-                await asyncio.to_thread(self._snapshots.write, taken)
+                job_at = self._front.job_at(self.name)
+                await asyncio.to_thread(self._snapshots.write, taken, job_at)
                 self._written_s = time.time()
             except OSError as error:
                 logger.warning("vhost %s: no snapshot was written: %s", self.name, error)

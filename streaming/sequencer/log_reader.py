@@ -1,6 +1,6 @@
 """Reads the log of a sequenced vhost from an offset on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,7 @@ MAX_RECORDS: Final = 2_000
 
 _GROUP: Final = "dlx-sequencer"  # no offset is ever committed
 _ANSWER_S: Final = 30.0
+_READ_S: Final = 5.0
 
 
 class LogUnreadableError(DlxError):
@@ -137,6 +138,21 @@ class LogReader:
 
     def _unreadable(self, error: KafkaError) -> LogUnreadableError:
         return LogUnreadableError(f"the log {self.topic} cannot be read: {error.str()}")
+
+
+def records_between(reader: LogReader, first: int, end: int) -> Iterator[list[RawRecord]]:
+    """The records from an offset on, and before another one, in portions.
+
+    Raises:
+        LogUnreadableError: the log cannot be read.
+    """
+    reader.seek(first)
+    position = first
+    while position < end:
+        records = reader.read(_READ_S)
+        if records:
+            position = records[-1].offset + 1
+            yield [record for record in records if record.offset < end]
 
 
 _LASTING: Final = frozenset(

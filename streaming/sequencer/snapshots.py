@@ -23,7 +23,7 @@ from topology.errors import DlxError
 
 FOLDER: Final = "sequencer"
 KEPT: Final = 3
-"""How many snapshots of a vhost are kept."""
+"""How many snapshots of a vhost are kept, besides that which a fold of the job needs."""
 
 _SUFFIX: Final = ".snapshot"
 _FORMAT: Final = 2
@@ -129,15 +129,24 @@ class Snapshots:
         self._storage = storage_of(folder)
         self._log = log
 
-    def write(self, snapshot: Snapshot) -> None:
-        """Write a snapshot, and remove those that are not needed any more."""
+    def write(self, snapshot: Snapshot, job_at: int | None = None) -> None:
+        """Write a snapshot, and remove those that are not needed any more.
+
+        Args:
+            job_at: next offset of the job; the newest snapshot up to there stays, so that the job's
+                state can be folded again. None: it is not known, so the oldest one stays.
+        """
         entries = zlib.compress(msgspec.msgpack.encode(snapshot.entries), _LEVEL)
         at = snapshot.next_offset
         of = (_FORMAT, self._log, STATE_VERSION, snapshot.terms)
         head = _Head(*of, at, snapshot.needed_from, entries)
         self._storage.replace(f"{at}{_SUFFIX}", msgspec.msgpack.encode(head))
-        for offset in self.offsets()[:-KEPT]:
-            self._storage.delete(f"{offset}{_SUFFIX}")
+        offsets = self.offsets()
+        before_job = [offset for offset in offsets if job_at is not None and offset <= job_at]
+        needed = (before_job or offsets)[-1 if before_job else 0]
+        for offset in offsets[:-KEPT]:
+            if offset != needed:
+                self._storage.delete(f"{offset}{_SUFFIX}")
 
     def newest(self, ends: Callable[[], tuple[int, int]]) -> Snapshot | None:
         """The newest usable snapshot; None if there is none.

@@ -1,7 +1,6 @@
 """`dlx amqp verify`: fold the log of a sequenced vhost again, and say where two folds part."""
 
 import os
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +11,8 @@ from streaming.cli.output import AsJson, print_json
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
-    from streaming.sequencer.log_reader import LogReader, RawRecord
     from streaming.sequencer.snapshots import Snapshots
     from streaming.sequencer.verify import Verdict
-
-_READ_S = 5.0
 
 
 def verify(
@@ -111,7 +107,7 @@ def _verify(
     from streaming.config.shards import shard_config, terms_of
     from streaming.job_locations import checkpoint_place
     from streaming.sequencer.bodies import BodyReader
-    from streaming.sequencer.log_reader import LogReader
+    from streaming.sequencer.log_reader import LogReader, records_between
     from streaming.sequencer.snapshots import Snapshots
     from streaming.sequencer.verify import RangeFold, verify
 
@@ -131,7 +127,7 @@ def _verify(
             terms = None if any_terms else terms_of(shard)
             folds.append(RangeFold(shard, bodies.fetch, entries, terms=terms))
         folds.sort(key=lambda each: each.fold.next_offset)
-        records = _records(reader, folds[0].fold.next_offset, min(end, to or end))
+        records = records_between(reader, folds[0].fold.next_offset, min(end, to or end))
         return verify(folds[0], records, folds[1] if len(folds) > 1 else None)
     finally:
         bodies.close()
@@ -159,18 +155,3 @@ def _entries(
 
 def _words(offsets: list[int]) -> str:
     return f"there are: {', '.join(map(str, offsets))}" if offsets else "there is no snapshot"
-
-
-def _records(reader: "LogReader", first: int, end: int) -> "Iterator[list[RawRecord]]":
-    """The records from an offset on, and before another one, in portions.
-
-    Raises:
-        LogUnreadableError: the log cannot be read.
-    """
-    reader.seek(first)
-    position = first
-    while position < end:
-        records = reader.read(_READ_S)
-        if records:
-            position = records[-1].offset + 1
-            yield [record for record in records if record.offset < end]

@@ -76,7 +76,8 @@ def rebuild(
 
     Messages that were ready are ready again, in order. Unacked ones are requeued as redelivered
     when the job starts, and their channels are closed. Sequence numbers and offsets continue. It
-    first says what the tables do not know. The lanes are those of the configuration.
+    first says what the tables do not know. The lanes are those of the configuration. A sequenced
+    vhost is folded from its log again, and goes on as if nothing had happened.
 
     The job must not run. Without --replace, a complete checkpoint is refused.
 

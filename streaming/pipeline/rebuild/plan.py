@@ -6,14 +6,16 @@ The plan says what a person should know before anything is written: how many mes
 requeued or held in each shard, where the topics continue, and what the tables do not know.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from streaming.broker.config import CORE_VERSION, ShardConfig
+from streaming.broker.message import NEVER
 from streaming.broker.rebuilt_shard import KnownShard
 from streaming.config import JobConfig, outcome_hash, outcome_settings
+from streaming.config.amqp import log_topic
 from streaming.ledger.batch_detail import BatchDetail, BatchRow, KnownManifest
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import load_table
@@ -21,6 +23,7 @@ from streaming.ledger.write.batch_row import last_batch_row
 from streaming.ledger.write.data_file import DataFileName
 from streaming.pipeline.checkpoint.errors import MissingVhostError, NewerVersionError
 from streaming.pipeline.checkpoint.manifest import Manifest, Rebuilt
+from streaming.pipeline.rebuild.from_log import FoldedState, fold_log_to
 from streaming.pipeline.task import task_settings
 from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.queries.as_of.contents import query_ids
@@ -41,6 +44,7 @@ class ShardPlan(msgspec.Struct, frozen=True):
 
     Attributes:
         unacked: copies that are requeued as redelivered when the job starts.
+        channels: those that are closed then.
         held: copies kept by at-least-once dead-lettering.
         redrives: open ones, which are cancelled.
     """
@@ -67,6 +71,7 @@ class RebuildPlan(msgspec.Struct):
         notes: what is different from before, in words.
         manifest: of the new checkpoint.
         known, configs: the shards by grouping key.
+        folded: the entries of those of sequenced vhosts, by grouping key.
     """
 
     query_id: str
@@ -81,6 +86,7 @@ class RebuildPlan(msgspec.Struct):
     gate_open: bool
     known: dict[int, KnownShard]
     configs: dict[int, ShardConfig]
+    folded: dict[int, dict[str, bytes]]
 
 
 def plan_rebuild(
@@ -93,7 +99,7 @@ def plan_rebuild(
 
     Raises:
         CheckpointError: a newer version wrote the tables, or a vhost with messages is not listed.
-        LostStateError: the tables do not know enough, as of a sequenced vhost.
+        LostStateError: the tables do not know enough, or the log of a sequenced vhost is not there.
         QueryError: there is no batch, a table is missing, or two jobs wrote to the tables.
     """
     batch_id = last_batch(tables)
@@ -108,14 +114,26 @@ def plan_rebuild(
             f"{place.url} was written by a newer version of dlx (core "
             f"{row.detail.core_version}; this version has {CORE_VERSION}). Run the newer version"
         )
-    _refuse_sequenced(config, manifest)
+    _refuse_changed_front(config, manifest, row)
     found = known_shards(tables, config.job.compat, row.detail)
     _check_residents(row, manifest, found)
-    notes = list(_notes(config, row, found))
+    logs = {place: known for place, known in found.items() if place[0] in config.log_topics()}
+    inputs = {place: known for place, known in found.items() if place not in logs}
+    notes = list(_notes(config, row, inputs))
     configs_of = _shard_configs(config, found)
+    folded = {
+        place: _fold_again(config, row, configs_of[place], known) for place, known in logs.items()
+    }
+    notes += [
+        f"vhost {place[0]!r} follows its log: its state is what the records before offset "
+        f"{state.end} came to; {state.end - state.begin:,} of them were folded again. "
+        f"{_channels(logs[place])} channels stay open, with {len(logs[place].unacked)} unacked "
+        "messages"
+        for place, state in folded.items()
+    ]
     _add_lanes(config, tables, found, manifest, notes)
     new = _new_manifest(config, manifest, found, partitions)
-    new.rebuilt = Rebuilt(batch_id, _changed_detail(row, manifest, new, found))
+    new.rebuilt = Rebuilt(batch_id, _changed_detail(row, manifest, new, found, config.log_topics()))
     keys = {place_: new.shards[f"{place_[1]} {place_[0]}"] for place_ in found}
     half_written, last = _half_written(place, query_id, batch_id)
     return RebuildPlan(
@@ -125,11 +143,15 @@ def plan_rebuild(
         now_ms=row.now_ms,
         offsets=row.detail.offsets,
         half_written=half_written,
-        shards=[_shard_plan(*each) for each in sorted(found.items())],
+        shards=[
+            _shard_plan(place, known, stays=place in folded)
+            for place, known in sorted(found.items())
+        ],
         notes=notes,
         manifest=new,
         gate_open=row.detail.is_gate_open,
-        known={keys[each]: known for each, known in found.items()},
+        known={keys[each]: known for each, known in found.items() if each not in folded},
+        folded={keys[each]: state.entries for each, state in folded.items()},
         configs={keys[each]: configs_of[each] for each in found},
     )
 
@@ -190,19 +212,40 @@ class _Numbers:
         return self._next
 
 
-def _refuse_sequenced(config: JobConfig, manifest: KnownManifest) -> None:
-    """Refuse a job with sequenced vhosts.
+def _refuse_changed_front(config: JobConfig, manifest: KnownManifest, row: BatchRow) -> None:
+    """Refuse a vhost that was sequenced and is not, or the other way round."""
+    for name in manifest.shards:
+        vhost, _lane = shard_named(name)
+        if vhost not in config.vhosts:
+            continue
+        was_sequenced = log_topic(config.amqp.log_topic, vhost) in row.detail.offsets
+        if was_sequenced != config.vhosts[vhost].sequenced:
+            raise LostStateError(
+                f"vhosts.{vhost}.sequenced: the tables have {str(was_sequenced).lower()}, and the "
+                "messages of this vhost came that way. Set it back; a new vhost can be the other "
+                "kind"
+            )
 
-    The tables do not have all that decides what their logs come to from here on, so another state
-    would part from the front's.
+
+def _fold_again(
+    config: JobConfig, row: BatchRow, shard: ShardConfig, known: KnownShard
+) -> FoldedState:
+    """The state of a sequenced vhost after the last batch, from its log.
+
+    Raises:
+        LostStateError: the log came to something else than what the tables have.
     """
-    known = {shard_named(name)[0] for name in manifest.shards}
-    for vhost in sorted(known & config.log_topics().keys()):
+    topic = config.log_topics()[shard.vhost]
+    end = row.detail.offsets.get(topic, {}).get("0", 0)
+    state = fold_log_to(config, row.detail.manifest, shard, end)
+    if (state.next_seq, state.messages) != (known.next_seq, known.resident()):
         raise LostStateError(
-            f"vhosts.{vhost}.sequenced: the tables do not have the whole state of a sequenced "
-            "vhost, and a rebuilt one would part from that of the AMQP front. Restore the "
-            "checkpoint from a backup; its log in Kafka has everything since"
+            f"vhosts.{shard.vhost}: its log came to {state.next_seq - 1} events and "
+            f"{state.messages} messages in queues before offset {end}, and the tables have "
+            f"{known.next_seq - 1} and {known.resident()}. Restore the checkpoint from a backup, "
+            "or rebuild it with the version and the settings that the front had"
         )
+    return state
 
 
 def _add_lanes(
@@ -304,15 +347,25 @@ def _new_manifest(
 
 
 def _changed_detail(
-    row: BatchRow, known: KnownManifest, new: Manifest, found: Mapping[ShardName, KnownShard]
+    row: BatchRow,
+    known: KnownManifest,
+    new: Manifest,
+    found: Mapping[ShardName, KnownShard],
+    logs: Container[str],
 ) -> BatchDetail:
-    """The detail of the last batch row with other figures by shard: every one is due at once."""
+    """The detail of the last batch row with other figures by shard: every one is due at once.
+
+    Args:
+        logs: sequenced vhosts, which only their logs wake.
+    """
     keys = {key: new.shards[name] for name, key in known.shards.items() if name in new.shards}
     resident = row.detail.resident
     return msgspec.structs.replace(
         row.detail,
         resident={keys[key]: pair for key, pair in resident.items() if key in keys},
-        next_deadline_ms={new.shards[f"{lane} {vhost}"]: 0 for vhost, lane in found},
+        next_deadline_ms={
+            new.shards[f"{lane} {vhost}"]: NEVER if vhost in logs else 0 for vhost, lane in found
+        },
         clocks={
             new.shards[f"{lane} {vhost}"]: (shard.now_ms, shard.next_outbound)
             for (vhost, lane), shard in found.items()
@@ -321,16 +374,25 @@ def _changed_detail(
     )
 
 
-def _shard_plan(place: ShardName, known: KnownShard) -> ShardPlan:
+def _shard_plan(place: ShardName, known: KnownShard, *, stays: bool) -> ShardPlan:
+    """What a shard will hold.
+
+    Args:
+        stays: nothing is requeued, closed or cancelled.
+    """
     return ShardPlan(
         *place,
         queues=len(known.vhost.queues),
         ready=len(known.ready),
-        unacked=len(known.unacked),
+        unacked=0 if stays else len(known.unacked),
         held=len(known.held),
-        channels=len({*known.channels, *(each.actor for each in known.unacked)}),
-        redrives=len(known.open_redrives),
+        channels=0 if stays else _channels(known),
+        redrives=0 if stays else len(known.open_redrives),
     )
+
+
+def _channels(known: KnownShard) -> int:
+    return len({*known.channels, *(each.actor for each in known.unacked)})
 
 
 def _notes(config: JobConfig, row: BatchRow, found: Mapping[ShardName, KnownShard]) -> Any:

@@ -4,7 +4,8 @@
     the new one, in a local folder  -->  CHECKPOINT/                    manifest last
 
 A job refuses a checkpoint without its manifest. So after an interruption anywhere, a job sees the
-old checkpoint, the new one, or one that it refuses. Locks and leases stay where they are.
+old checkpoint, the new one, or one that it refuses. Locks and leases stay where they are, and so do
+the snapshots of the AMQP front: they are of its log, not of the job.
 """
 
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Final
 from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
 from streaming.pipeline.checkpoint.lease import FILE as LEASE_FILE
 from streaming.pipeline.checkpoint.manifest import FILE
+from streaming.sequencer.snapshots import FOLDER as SNAPSHOTS
 from streaming.storage.location import AnyPath, storage_of
 
 _ASIDE: Final = ".before-rebuild-"
@@ -23,7 +25,7 @@ _MOVED_LAST: Final = (FILE, "metadata")
 
 
 def is_empty(path: AnyPath) -> bool:
-    """Whether there is nothing but locks."""
+    """Whether there is nothing but what stays: locks, and snapshots of the front."""
     return not _entries(path)
 
 
@@ -63,10 +65,12 @@ def put_in_place(new: Path, path: AnyPath) -> None:
 
 
 def _entries(path: AnyPath) -> list[str]:
-    """The names in a folder, or those of all objects below a place, without locks."""
+    """The names in a folder, or those of all objects below a place, without what stays."""
     if isinstance(path, Path):
         names = [each.name for each in path.iterdir()]
     else:
         names = path.storage().all_names()
     locks = (LOCK_FILE, f"{LEASE_FILE}.", f".{LEASE_FILE}.")  # and what is not yet renamed
-    return [name for name in names if not name.startswith(locks)]
+    return [
+        name for name in names if not name.startswith(locks) and name.partition("/")[0] != SNAPSHOTS
+    ]

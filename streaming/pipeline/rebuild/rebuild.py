@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -139,9 +140,10 @@ class Rebuild:
         work = beside.with_name(f"{beside.name}{WORK}")
         shutil.rmtree(work, ignore_errors=True)
         source, seed = work / "entries", work / "checkpoint"
-        entries = (
+        rebuilt = (
             (key, rebuild_shard(known, plan.configs[key])) for key, known in plan.known.items()
         )
+        entries = chain(plan.folded.items(), rebuilt)
         count = write_entries(source, entries)
         store_entries(spark, source, seed, self._partitions, count)
         sources = {

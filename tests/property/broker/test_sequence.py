@@ -17,6 +17,7 @@ from streaming.broker import commands
 from streaming.broker.events import COPIED_CHANNEL, Actor
 from streaming.broker.message import Message, PublishedHeaders, publication_of
 from streaming.broker.redrives.version_keys import VERSION_KEY, name_of_content
+from streaming.broker.relocated_state import relocate
 from streaming.broker.sequence import digest
 from streaming.broker.sequence.fold import LogFold, Terms
 from streaming.broker.shard import Shard
@@ -190,3 +191,37 @@ def test_a_log_has_one_outcome_wherever_it_is_cut_and_whoever_is_killed(log, dat
     assert in_parts.outbound == whole.outbound
     assert digests_of_parts == digests
     assert digests
+
+
+@given(log=logs(), data=st.data())
+def test_a_state_whose_messages_are_stored_elsewhere_has_the_same_outcome(log, data):
+    cuts = data.draw(st.sets(st.integers(0, len(log) - 1)), label="cuts")
+    with pytest.MonkeyPatch.context() as patch, low_limit(), small_portions():
+        patch.setattr(digest, "SEGMENT", 7)
+        with tiny_pages():
+            whole, _digests = play_log(log, cuts=cuts)
+            moved = Played()
+            epochs: list[int] = []
+            start = 0
+            for end in [*sorted(cuts - {len(log) - 1}), len(log) - 1]:
+                relocate(moved.store.values, lambda message: place(message, start))  # noqa: B023
+                fold = fold_of(log, moved.store, None)
+                for offset in range(start, end + 1):
+                    take(fold, offset, log[offset], epochs)
+                first = fold.shard.events.first_seq
+                batch = fold.finish()
+                for copy in batch.events.copies:
+                    if copy is not None:
+                        message = copy.message
+                        assert message.body_file == (start if message.offset < start else 0)
+                keep(moved, batch.events)
+                moved.outbound += [said(out, first) for out in batch.outbound]
+                start = end + 1
+
+    assert moved.events == whole.events
+    assert moved.outbound == whole.outbound
+    assert moved.store.values.keys() == whole.store.values.keys()
+
+
+def place(message: Message, file: int) -> None:
+    message.body_file = file

@@ -50,11 +50,21 @@ def test_a_log_that_grows_meanwhile_is_no_shorter_log(tmp_path):
     assert kept.newest(grows) == a_snapshot(5)
 
 
-def test_few_are_kept(tmp_path):
-    for offset in range(KEPT + 2):
-        snapshots(tmp_path).write(a_snapshot(offset))
+@pytest.mark.parametrize(
+    ("job_at", "kept"),
+    [
+        (None, [0]),  # it may be anywhere
+        (-1, [0]),  # before all of them, as the log has its start
+        (1, [1]),
+        (2, [2]),
+        (99, []),
+    ],
+)
+def test_few_are_kept_and_what_a_rebuild_of_the_job_needs(tmp_path, job_at, kept):
+    for offset in range(KEPT + 3):
+        snapshots(tmp_path).write(a_snapshot(offset), job_at)
 
-    assert snapshots(tmp_path).offsets() == list(range(2, KEPT + 2))
+    assert snapshots(tmp_path).offsets() == [*kept, *range(3, KEPT + 3)]
 
 
 def test_a_start_from_the_oldest_one_needs_most_of_the_log(tmp_path):

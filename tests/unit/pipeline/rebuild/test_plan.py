@@ -4,6 +4,7 @@ import pytest
 
 from streaming.broker.commands import Letter, Redrive, RedriveOptions, Target
 from streaming.broker.config import CORE_VERSION
+from streaming.broker.message import NEVER
 from streaming.broker.outbound import OUTBOUND_STEP
 from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.broker.shard import Shard
@@ -17,6 +18,7 @@ from streaming.pipeline.checkpoint.errors import (
     NewerVersionError,
 )
 from streaming.pipeline.checkpoint.manifest import Manifest, write_manifest
+from streaming.pipeline.rebuild.from_log import FoldedState
 from streaming.pipeline.rebuild.rebuild import (
     IntactCheckpointError,
     Rebuild,
@@ -248,3 +250,58 @@ def test_a_running_job_and_a_complete_checkpoint_are_refused(recording, tmp_path
     with work.locked(replace=True):
         pass
     assert (folder / "metadata").exists()
+
+
+@pytest.fixture
+def sequenced(recording, monkeypatch):
+    """The vhost of the recording follows a log, of which a fold is told to have come to this."""
+    log = JobConfig(vhosts={"/": VhostSettings(sequenced=True)}).log_topics()["/"]
+    recording.detail |= {"offsets": {**OFFSETS, log: {"0": 40}}}
+    recording.brokers[0].publish("", "work", "m")
+    recording.commit()
+    came_to = {"next_seq": max(row.seq for row in recording.brokers[0].rows) + 1, "messages": 4}
+
+    def fold_log_to(_config, manifest, shard, end):
+        assert (manifest.job_id, shard.vhost, shard.sequenced, end) == ("job", "/", True, 40)
+        return FoldedState(30, end, **came_to, entries={"header": b"state"})
+
+    monkeypatch.setattr("streaming.pipeline.rebuild.plan.fold_log_to", fold_log_to)
+    return came_to
+
+
+SEQUENCED = {"/": VhostSettings(sequenced=True)}
+
+
+@pytest.mark.usefixtures("sequenced")
+def test_a_sequenced_vhost_is_what_its_log_came_to(recording, tmp_path):
+    plan = work_on(recording, tmp_path, partitions=5, **SEQUENCED).plan()
+
+    [key] = plan.folded
+    assert (plan.folded, plan.known) == ({key: {"header": b"state"}}, {})
+    [shard] = plan.shards
+    assert (shard.ready, shard.unacked, shard.channels) == (3, 0, 0)
+    [note] = [one for one in plan.notes if "follows its log" in one]
+    assert "before offset 40 came to; 10 of them were folded again" in note
+    assert "1 channels stay open, with 1 unacked messages" in note
+    assert plan.manifest.rebuilt.detail.next_deadline_ms == {key: NEVER}
+
+
+@pytest.mark.parametrize("changed", [{"next_seq": 3}, {"messages": 5}])
+def test_a_log_that_came_to_something_else_than_the_tables_is_refused(
+    recording, tmp_path, sequenced, changed
+):
+    sequenced |= changed
+
+    with pytest.raises(LostStateError, match=r"came to \d+ events and \d messages.* the tables"):
+        work_on(recording, tmp_path, **SEQUENCED).plan()
+
+
+@pytest.mark.usefixtures("sequenced")
+def test_a_vhost_cannot_become_an_ordinary_one(recording, tmp_path):
+    with pytest.raises(LostStateError, match=r"vhosts./.sequenced: the tables have true"):
+        work_on(recording, tmp_path).plan()
+
+
+def test_a_vhost_cannot_become_a_sequenced_one(recording, tmp_path):
+    with pytest.raises(LostStateError, match=r"vhosts./.sequenced: the tables have false"):
+        work_on(recording, tmp_path, **SEQUENCED).plan()

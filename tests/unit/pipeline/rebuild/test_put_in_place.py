@@ -1,5 +1,7 @@
 """A new checkpoint takes the place of the old one, in a folder and in shared storage."""
 
+from pathlib import Path
+
 import pytest
 
 from streaming.pipeline.checkpoint.lease import CheckpointLease
@@ -54,3 +56,19 @@ def test_the_old_checkpoint_is_kept_under_another_name_and_the_lease_stays(place
     lease.check()
     lease.renew()
     lease.release()
+
+
+def test_snapshots_of_the_front_stay_where_they_are(place, tmp_path):
+    if isinstance(place, Path):
+        (place / "sequencer").mkdir()
+    (tmp_path / "sequencer" / "_2f").mkdir(parents=True)
+    (tmp_path / "sequencer" / "_2f" / "7.snapshot").write_text("state")
+    put_in_place(tmp_path / "sequencer", place / "sequencer")
+    assert is_empty(place)
+    put_in_place(a_checkpoint(tmp_path / "one", "one"), place)
+
+    kept = put_aside(place)
+
+    assert (place / "sequencer" / "_2f" / "7.snapshot").read_text() == "state"
+    assert kept is not None
+    assert not (kept / "sequencer" / "_2f" / "7.snapshot").exists()
