@@ -76,6 +76,8 @@ class BatchDetail(msgspec.Struct, frozen=True, kw_only=True):
         mean_bytes: recent mean size of a publish.
         clocks: the time of a shard, and the number of its next outbound record.
         redrives: how far open redrives have come on the lanes of vhosts with several.
+        compared: the last range of offsets of the log of a sequenced vhost in which the digest of
+            the job's fold was compared with the front's; they were equal.
         lowest_resident: by `TOPIC NUMBER/PARTITION`: the lowest offset of which a message may still
             be in a queue.
         quarantined: records of the batch that were not understood.
@@ -94,6 +96,7 @@ class BatchDetail(msgspec.Struct, frozen=True, kw_only=True):
     mean_bytes: float = 0.0
     clocks: dict[int, tuple[int, int]] = {}
     redrives: dict[int, list[LaneNote]] = {}
+    compared: dict[str, tuple[int, int]] = {}
     traffic: TrafficSums = TrafficSums()
     gate: GateState | None = None
     lowest_resident: dict[str, int] = {}

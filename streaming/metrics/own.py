@@ -55,6 +55,11 @@ def _faults(view: JobScrape) -> Iterator[Sample]:
         yield (kind,), 0 if totals is None else totals.job[f"faults.{kind}"]
 
 
+def _equal_up_to(view: JobScrape) -> Iterator[Sample]:
+    for vhost, (_first, end) in view.figures.stats.compared.items():
+        yield (vhost,), end
+
+
 def _gate_causes(view: JobScrape) -> Iterator[Sample]:
     gate = view.figures.gate
     for cause in get_args(GateCause):
@@ -213,6 +218,14 @@ OWN: Final[tuple[JobFamily, ...]] = (
         "When the last balance was drawn.",
         (),
         single(lambda figures: figures.balance_s),
+    ),
+    Family(
+        "dlx_log_equal_offset",
+        "gauge",
+        "Offset of the log of a sequenced vhost up to which the digests of job and front were "
+        "compared, and equal.",
+        ("vhost",),
+        _equal_up_to,
     ),
     Family(
         "dlx_gate_open",

@@ -180,9 +180,9 @@ class BrokerProcessor(StatefulProcessor):
             ids = (context.query_id, context.batch_id, source_of_shard(shard_key))
             with published_rows(self._settings.tables, *ids) as published:
                 if terms is None:
-                    batch = fold(config, store, records, published)
+                    batch, compared = fold(config, store, records, published), None
                 else:
-                    batch = fold_log(config, terms, store, records, published, _cache)
+                    batch, compared = fold_log(config, terms, store, records, published, _cache)
                 found_in = published.found_in
             lap("fold")
             counter = EventCounter()
@@ -230,6 +230,7 @@ class BrokerProcessor(StatefulProcessor):
             revived=revived_keys(batch.events),
             revived_from=None if found_in is None else found_in.version,
             redrives=batch.redrives,
+            compared=compared,
         )
 
     def _write(

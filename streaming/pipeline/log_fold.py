@@ -32,8 +32,11 @@ def fold_log(
     records: Records,
     published: PublishedPort,
     cache: VhostCache,
-) -> Batch:
+) -> tuple[Batch, tuple[int, int] | None]:
     """Fold the records of a batch; `published` reads headers of messages.
+
+    Returns:
+        What came of them, and the last range of offsets whose digest was equal to the front's.
 
     Raises:
         FoldsDifferError: the front came to something else.
@@ -57,7 +60,7 @@ def fold_log(
                 fold.void(at_ms, message, actor)
         else:
             fold_record(fold, (offset, at_ms), flags, epoch, values[row].as_py(), actor)
-    return fold.finish()
+    return fold.finish(), fold.compared
 
 
 def copied_out(batch: Batch) -> Batch:

@@ -98,6 +98,7 @@ class MicroBatch:
             mean_bytes=round(self.stats.mean_bytes, 1),
             clocks=self.stats.clocks,
             redrives=self.verdicts.noted(),
+            compared=self.stats.compared,
             traffic=self.traffic.sums(),
             gate=self.flow.state,
             lowest_resident=self.housekeeping.lowest_detail(),

@@ -125,6 +125,7 @@ class ShardReport(msgspec.Struct, frozen=True):
         parts: what the lane answers to commands that all lanes answer together.
         revived: messages that redrives put into queues although they were in none.
         redrives: how far open redrives have come on the lane, in a vhost of several lanes.
+        compared: the last range of offsets of a log whose digest was compared, and equal.
         revived_from: the version of `messages` that had these messages; None: it asked for none.
     """
 
@@ -154,6 +155,7 @@ class ShardReport(msgspec.Struct, frozen=True):
     revived: list[tuple[int, int, int]] = []
     redrives: list[LaneNote] = []
     revived_from: int | None = None
+    compared: tuple[int, int] | None = None
 
 
 class BatchDone(msgspec.Struct, frozen=True):
@@ -319,6 +321,7 @@ class ShardStats:
 
     Attributes:
         clocks: the time of each shard, and the number of its next outbound record.
+        compared: the last range of the log of each sequenced vhost whose digest was equal.
     """
 
     def __init__(self, detail: BatchDetail) -> None:
@@ -326,6 +329,7 @@ class ShardStats:
         self.deadlines = dict(detail.next_deadline_ms)
         self.mean_bytes = detail.mean_bytes
         self.clocks = dict(detail.clocks)
+        self.compared = dict(detail.compared)
 
     def update(self, reports: list[ShardReport]) -> None:
         """Replace the figures of the shards that a batch reports."""
@@ -337,6 +341,8 @@ class ShardStats:
             )
             self.deadlines[report.shard] = report.next_deadline_ms
             self.clocks[report.shard] = (report.now_ms, report.next_outbound)
+            if report.compared is not None:
+                self.compared[report.vhost] = report.compared
             published += report.publishes
             size += report.published_bytes
         if published:

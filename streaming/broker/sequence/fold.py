@@ -142,6 +142,8 @@ class LogFold:
         next_offset: of the first record that was not folded.
         epoch: offset of the epoch record that counts; NO_EPOCH before the first.
         of_epoch: its terms.
+        compared: the range of offsets of the last digest that was compared, and equal; None: none
+            was, since the fold was opened.
     """
 
     def __init__(self, shard: Shard, store: StateStore, terms: Terms | None = None) -> None:
@@ -152,6 +154,7 @@ class LogFold:
         self.epoch = record.epoch
         self.terms = terms
         self.of_epoch = record.terms
+        self.compared: tuple[int, int] | None = None
         self._is_foreign = self._refuses(record.terms)
         self._store = store
         self._channels = shard.state.channels
@@ -290,8 +293,10 @@ class LogFold:
         """
         first = 0
         for known, here in self._digest.record.recent:
-            if known == boundary and here != digest:
-                raise FoldsDifferError(first, boundary, here, digest)
+            if known == boundary:
+                if here != digest:
+                    raise FoldsDifferError(first, boundary, here, digest)
+                self.compared = first, boundary
             first = known
 
     def _close_segment(self, offset: int) -> None:

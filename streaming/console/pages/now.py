@@ -99,6 +99,7 @@ def now(view: View) -> Answer:
         "balance": balance,
         "lag": lag if view.user.administrator else None,
         "fronts": _fronts(view),
+        "compared": {} if last is None else last.detail.compared,
     }
 
 

@@ -6,7 +6,9 @@ from typing import ClassVar
 
 from streaming.console.fronts import FRESH_S, FrontWatch, Heard, KafkaFronts
 from streaming.sequencer.leaders import Beat, Leader
+from tests.builders import Broker
 from tests.fixtures.waiting import wait_until
+from tests.unit.queries.recording import Recording
 
 
 def test_the_front_that_was_heard_is_told_once_kafka_has_answered(tmp_path):
@@ -108,4 +110,22 @@ def test_administrators_see_the_front_of_each_vhost_on_the_first_page(
         ("stock", "none was heard", ""),
         ("&lt;b&gt;", "two", "ended"),
     ]
+    assert page.count("none compared yet") == 3
     assert "AMQP fronts" not in make_client(shop_root).get("/").text
+
+
+def test_the_last_range_whose_digests_are_equal_is_shown(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    recording.detail = {"compared": {"shop": (4_096, 8_192)}}
+    broker.queue("work")
+    recording.commit()
+    recording.close()
+    config = tmp_path / "dlx.toml"
+    config.write_text("")
+    watch = FrontWatch(lambda _config: {"shop": Heard("one")})
+    wait_until(lambda: watch.of(config) is not None)
+
+    page = make_client(recording.root, config=config, fronts=watch).get("/").text
+
+    assert "<td>equal, last from offset 4,096 to 8,192</td>" in page

@@ -56,6 +56,7 @@ class Batches:
         self.figures = JobFigures("orders")
         self.figures.is_seeded = True
         self.next_id = 0
+        self.stats = ShardStats(BatchDetail())
 
     def run(
         self,
@@ -82,7 +83,8 @@ class Batches:
             totals=self.totals,
             **members,
         )
-        self.figures.batch(done, ShardStats(BatchDetail()), gate)
+        self.stats.update(list(reports))
+        self.figures.batch(done, self.stats, gate)
 
     def values(self, endpoint: str = "aggregated", **options: Any) -> dict[tuple[str, ...], float]:
         """Every series: its name, then its label values in order of the labels' names."""

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 
+import msgspec
 import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -94,6 +95,17 @@ def test_changes_of_the_gate_are_counted(batches):
     assert values["dlx_gate_transitions_total", "closed"] == 1
     assert values["dlx_gate_transitions_total", "open"] == 0
     assert values["dlx_gate_cause", "above"] == 1
+
+
+def test_how_far_the_digests_of_job_and_front_are_equal_is_told_by_vhost(batches):
+    shop = msgspec.structs.replace(report(BatchTraffic()), vhost="shop", compared=(4_096, 8_192))
+    batches.run(shop)
+    batches.run(report(BatchTraffic()))
+
+    values = batches.values()
+
+    assert values["dlx_log_equal_offset", "shop"] == 8_192
+    assert ("dlx_log_equal_offset", "/") not in values
 
 
 def test_quarantined_records_have_their_topic_and_cause(batches):

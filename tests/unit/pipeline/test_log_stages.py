@@ -22,7 +22,7 @@ from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.log_fold import copied_out
-from streaming.pipeline.reports import Reports, read_reports
+from streaming.pipeline.reports import Reports, ShardStats, read_reports
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import OutboundTask, TaskSettings, TopicTask
 from streaming.protocol import record_headers as wire
@@ -437,6 +437,20 @@ def test_a_record_of_a_newer_version_stops_the_job(job, front):
 
     with pytest.raises(NewerLogError, match="has version 3, and this program knows 2: upgrade it"):
         job.follow(front)
+
+
+def test_the_last_range_whose_digests_are_equal_is_told_and_remembered(job, front):
+    play(front)
+    front.digest()
+    front.publish("c1", "", "work", b"more")
+    stats = ShardStats(BatchDetail())
+
+    for reports in job.follow(front, (5, len(front.records) - 1)):
+        stats.update(reports.shards)
+
+    boundary, _digest = front.fold.last_digest
+    assert stats.compared == {"shop": (boundary - 10, boundary)}
+    assert ShardStats(BatchDetail(compared=stats.compared)).compared == stats.compared
 
 
 def test_a_wrong_digest_fails_the_batch(job, front):

@@ -278,6 +278,7 @@ def test_a_wrong_digest_names_the_range(front):
 
     fold.fold.compare(8, here)
     fold.fold.compare(4_000, b"unknown: too old, or not there yet")
+    assert fold.fold.compared == (4, 8)
     with pytest.raises(FoldsDifferError) as caught:
         fold.fold.compare(8, b"\1\2")
 
