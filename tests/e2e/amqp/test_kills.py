@@ -6,7 +6,7 @@ from tests.bench.chaos.front.run import run_front_chaos
 from tests.bench.chaos.front.strikes import KINDS
 
 
-@pytest.mark.nightly  # a job starts twice; the same is tested piece by piece in test_on_kafka.py
+@pytest.mark.long  # each part is killed once; `dlx bench chaos --front` kills more
 def test_what_clients_saw_is_in_the_tables_whatever_is_killed(tmp_path):
     result = run_front_chaos(tmp_path / "run", kills=len(KINDS))
 

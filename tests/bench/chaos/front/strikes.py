@@ -15,7 +15,7 @@ KINDS: Final = ("leader", "standby", "job", "Kafka", "sleep")
 
 T = TypeVar("T")
 
-WAIT_S: Final = 120.0
+WAIT_S: Final = 240.0
 _MOST_DOWN_S: Final = 4.0
 _MOST_ASLEEP_S: Final = 2.0
 
@@ -115,7 +115,8 @@ def wait_for(running: Running, condition: Callable[[], T | None], what: str) -> 
     deadline_s = time.monotonic() + WAIT_S
     while not (found := condition()):
         if time.monotonic() > deadline_s:
-            logs = "\n".join(front.process.log_end() for front in running.fronts)
+            processes = [*(front.process for front in running.fronts), running.job]
+            logs = "\n".join([*running.ends, *(each.log_end() for each in processes)])
             raise RuntimeError(f"{what}, after {WAIT_S:g} s:\n{logs}")
         running.pause(0.1)
     return found
