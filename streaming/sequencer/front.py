@@ -367,6 +367,7 @@ class _Log:
                 f"up to which it was read: Kafka has lost records, or the topic was made again"
             )
         await self._follow_to(epoch.offset)
+        self._reader.rest()  # a leader knows what it writes
         vhost.lead(epoch)
         self.beat()
         given = self._front.imports.get(self.name)
@@ -598,6 +599,7 @@ class _Log:
             found += await self._in_thread(self._reader.read, _READ_S)
             if not vhost.leads:  # it may follow again: the reader is no longer for this
                 return
+        self._reader.rest()
         try:
             vhost.found([record for record in found if record.offset <= last])
         except DlxError as error:

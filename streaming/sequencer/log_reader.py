@@ -114,6 +114,10 @@ class LogReader:
         """Read from an offset on."""
         self._consumer.assign([TopicPartition(self.topic, 0, offset)])
 
+    def rest(self) -> None:
+        """Read nothing until the next `seek`, and keep nothing that librdkafka has read ahead."""
+        self._consumer.unassign()
+
     def read(self, timeout_s: float, most: int = MAX_RECORDS) -> list[RawRecord]:
         """The next records; none if none comes in time.
 

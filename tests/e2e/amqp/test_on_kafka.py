@@ -15,6 +15,7 @@ from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.job_locations import tables_place
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
+from streaming.sequencer.log_reader import LogReader, RawRecord
 from tests.bench.kafka_log import KafkaLog
 from tests.fixtures.fronts import Fronts
 from tests.fixtures.waiting import wait_until
@@ -32,6 +33,18 @@ def fill(channel, count: int, prefix: str = "m") -> None:
     """Publish messages, each confirmed."""
     for number in range(count):
         channel.basic_publish("", "work", f"{prefix}{number}".encode(), mandatory=True)
+
+
+def records(reader: LogReader) -> list[RawRecord]:
+    """The next records of a log, once there are any."""
+    found: list[RawRecord] = []
+
+    def are_there() -> bool:
+        found.extend(reader.read(0.5))
+        return bool(found)
+
+    wait_until(are_there)
+    return found
 
 
 def declare(channel) -> None:
@@ -195,6 +208,24 @@ def _sleep_of_kafka(fronts: Fronts, kafka_pid: int) -> None:
     connection.process_data_events(2 * fronts.config.amqp.takeover_ms / 1000)
     assert ready(channel, "work") == 30
     assert "listening" not in standby.log.read_text()
+
+
+def test_a_reader_of_a_log_that_rests_is_given_nothing_until_it_goes_on(fronts):
+    channel = fronts.connect(fronts.start()).channel()
+    declare(channel)
+    fill(channel, 1)
+    topic = fronts.config.log_topics()["/"]
+    with closing(LogReader({"bootstrap.servers": fronts.servers}, topic)) as reader:
+        end = reader.ends()[1]
+        reader.seek(end - 1)
+        assert [record.value for record in records(reader)] == [b"m0"]
+
+        reader.rest()
+        fill(channel, 1, "n")
+
+        assert reader.read(1.0) == []
+        reader.seek(end)
+        assert [record.value for record in records(reader)] == [b"n0"]
 
 
 @pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy

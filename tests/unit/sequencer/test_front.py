@@ -70,7 +70,7 @@ class BusyLog:
 class BusyReader:
     def __init__(self, log: BusyLog) -> None:
         self._log = log
-        self._position = 0
+        self._position: int | None = 0
 
     def identity(self, vhost):
         return LogIdentity(vhost, LOG, "cluster", self._log.topic_id)
@@ -81,7 +81,11 @@ class BusyReader:
     def seek(self, offset):
         self._position = offset
 
+    def rest(self):
+        self._position = None
+
     def read(self, _timeout_s):
+        assert self._position is not None, "it rests"
         found = self._log.records[self._position :]
         self._position = len(self._log.records)
         return found
