@@ -50,6 +50,7 @@ class BusyLog:
         self.committed: int | None = None
         self.held: list[Callable[[], None]] = []
         self.held_until = 0  # so many records are acknowledged together
+        self.resting: set[BusyReader] = set()
 
     def of(self, _vhost):
         """How far the job is."""
@@ -80,9 +81,11 @@ class BusyReader:
 
     def seek(self, offset):
         self._position = offset
+        self._log.resting.discard(self)
 
     def rest(self):
         self._position = None
+        self._log.resting.add(self)
 
     def read(self, _timeout_s):
         assert self._position is not None, "it rests"
@@ -222,6 +225,7 @@ def test_what_is_written_while_a_front_starts_is_folded(log, tmp_path):
         new = a_front(tmp_path)
         vhost = await has_led(new)
         found = vhost.ready_in("q"), vhost.position
+        assert len(log.resting) == 1, "a leader does not read what it writes"
         await new.stop()
         return found
 
