@@ -98,7 +98,7 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
 }
 """Section of the help -> command -> its function or group, as module:name in streaming.cli."""
 
-EPILOG: Final = "Examples: dlx COMMAND --help. In a checkout: dlx test, docs, bench."
+EPILOG: Final = "Also: dlx COMMAND --help, dlx --version. In a checkout: test, docs, bench."
 
 
 def build_app(names: Iterable[str] | None = None) -> typer.Typer:
@@ -144,7 +144,11 @@ def _options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
+            "--version",
+            is_eager=True,
+            callback=_show_version,
+            help="Show the version and exit.",
+            hidden=True,  # the last line of the help names it: so the help fits a screen
         ),
     ] = False,
 ) -> None:
