@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from itertools import chain, takewhile
 from typing import Final
 
+from streaming.broker.channels.held_back import HeldBack
 from streaming.broker.channels.limiter import Limiter
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
@@ -152,6 +153,8 @@ class Consumer:
         channel = self.channel
         channel.left_line += 1
         self.left_line = channel.left_line
+        if self.unacked < self.own_window:
+            channel.hold(self)
 
     def add(self, delivery: Delivery) -> None:
         """Keep an unacked delivery; numbers only grow."""
@@ -348,6 +351,7 @@ class Channel:
             label: (first, count) for label, first, count in record.get_labels
         }
         self.tags: dict[int, int] | None = None
+        self._held: HeldBack | None = None  # until it is needed
         self.lease_ms = record.lease_ms
         self.used_at_ms = record.used_at_ms
         self.lease_timer_ms = record.lease_timer_ms
@@ -448,10 +452,24 @@ class Channel:
     def stop(self, *, stopped: bool) -> None:
         """Stop deliveries to its consumers, or allow them again; none is served yet."""
         self.stopped = stopped
+        self._held = None  # meanwhile settlements give room that nobody notes
         for consumer in self.consumers.values():
             consumer.limit(self.limiter)
 
-    def held_back(self) -> list[Consumer]:
+    def hold(self, consumer: Consumer) -> None:
+        """Note that a consumer was held back, or is so still and has room of its own again."""
+        if self._held is not None:
+            self._held.add(consumer)
+
+    def next_held_back(self) -> list[Consumer]:
+        """The consumers to go back into the line of their queue; none if there is no room."""
+        if self.stopped or (self.limiter is not None and not self.limiter.has_room):
+            return []
+        if self._held is None:
+            self._held = HeldBack(self.consumers.values())
+        return self._held.next()
+
+    def all_held_back(self) -> list[Consumer]:
         """The consumers that left their lines and have room, in the order in which they left."""
         found = [
             consumer

@@ -142,7 +142,7 @@ def flow(shard: ShardState, actor: Actor, command: commands.Flow) -> Result:
     channel = lifecycle.use_channel(shard, actor, command.lease_ms)
     channel.stop(stopped=not command.active)
     if command.active:
-        settlement.serve_held_back(shard, channel)
+        settlement.serve_resumed(shard, channel)
     return {}
 
 

@@ -238,20 +238,38 @@ def _give_room(shard: ShardState, taken: list[Taken]) -> None:
 
 def _count_settled(consumers: Iterable[Consumer]) -> Channel | None:
     """Let the limiter of the consumers' channel count; return the channel if that gave it room."""
-    for consumer in consumers:
-        if consumer.limiter is not None:
-            return consumer.channel if consumer.limiter.count_settled() else None
-    return None
+    limited = [consumer for consumer in consumers if consumer.limiter is not None]
+    for consumer in limited:
+        consumer.channel.hold(consumer)
+    limiter = limited[0].limiter if limited else None
+    is_freed = limiter is not None and limiter.count_settled()
+    return limited[0].channel if is_freed else None
 
 
 def serve_held_back(shard: ShardState, channel: Channel) -> None:
     """Serve the consumers that the channel's limiter held back, while it allows more (R-QOS-3).
 
+    A consumer that stands by for a single active one stays out of its line.
+    """
+    stand_by: list[Consumer] = []
+    while held_back := channel.next_held_back():
+        queue = shard.queues.in_use(held_back[0].queue_number)
+        for consumer in held_back:
+            queue.rejoin(consumer)
+        stand_by += [consumer for consumer in held_back if not consumer.in_line]
+        queue.serve()
+    for consumer in stand_by:
+        channel.hold(consumer)
+
+
+def serve_resumed(shard: ShardState, channel: Channel) -> None:
+    """Serve the consumers of a channel that was stopped (R-QOS-7).
+
     A consumer that stands by for a single active one has room, and stays out of its line: each
     queue is served once.
     """
     served: set[int] = set()
-    while held_back := [one for one in channel.held_back() if one.queue_number not in served]:
+    while held_back := [one for one in channel.all_held_back() if one.queue_number not in served]:
         queue = shard.queues.in_use(held_back[0].queue_number)
         served.add(queue.number)
         for consumer in held_back:

@@ -470,6 +470,8 @@ class Queue(ABC):
             self.ranked = True
         if self.single_active:
             self._choose_active()
+            if not consumer.in_line:
+                consumer.channel.hold(consumer)
         else:
             self._join(consumer)
 
@@ -515,6 +517,7 @@ class Queue(ABC):
     def _leave(self, consumer: Consumer) -> None:
         consumer.in_line = False
         self.waiting.remove(consumer.key)
+        consumer.channel.hold(consumer)
 
     def _choose_active(self) -> bool:
         """Let the right consumer be the single active one (R-CONS-4 to R-CONS-6).

@@ -1,0 +1,28 @@
+"""A channel forgets consumers that it held back and that have ended (R-QOS-3)."""
+
+from streaming.broker import commands
+from tests.builders import Broker
+
+
+def hold_back(broker: Broker, numbers: range) -> None:
+    for number in numbers:
+        broker.queue(f"q{number}")
+        broker.consume(f"q{number}", f"c{number}")
+        broker.publish("", f"q{number}", f"m{number}")
+
+
+def test_consumers_that_ended_while_they_were_held_back_are_not_served():
+    broker = Broker()
+    broker.do(commands.Qos(prefetch=1, is_global=True, channel="c0"))
+    hold_back(broker, range(100))
+    broker.do(commands.Settle(tag=1, channel="c0"))
+    for number in range(2, 99):
+        broker.do(commands.Cancel(label=f"c{number}"))
+    hold_back(broker, range(100, 300))
+
+    for tag in range(2, 5):
+        broker.do(commands.Settle(tag=tag, channel="c0"))
+
+    assert [one.split()[0] for one in broker.deliveries()] == [
+        *("c0/0", "c1/0", "c99/0", "c100/0", "c101/0"),
+    ]
