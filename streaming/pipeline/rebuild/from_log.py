@@ -93,11 +93,22 @@ def fold_log_to(
     finally:
         bodies.close()
         reader.close()
+    return state_of(fold, begin, number)
+
+
+def state_of(fold: RangeFold, begin: int, topic_number: int) -> FoldedState:
+    """What a fold of a front came to, as the state of a job. Do not use the fold afterwards.
+
+    Args:
+        begin: where it began.
+        topic_number: of the log, in the tables.
+    """
+    end = fold.fold.next_offset
     batch = fold.fold.finish()
     entries = fold.entries
     for key in (NEEDED, COPIED):  # the front's alone
         entries.pop(key, None)
-    relocate(entries, partial(_in_table, number))
+    relocate(entries, partial(_in_table, topic_number))
     return FoldedState(begin, end, batch.events.next_seq, batch.resident_messages, entries)
 
 
