@@ -26,3 +26,21 @@ def test_consumers_that_ended_while_they_were_held_back_are_not_served():
     assert [one.split()[0] for one in broker.deliveries()] == [
         *("c0/0", "c1/0", "c99/0", "c100/0", "c101/0"),
     ]
+
+
+def test_consumers_of_one_queue_go_back_together_and_are_met_once():
+    broker = Broker()
+    broker.do(commands.Qos(prefetch=1, is_global=True, channel="c0"))
+    broker.queue("q")
+    for label in ("a", "b", "c"):
+        broker.consume("q", label)
+    for number in range(4):
+        broker.publish("", "q", f"m{number}")
+    for tag in (1, 2):
+        broker.do(commands.Settle(tag=tag, channel="c0"))
+    broker.do(commands.Cancel(label="a"))
+    broker.do(commands.Cancel(label="b"))
+    broker.do(commands.Settle(tag=3, channel="c0"))
+    broker.do(commands.Settle(tag=4, channel="c0"))
+
+    assert [one.split()[0] for one in broker.deliveries()] == ["a/0", "b/0", "c/0", "c/1"]
