@@ -4,7 +4,7 @@ A bad release kills the orders in one currency. The visitor sees it on the curve
 asks what was in the queue before, sends the letters back, and watches until they are acknowledged.
 
 `./dlx docs --record` runs this with DLX_RENEW_DOCS=1: then the pictures of the documentation are
-taken from this run.
+taken from this run, and the film.
 """
 
 import json
@@ -24,6 +24,7 @@ from streaming.queries.duckdb_tables import Tables
 from tests.fixtures.browser import Visitor
 from tests.fixtures.demo import PATIENCE_S, Demo
 from tests.fixtures.waiting import wait_until
+from tools.docs.film import Film
 from tools.docs.recordings import IMAGES
 
 RENEW = os.environ.get("DLX_RENEW_DOCS") == "1"
@@ -49,7 +50,8 @@ class Story:
 
     def __init__(self, visitor, folder):
         self.page = visitor.page
-        self._folder = folder
+        self.film = Film()
+        self.folder = folder
 
     def picture(self, name, *, dark=False):
         """Take a picture of the page."""
@@ -57,8 +59,14 @@ class Story:
             self.page.emulate_media(color_scheme="dark")
             self.page.reload()
             self.wait_until_drawn()
-        self.page.screenshot(path=self._folder / f"console-{name}.png")
+        self.page.screenshot(path=self.folder / f"console-{name}.png")
+        if not dark:
+            self.frame()
         self.page.emulate_media(color_scheme="light")
+
+    def frame(self, stays_s=2.0):
+        """Add what the visitor sees to the film."""
+        self.film.add(self.page.screenshot(), round(stays_s * 1000))
 
     def wait_until_drawn(self):
         """Wait for the content of the page, and the curve or the graph if it has one."""
@@ -121,17 +129,20 @@ class Story:
         """Search, plan, seal and approve; returns the id of the redrive."""
         self.open("/search")
         self.page.get_by_label("Queue", exact=True).fill(INVOICES)
+        self.frame(1)
         self.page.get_by_role("button", name="Search").click()
         self.wait_until_drawn()
         expect(self.page.locator("#count")).to_contain_text(f"{count} dead letters")
         self.page.get_by_role("link", name="Redrive…").click()
         expect(self.page.locator("#count")).to_contain_text(f"{count} letters to redrive")
+        self.frame()
         self.page.locator("#seal").click()
         expect(self.page.locator("main")).to_contain_text("nothing has moved")
         self.picture("plan")
         self.page.get_by_label("Reason").fill("release 2.1 rounds to whole yen")
         if count > TYPED_ABOVE:
             self.page.get_by_label("Number of letters").fill(str(count))
+        self.frame(1.5)
         self.page.get_by_role("button", name="Approve").click()
         self.page.wait_for_url(re.compile("sent=yes"))
         [redrive_id] = re.findall(r"id=(r-[0-9a-f]{12})", self.page.url)
@@ -149,7 +160,10 @@ def test_the_visitor_finds_the_bad_release_and_sends_its_letters_back_once(demo,
     expect(visitor.page.locator("#verdict")).to_be_visible()
     story.reload_until_kafka_has_answered()
     story.picture("now")
+    expect(visitor.page.locator("#died")).to_contain_text("deployed invoices-worker")
     died, parts = story.deaths_on_the_curve()
+    marks = visitor.page.locator("main li", has_text="deployed invoices-worker")
+    expect(marks).to_have_count(2)
     story.picture("queue")
     story.picture("queue-dark", dark=True)
     currency, counted, first = story.cause()
@@ -163,6 +177,10 @@ def test_the_visitor_finds_the_bad_release_and_sends_its_letters_back_once(demo,
     now = story.figure("Ready").inner_text()
     assert (before, now) == ("0", str(died))
 
+    if RENEW:  # a short demo may have fewer orders
+        visitor.page.goto("/find?q=17")
+        story.wait_until_drawn()
+        story.frame(3)
     redrive_id = story.send_back(died)
     visitor.page.evaluate("window.neverReloaded = true")
     expect(story.figure("Acked")).to_have_text(str(died))
@@ -172,6 +190,9 @@ def test_the_visitor_finds_the_bad_release_and_sends_its_letters_back_once(demo,
     visitor.page.locator("main tbody a").first.click()
     expect(visitor.page.locator("main")).to_contain_text("redriven")
     story.picture("message")
+    story.open("/balance")
+    story.frame(3)
+    story.film.write(story.folder / "tour.webp")
     story.open("/topology", vhost=VHOST, stretch="1h")
     story.picture("topology-dark", dark=True)
     visitor.close()
