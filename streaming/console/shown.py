@@ -8,6 +8,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from streaming.queries.damage import one_line
+from streaming.queries.message_history import LOSSES
 
 __all__ = ["FILTERS", "finalize", "one_line", "printable"]
 
@@ -115,6 +116,7 @@ FILTERS: Final = {
     "instant": instant,
     "number": number,
     "preview": preview,
+    "lost_because": lambda outcome: LOSSES.get(outcome, outcome or ""),
     "rate": rate,
     "readable": readable,
     "size": size,

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from streaming.queries.actions import WHO
 from streaming.queries.as_of.contents import LEAVING, prepare_contents
 from streaming.queries.duckdb_tables import Tables, iso, text
 from streaming.queries.vhosts.changes import changes_in, concerning
@@ -28,15 +29,17 @@ _COLUMNS: Final = (
     "queue",
     "detail",
     "user",
+    "channel",
     "reason",
 )
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A change that concerns the queue, such as a deployment, or a redrive in its vhost.
+    """A change that concerns the queue, such as a deployment, its purge, or a redrive in its vhost.
 
     Attributes:
-        what: `redrive`, or as in `Change`.
+        what: `redrive`, `purged`, or as in `Change`.
+        name: of a purge: how many messages.
         user: who did it; None: the operator, or time alone.
         reason: in their words.
     """
@@ -156,6 +159,24 @@ def _marks(
     marks = [
         Mark(iso(row["at"]) or "", "redrive", row["name"] or "", row["user"], row["reason"])
         for row in redrives
+    ]
+    purges = tables.rows(
+        f"""
+        SELECT "at", {WHO} AS "user", reason, count(*) AS messages FROM {view}
+        WHERE kind = 'purged' AND vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)
+        GROUP BY ALL ORDER BY "at" DESC LIMIT {MAX_MARKS}
+        """,
+        [vhost, queue, span[0].isoformat()],
+    )
+    marks += [
+        Mark(
+            iso(row["at"]) or "",
+            "purged",
+            f"{row['messages']} messages",
+            row["user"],
+            row["reason"],
+        )
+        for row in purges
     ]
     for one in concerning(changes_in(tables, *span, vhost), vhost, queue, declared):
         change = one.change

@@ -37,6 +37,18 @@ _ABOUT: Final = (
 _OPENING: Final = "* EXCLUDE (envelope, delivered_seq, delivered_at, accepted, cause)"
 
 
+LOSSES: Final = {
+    "no_exchange": "the dead-letter exchange does not exist or is not set",
+    "no_route": "no queue is bound for it",
+    "cycle": "it would enter a cycle",
+    "refused": "its targets are full",
+    "cascade_limit": "it has too many descendants",
+    "strategy_changed": "its queue stopped dead-lettering at least once while it was held",
+    "rerouted_before": "it was rerouted before",
+}
+"""Outcome of a death -> why the letter reached no queue, in words."""
+
+
 class Forgotten(msgspec.Struct, frozen=True):
     """What the tables no longer know of a message.
 

@@ -38,15 +38,6 @@ _EVENT_ROWS: Final = Listing(
         )
     )
 )
-_LOSSES: Final = {
-    "no_exchange": "the dead-letter exchange does not exist or is not set",
-    "no_route": "no queue is bound for it",
-    "cycle": "it would enter a cycle",
-    "refused": "its targets are full",
-    "cascade_limit": "it has too many descendants",
-    "strategy_changed": "its queue stopped dead-lettering at least once while it was held",
-    "rerouted_before": "it was rerouted before",
-}
 _EVENTS: Final = {
     "enqueued": "{copy} enters {queue}{origin}",
     "delivered": "{copy} of {queue} is delivered to {channel}{again}",
@@ -358,11 +349,13 @@ def _edit(event: dict[str, Any]) -> str:
 
 def _sent(seq: int, history: "MessageHistory") -> str:
     """Where a dead letter was sent, and why it was lost."""
+    from streaming.queries.message_history import LOSSES
+
     death = history.deaths.get(seq)
     if death is None:
         return "; dead_letters has no row for it"
     outcome = death["outcome"]
-    loss = f"; lost: {_LOSSES.get(outcome, outcome)}" if outcome else ""
+    loss = f"; lost: {LOSSES.get(outcome, outcome)}" if outcome else ""
     if death["dead_letter_exchange"] is None:
         return loss
     targets = ", ".join(repr(target) for target in death["targets"])

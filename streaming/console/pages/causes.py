@@ -9,7 +9,7 @@ from streaming.console.reader import portable
 from streaming.queries.dead_letters.groups import dead_letter_groups
 
 GROUPINGS: Final = (
-    *("cause", "queue,reason", "queue,cause", "queue", "reason", "exchange", "routing_key"),
+    *("queue,reason", "cause", "queue,cause", "queue", "reason", "exchange", "routing_key"),
     *("outcome", "vhost"),
 )
 

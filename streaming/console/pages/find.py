@@ -1,6 +1,6 @@
 """Find: one field for what people know; the only thing that is found opens at once.
 
-order-17 | 17 in a header or body  -->  the message
+shop-17 | 17 in a header or body  -->  the message
 orders                             -->  the queue
 2026-11-22 10:05                   -->  the first page at that instant
 """

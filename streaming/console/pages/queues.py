@@ -11,7 +11,7 @@ from streaming.console.verdict import STALE_S
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.dead_letters.waiting import WaitingLetters, deaths_before, waiting_letters
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
-from streaming.queries.duckdb_tables import Row
+from streaming.queries.duckdb_tables import BeforeHistoryError, Row
 from streaming.queries.queue_changes import queue_changes
 from streaming.queries.queue_flow import NO_FLOW, WINDOW, QueueFlow, queue_flows
 from streaming.queries.queues import QueueDepth, list_queues, peek
@@ -310,7 +310,14 @@ def changes(view: View) -> Answer:
     view.require_read(vhost, name)
     ends = [portable(first), portable(last)]
     view.command = view.dlx("queues", "diff", "--limit", 0, names=[name, *ends], as_of=False)
-    cuts = [resolve(view.tables, one, read_instant) for one in (first, last)]
+    try:
+        opening = resolve(view.tables, first, read_instant)
+    except BeforeHistoryError as error:  # it shows what is known of the time
+        if error.first is None:
+            raise
+        first = error.first.isoformat(timespec="milliseconds")
+        opening = resolve(view.tables, first, read_instant)
+    cuts = [opening, resolve(view.tables, last, read_instant)]
     rows = queue_changes(view.tables, name, cuts[0], cuts[1], vhost)
     counts = Counter((row["change"], row["why"]) for row in rows)
     begin = (view.page - 1) * PAGE_ROWS

@@ -274,11 +274,11 @@ def test_an_edited_letter_and_its_original_lead_to_what_differs(make_client, tmp
     original = client.get("/message?id=0/0/0").text
     [link] = re.findall(r'href="([^"]*)">what differs', original)
     compared = words(client.get(html.unescape(link)).text)
-    [version] = re.findall(r"Edited to (0/0/[0-9]+)", words(original))
+    [version] = re.findall(r"Sent back as (0/0/[0-9]+)", words(original))
     edited = client.get(f"/message?id={version}").text
 
     assert "which an editor made of it" in compared
     assert "header tenant &#34;t0&#34; &#34;new&#34;" in compared
     assert "-m0 +m0!" in compared
-    assert "Edited from 0/0/0" in words(edited)
+    assert "Sent back from 0/0/0" in words(edited)
     assert re.findall(r'href="([^"]*)">what differs', edited) == [link]

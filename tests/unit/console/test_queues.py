@@ -176,6 +176,31 @@ def test_the_curve_is_marked_by_what_changed_and_who_did_it(make_client, tmp_pat
     assert "policy set" not in deployments
 
 
+def test_a_purge_is_marked_with_who_did_it_and_what_left_is_shown_from_where_history_begins(
+    make_client, tmp_path
+):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work")
+    broker.queue("other")
+    for queue in ("work", "work", "other"):
+        broker.publish("", queue, "order")
+    broker.at(1000)
+    for queue in ("work", "other"):
+        broker.do(commands.Purge(queue=queue), user="ci")
+    recording.commit()
+    recording.close()
+    client = make_client(recording.root)
+
+    text = client.get("/queue?queue=work&stretch=all").text
+
+    assert "purged 2 messages by ci" in words(text)
+    assert "1 messages" not in words(text)
+    before_history = client.get("/changes?queue=work&vhost=/&from=2020-01-01T00:00:00Z")
+    assert before_history.status_code == 200
+    assert words(before_history.text).count("purged") >= 2
+
+
 def test_a_viewer_sees_no_letter_of_a_closed_queue(make_client_of_anna, two_vhosts):
     client = make_client_of_anna(two_vhosts)
 
