@@ -27,6 +27,7 @@ from streaming.console.page import PAGE_ROWS, Answer, Redirect, Refused, View
 from streaming.console.pages.now import all_waiting
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries.dead_letters.filters import DeadLetterFilter
+from streaming.queries.dead_letters.groups import dead_letter_groups
 from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.redrives.edits import LetterEdit
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
@@ -37,6 +38,7 @@ from streaming.queries.redrives.plan import (
     content_of_letter,
     plan_redrive,
 )
+from streaming.queries.vhosts.clients import consumer_counts
 
 TYPED_ABOVE: Final = 100
 """A plan of more letters is approved by typing their number."""
@@ -72,9 +74,14 @@ def redrive_plan(view: View) -> Answer:
     found = None if view.as_of is not None else planned(view, wish)
     count = 0 if found is None else len(found.sealed.letters)
     can_edit = view.may("editor") and wish.options.action == "redrive"
+    deaths = 0
+    if found is not None and not count:
+        groups = dead_letter_groups(view.tables, wish.wanted, ["reason"])
+        deaths = sum(row["deaths"] for row in groups)
     return {
         "plan": found,
         "letters_count": count,
+        "deaths_found": deaths,
         "can_edit": can_edit,
         "content": _content(view, wish) if can_edit and count == 1 else None,
         "kept": {**kept(view), **_chosen(view)},
@@ -139,6 +146,7 @@ def redrive(view: View) -> Answer:
         "sealed": sealed,
         "count": 0 if sealed is None else len(sealed.letters),
         "targets": targets.most_common(PAGE_ROWS),
+        "unconsumed": _unconsumed(view, sealed) if outcome is None and sealed is not None else [],
         "edits": _edits(view, sealed) if sealed is not None else [],
         "edited": 0 if sealed is None else sum(one.edit is not None for one in sealed.letters),
         "outcome": outcome,
@@ -150,6 +158,13 @@ def redrive(view: View) -> Answer:
         "may_act": view.may("operator"),
         "sent": view.one_of("sent", "", "yes"),
     }
+
+
+def _unconsumed(view: View, sealed: SealedPlan) -> list[str]:
+    """The queues that letters of a plan go to and that nobody consumes."""
+    goals = {one.target.queue for one in sealed.letters if one.target and one.target.queue}
+    consumers = view.once("consumers", consumer_counts)
+    return sorted(queue for queue in goals if not consumers.get((sealed.vhost, queue)))
 
 
 def _edits(view: View, sealed: SealedPlan) -> list[LetterEdit]:

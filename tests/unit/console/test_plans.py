@@ -46,3 +46,32 @@ def test_a_plan_of_nothing_that_the_user_may_read_is_empty(anna):
 
     assert "<strong>0</strong> letters" in page
     assert anna.post("/redrive/seal?queue=work-b", headers=ORIGIN).status_code == 409
+
+
+def test_a_plan_without_letters_says_that_there_were_deaths(make_client, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    for _ in range(2):
+        broker.publish("", "work", "order")
+    broker.get("work", "work", 2, channel="c")
+    broker.do(commands.Reject(refs=("work/0", "work/1"), channel="c"))
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    client = make_client(recording.root)
+    waiting = client.get("/redrive/plan?queue=work").text
+    assert "<strong>2</strong> letters" in waiting
+    assert "why-none" not in waiting
+    sealed = client.post("/redrive/seal?queue=work", headers=ORIGIN).text
+    assert re.search('id="unconsumed">Letters will wait: nobody consumes <a [^>]*>work<', sealed)
+
+    broker.do(commands.Purge(queue="dead"))
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    purged = make_client(recording.root).get("/redrive/plan?queue=work").text
+
+    assert "<strong>0</strong> letters" in purged
+    assert re.search("<strong>2</strong> deaths match, but no such letter rests in a queue", purged)
