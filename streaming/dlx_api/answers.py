@@ -14,6 +14,7 @@ Instant = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1, lt=10**9)]
 Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Source = Literal["tables", "memory"]
 """What was asked: the tables of a job, or the broker in memory."""
 
@@ -563,6 +564,27 @@ class Control(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     action: Literal["pause", "resume", "cancel", "status"]
     reason: Reason
+
+
+class DeploymentNote(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which version of a service was deployed.
+
+    Attributes:
+        queues: those that it works on; none: it may be any.
+    """
+
+    version: Name
+    queues: list[str] = []
+    reason: Reason | None = None
+
+
+class Deployment(msgspec.Struct, kw_only=True):
+    """What was noted, beside the changes of the vhost."""
+
+    service: str
+    version: str
+    queues: list[str]
+    reason: str | None
 
 
 class Clock(msgspec.Struct, kw_only=True):

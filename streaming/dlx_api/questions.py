@@ -230,6 +230,13 @@ QUESTIONS: Final = (
         body=answers.Control,
         acts=True,
     ),
+    Question(
+        *("deployed", "deployments/{vhost}/{service}", "Note that a service was deployed"),
+        answers.Deployment,
+        method="PUT",
+        body=answers.DeploymentNote,
+        acts=True,
+    ),
     Question("clock", "clock", "The time of a broker in memory", answers.Clock),
     Question(
         *("advance", "clock", "Let time pass, if the clock is moved by hand"),

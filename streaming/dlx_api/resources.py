@@ -6,9 +6,9 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from streaming.broker.commands import ControlRedrive, Redrive
+from streaming.broker.commands import ControlRedrive, Deployed, Redrive
 from streaming.dlx_api import live
-from streaming.dlx_api.answers import Control, PlanWish, RedriveNow
+from streaming.dlx_api.answers import Control, Deployment, DeploymentNote, PlanWish, RedriveNow
 from streaming.dlx_api.asking import Access, Ask, Role
 from streaming.dlx_api.openapi import document
 from streaming.dlx_api.questions import QUESTIONS, RAW, Question
@@ -16,7 +16,7 @@ from streaming.dlx_api.reading import Readers
 from streaming.management.access import ADMINISTRATORS, POLICYMAKERS
 from streaming.management.answers import as_json, json_bytes
 from streaming.management.errors import ApiError, bad_request, missing
-from streaming.management.resources.doing import do
+from streaming.management.resources.doing import administer, do
 from streaming.management.routing import (
     Asked,
     Handler,
@@ -27,6 +27,7 @@ from streaming.management.routing import (
     of_vhost,
     policymaker,
 )
+from topology.declarations import too_long
 
 ROOT: Final = "dlx/"
 MAX_BODY: Final = 65_536
@@ -65,6 +66,8 @@ async def _openapi(_asked: Asked) -> Any:
 async def _answer(question: Question, readers: Readers | None, asked: Asked) -> Response:
     values = _values(question, asked)
     body = _body(question, asked)
+    if question.name == "deployed":
+        return as_json(await _deployed(asked, body))
     if readers is None or question.name in live.LIVE:
         return as_json(await live.answer(question, asked, values, body))
     if question.name == "control":
@@ -166,3 +169,16 @@ async def _control(asked: Asked, control: Control) -> RedriveNow:
     redrive_id = asked.names["id"]
     command = ControlRedrive(id=redrive_id, action=control.action, reason=control.reason)
     return RedriveNow(id=redrive_id, **await do(asked, asked.vhost, command))
+
+
+async def _deployed(asked: Asked, note: DeploymentNote) -> Deployment:
+    """Note a deployment; ApiError 400 or 404, it makes no sense."""
+    service = asked.names["service"]
+    for text in (service, note.version):
+        fault = too_long(text)
+        if fault is not None:
+            raise bad_request(f"{text[:40]!r} {fault}")
+    queues, reason = tuple(note.queues), note.reason
+    command = Deployed(service=service, version=note.version, queues=queues, reason=reason)
+    await administer(asked, asked.vhost, command)
+    return Deployment(service=service, version=note.version, queues=note.queues, reason=reason)

@@ -7,7 +7,6 @@ from streaming.management.resources import (
     clients,
     cluster,
     definitions,
-    deployments,
     exchanges,
     health,
     parameters,
@@ -30,5 +29,4 @@ RESOURCES: Final[list[Resource]] = [
     *policies.RESOURCES,
     *parameters.RESOURCES,
     *definitions.RESOURCES,
-    *deployments.RESOURCES,
 ]

@@ -64,6 +64,7 @@ def every_path(vhost, queue):
         ("GET", f"{redrive}/plan", None),
         ("POST", f"{redrive}/approve", {"reason": "x"}),
         ("POST", f"{redrive}/control", {"action": "cancel", "reason": "x"}),
+        ("PUT", f"deployments/{vhost}/payer", {"version": "1"}),
     ]
 
 

@@ -8,6 +8,7 @@ from streaming.contents.updater import ContentsUpdater
 from streaming.dlx_api.questions import QUESTIONS
 from tests.amqp_client import RawClient
 from tests.dlx_api import DOCUMENT
+from tests.management_api import GUEST
 from tests.unit.queries.redrives.test_plan import Shop
 
 VHOST = "%2F"
@@ -69,6 +70,7 @@ def test_every_question_is_answered_from_tables_as_the_document_says(redriven):
     api.get(f"redrives/{VHOST}/{plan['id']}/plan")
     api.post(f"redrives/{VHOST}/{plan['id']}/approve", {"reason": "mended"})
     api.post(f"redrives/{VHOST}/{plan['id']}/control", {"action": "status", "reason": "a look"})
+    api.answer("PUT", f"deployments/{VHOST}/payer", {"version": "2.4.1"}, GUEST, {})
 
     assert api.asked == EVERYTHING - OF_MEMORY
 
