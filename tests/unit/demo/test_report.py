@@ -20,6 +20,7 @@ from streaming.demo.report import (
     spark_sql,
     summary_lines,
 )
+from streaming.demo.show import messages_so_far
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from tests.unit.demo.staging import send, staged
@@ -70,6 +71,11 @@ def test_the_history_lists_every_death_of_a_message(tables):
         "    x-death[0]  expired in quotes, once; published to orders with quote.asia; "
         "its expiration was 700 ms"
     ) in lines
+
+
+def test_orders_are_numbered_on_from_the_messages_of_earlier_runs(tables, tmp_path):
+    assert messages_so_far(tables) == 2
+    assert messages_so_far(Tables(str(tmp_path / "none"))) == 0
 
 
 def test_a_summary_without_dead_letters_says_so(tmp_path):
