@@ -1,6 +1,8 @@
 """`/api/dlx` of a front beside a running job: a letter is found, explained and sent back."""
 
+import shlex
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +46,11 @@ def test_a_letter_is_found_explained_and_sent_back(fronts):
         story = done(api.get(f"dlx/messages/{name}"))
         assert [one["queue"] for one in story["copies"]] == ["work", "dead"]
         assert done(api.get("dlx/balance"))["unexplained"] == 0
+        lines = Path("docs/management.md").read_text("utf-8").splitlines()
+        asked = [shlex.split(line)[-1] for line in lines if "/api/dlx/" in line and "curl" in line]
+        [listing, one] = [each.removeprefix("http://localhost:15672/api/") for each in asked]
+        done(api.get(listing))
+        assert done(api.get(one.replace("1%2F0%2F42", name))) == story
 
         plan = done(api.post("dlx/redrives/%2F", json={"queue": "work"}))
         path = f"dlx/redrives/%2F/{plan['id']}"
