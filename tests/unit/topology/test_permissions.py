@@ -105,3 +105,4 @@ def test_an_invalid_pattern_changes_nothing():
         table.set(Permission("app", "", "", "("))
     assert table.permissions() == [before]
     assert table.allows("app", "write", "q")
+    assert (table.of("app"), table.of("nobody")) == (before, None)

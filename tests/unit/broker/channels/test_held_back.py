@@ -44,3 +44,18 @@ def test_consumers_of_one_queue_go_back_together_and_are_met_once():
     broker.do(commands.Settle(tag=4, channel="c0"))
 
     assert [one.split()[0] for one in broker.deliveries()] == ["a/0", "b/0", "c/0", "c/1"]
+
+
+def test_a_channel_that_goes_on_serves_each_queue_that_it_held_back():
+    broker = Broker()
+    hold_back(broker, range(2))
+    broker.do(commands.Flow(active=False, channel="c0"))
+    for number in range(2):
+        broker.do(commands.Settle(tag=number + 1, channel="c0"))
+        broker.publish("", f"q{number}", f"later {number}")
+
+    before = len(broker.deliveries())
+    broker.do(commands.Flow(active=True, channel="c0"))
+
+    assert before == 2
+    assert [one.split()[0] for one in broker.deliveries()[before:]] == ["c0/1", "c1/1"]
