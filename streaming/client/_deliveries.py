@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from streaming.broker.lanes import lane_of, on_lane
 from streaming.client import tracing
@@ -145,55 +146,74 @@ class Consumer:
         self._cancel(self)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """A delivery that its consumer's callback has not seen; equal to itself alone."""
+
+    consumer: Consumer
+    delivery: Delivery
+
+
 class CallbackQueue:
     """The deliveries of all consumers with a callback, for `Channel.start_consuming`."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Consumer, Delivery]] = deque()
-        self._changed = threading.Condition()
+        self._waiting: deque[_Waiting] = deque()
+        # It waits in C, and there is no lock: Ctrl-C may come at any instant, and while a
+        # `Condition` waits it may end in an error of its released lock.
+        self._changes: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._stopping = False
         self._error: ClientError | None = None
 
     def put(self, consumer: Consumer, delivery: Delivery) -> None:
         """Add a delivery."""
-        with self._changed:
-            self._waiting.append((consumer, delivery))
-            self._changed.notify()
+        self._waiting.append(_Waiting(consumer, delivery))
+        self._tell()
 
     def remove(self, consumer: Consumer) -> list[Delivery]:
         """Remove and return the deliveries of one consumer; `run` then checks who is left."""
-        with self._changed:
-            removed = [delivery for owner, delivery in self._waiting if owner is consumer]
-            self._waiting = deque(each for each in self._waiting if each[0] is not consumer)
-            self._changed.notify()
+        removed = []
+        for waiting in self._waiting.copy():
+            if waiting.consumer is consumer:
+                with suppress(ValueError):  # `run` was faster
+                    self._waiting.remove(waiting)
+                    removed.append(waiting.delivery)
+        self._tell()
         return removed
 
     def stop(self, error: ClientError | None = None) -> None:
         """Let `run` return, or raise the error now and in every later call."""
-        with self._changed:
-            self._stopping = True
-            self._error = self._error or error
-            self._changed.notify()
+        self._error = self._error or error
+        self._stopping = True
+        self._tell()
 
     def run(self, timeout_s: float | None, is_needed: Callable[[], bool]) -> None:
         """Call callbacks until `stop`, `timeout_s` or an exception of a callback."""
         self._stopping = False
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while is_needed():
-            with self._changed:
+        while is_needed() and not self._stopping:
+            if not self._waiting:
                 left_s = None if deadline_s is None else max(deadline_s - time.monotonic(), 0)
-                if not self._changed.wait_for(
-                    lambda: self._waiting or self._stopping or not is_needed(), left_s
-                ):
+                try:
+                    self._changes.get(timeout=left_s)
+                except queue.Empty:
                     break
-                if self._stopping or not self._waiting:
-                    break
-                consumer, delivery = self._waiting.popleft()
-            assert consumer.callback is not None, "a consumer without callback has its own queue"
-            with tracing.processing(delivery):
-                consumer.callback(delivery)
+                continue
+            try:
+                waiting = self._waiting.popleft()
+            except IndexError:  # its consumer was removed
+                continue
+            callback = waiting.consumer.callback
+            assert callback is not None, "a consumer without callback has its own queue"
+            with tracing.processing(waiting.delivery):
+                callback(waiting.delivery)
         if self._error is not None:
             raise self._error
+
+    def _tell(self) -> None:
+        """Wake `run`, which looks at everything for one waiting change."""
+        if self._changes.empty():
+            self._changes.put(None)
 
 
 class Deliveries:

@@ -1,6 +1,9 @@
 """`start_consuming`: which callbacks it calls, and when it returns or raises."""
 
+import itertools
+import sys
 import threading
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -62,3 +65,40 @@ def test_removing_a_consumer_returns_its_deliveries_and_keeps_the_others():
     assert callbacks.remove(one) == [deliveries[0], deliveries[2]]
     callbacks.run(0, lambda: True)
     assert (one_calls, other_calls) == ([], [deliveries[1]])
+
+
+class _InterruptedAt:
+    """A trace function: Ctrl-C at the nth line that Python runs, if there are so many."""
+
+    def __init__(self, line: int) -> None:
+        self.left = line
+
+    def __call__(self, frame: FrameType, event: str, _argument: Any) -> Any:
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def test_an_interrupt_at_any_line_is_what_the_user_sees_and_leaves_nothing_locked():
+    for line in itertools.count(1):
+        callbacks = CallbackQueue()
+        calls: list[Any] = []
+        callbacks.put(a_consumer(calls), a_delivery())
+        interrupted = _InterruptedAt(line)
+        before = sys.gettrace()
+        sys.settrace(interrupted)
+        try:
+            callbacks.run(0.001, lambda: True)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+
+        callbacks.put(a_consumer(calls), a_delivery())
+        callbacks.run(0, lambda: True)
+        assert calls, f"interrupted at line {line}"
+        if interrupted.left > 0:  # it ended before
+            assert line > 10
+            return
