@@ -23,11 +23,13 @@ class Check(NamedTuple):
 
     Attributes:
         alone: what runs the tests that failed once more, alone, if there are few of them.
+        cache: where pytest notes which failed, in the checkout.
     """
 
     name: str
     arguments: tuple[str, ...]
     alone: tuple[str, ...] = ()
+    cache: Path = Path()
 
 
 STATIC_CHECKS = (
@@ -36,19 +38,15 @@ STATIC_CHECKS = (
     Check("types", ("-m", "mypy")),
     Check("import rules", ("-c", LINT_IMPORTS)),
 )
-PYTEST_ON_ALL_CORES = ("-m", "pytest", "--numprocesses=auto", "--dist=worksteal")
+ON_ALL_CORES = ("--numprocesses=auto", "--dist=worksteal")
+PYTEST_ON_ALL_CORES = ("-m", "pytest", *ON_ALL_CORES)
 PURE_TESTS = ("tests/unit", "tests/property")
 CORE_TESTS = ("tests/unit/broker", "tests/unit/topology")
 """These alone reach every branch of the pure core, and the only ones that coverage slows down."""
 
 COVERAGE = ("--cov", "--cov-report=term-missing")
-CACHE = Path(".pytest_cache", "services")
-PYTEST_WITH_CACHE = ("-m", "pytest", "-o", f"cache_dir={CACHE}", "--cache-clear")
-SERVICE_TESTS = (
-    *PYTEST_WITH_CACHE,
-    *("tests/spark", "tests/e2e", "tests/bench"),
-    *("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"),
-)
+_IN_TWO_PROCESSES = ("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder")
+SERVICE_TESTS = ("tests/spark", "tests/e2e", "tests/bench", *_IN_TWO_PROCESSES)
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 """Containers set it, and then each process would compile all that it imports."""
 
@@ -63,8 +61,8 @@ def pytest_checks(
 
     Tests without services share the cores; those of the pure core have its coverage gate. Tests
     with Kafka or Spark run in two processes with one of each; the files with long tests come first
-    (tests/conftest.py). The benchmarks are among them: what they measure there means nothing. Those
-    that fail run once more, alone: on a busy machine a Kafka or a Spark may be too slow for a test.
+    (tests/conftest.py). The benchmarks are among them: what they measure there means nothing. A few
+    tests that fail run once more, alone: on a busy machine a process may be too slow for a test.
 
     Args:
         fast: leave out the tests with services, and try fewer examples of each property.
@@ -89,16 +87,28 @@ def pytest_checks(
             "unit tests of the pure core",
             (*PYTEST_ON_ALL_CORES, *CORE_TESTS, *COVERAGE, *selection),
         ),
-        Check(
+        _tried_again(
             "unit and property tests",
-            (*PYTEST_ON_ALL_CORES, *PURE_TESTS, *others, *selection),
+            (*ON_ALL_CORES, *PURE_TESTS, *others, *selection),
+            profile,
+            "pure",
         ),
-        Check(
+        _tried_again(
             "Spark and end-to-end tests",
             (*SERVICE_TESTS, *selection),
-            (*PYTEST_WITH_CACHE, *profile),
+            profile,
+            "services",
         ),
     )
+
+
+def _tried_again(
+    name: str, arguments: tuple[str, ...], profile: tuple[str, ...], cache_name: str
+) -> Check:
+    """A run of pytest that notes in a cache of its own what has failed."""
+    cache = Path(".pytest_cache", cache_name)
+    pytest = ("-m", "pytest", "-o", f"cache_dir={cache}", "--cache-clear")
+    return Check(name, (*pytest, *arguments), (*pytest, *profile), cache)
 
 
 def passes(check: Check, folder: Path) -> bool:
@@ -106,12 +116,12 @@ def passes(check: Check, folder: Path) -> bool:
     print(f"--- {check.name}", flush=True)
     if _succeeds(check.arguments, folder):
         return True
-    failed = _failed_tests(folder) if check.alone else []
+    failed = _failed_tests(folder / check.cache) if check.alone else []
     if not 0 < len(failed) <= MOST_ALONE:
         return False
     print(f"--- {check.name}: alone, what has failed", flush=True)
     passed = _succeeds((*check.alone, *failed), folder)
-    for test in failed if passed else _failed_tests(folder):
+    for test in failed if passed else _failed_tests(folder / check.cache):
         outcome = "failed, and passed alone" if passed else "failed twice"
         print(f"dlx test: {outcome}: {test}", file=sys.stderr)
     return passed
@@ -124,9 +134,9 @@ def _succeeds(arguments: tuple[str, ...], folder: Path) -> bool:
     return subprocess.run(command, cwd=folder, env=environment, check=False).returncode == 0
 
 
-def _failed_tests(folder: Path) -> list[str]:
-    """The tests that failed in pytest's last run with the cache of services."""
-    path = folder / CACHE / "v" / "cache" / "lastfailed"
+def _failed_tests(cache: Path) -> list[str]:
+    """The tests that failed in pytest's last run with a cache."""
+    path = cache / "v" / "cache" / "lastfailed"
     return sorted(json.loads(path.read_text("utf-8"))) if path.exists() else []
 
 

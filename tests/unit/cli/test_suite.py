@@ -1,5 +1,6 @@
 """`dlx test`, with checks that only print."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -127,18 +128,21 @@ FAILS_ONCE = (
         (FAILS_ONCE + FAILS_TWICE, "failed twice: tests/e2e/test_new.py::test_broken", 1),
     ],
 )
-def test_a_test_with_services_that_fails_runs_once_more_alone(project, capfd, text, said, status):
-    (project / "tests" / "e2e" / "test_new.py").write_text(text)
-    check = pytest_checks(fast=False, every=False, durations=None)[-1]
+@pytest.mark.parametrize(("folder", "position"), [("e2e", -1), ("property", -2)])
+def test_a_test_that_fails_runs_once_more_alone(
+    project, capfd, text, said, status, folder, position
+):
+    (project / "tests" / folder / "test_new.py").write_text(text)
+    check = pytest_checks(fast=False, every=False, durations=None)[position]
 
     assert run_checks((check,), project) == status
 
     output, errors = capfd.readouterr()
     assert "AssertionError: too slow" in output or text == FAILS_TWICE
-    assert "3 passed" in output
+    assert re.search(r"1 failed, \d passed|2 failed, \d passed", output)
     assert errors.splitlines() == [
-        f"dlx test: {said}",
-        *(["dlx test: failed: Spark and end-to-end tests"] if status else []),
+        f"dlx test: {said.replace('e2e', folder)}",
+        *([f"dlx test: failed: {check.name}"] if status else []),
     ]
 
 
