@@ -1,11 +1,9 @@
 """The objects of a front as RabbitMQ's API shows them."""
 
 import socket
-import zlib
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
-from urllib.parse import quote_plus
 
 from streaming.amqp.channel import Channel
 from streaming.amqp.connection import Connection
@@ -13,7 +11,7 @@ from streaming.amqp.server_properties import RABBITMQ_VERSION
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.channels.channel import Consumer
 from streaming.broker.queues.queue import Queue
-from streaming.management.answers import encoded
+from streaming.management.binding_keys import properties_key
 from topology.declarations import Binding, Exchange, Policy
 from topology.declarations import Queue as Declaration
 from topology.values import Table, Timestamp
@@ -75,15 +73,6 @@ def exchange_item(vhost: str, exchange: Exchange) -> Item:
         "user_who_performed_action": INTERNAL if reserved else "",
         "vhost": vhost,
     }
-
-
-def properties_key(binding: Binding) -> str:
-    """What names a binding among those of the same two ends; clients do not look into it."""
-    key = quote_plus(binding.routing_key, safe="", errors="surrogatepass").replace("~", "%7E")
-    if not binding.arguments:
-        return key or "~"
-    arguments = encoded(plain_table(binding.arguments))
-    return f"{key}~{zlib.crc32(arguments):08x}"
 
 
 def binding_item(vhost: str, binding: Binding) -> Item:

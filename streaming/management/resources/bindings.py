@@ -9,8 +9,9 @@ from starlette.responses import Response
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
+from streaming.management.binding_keys import properties_key
 from streaming.management.errors import missing
-from streaming.management.formats import binding_item, default_binding, properties_key
+from streaming.management.formats import binding_item, default_binding
 from streaming.management.listing import Listing, collected
 from streaming.management.resources.doing import do
 from streaming.management.routing import Asked, Resource, anyone, of_vhost

@@ -16,7 +16,7 @@ _ORACLE: Final = "oracle-5640@localhost"
 
 _VARIES: Final = re.compile(
     r"messages?(_(ready|unack|bytes|paged|persist|ram|stats|details).*)?"
-    r"|churn_rates|cluster_name|garbage_collection|idle_since|memory|password_hash|properties_key"
+    r"|churn_rates|cluster_name|garbage_collection|idle_since|memory|password_hash"
     r"|reductions.*|user_who_performed_action|consumer_capacity|effective_policy_definition"
     r"|policy|operator_policy|send_oct.*|recv_oct.*|original_cluster_name"
 )
