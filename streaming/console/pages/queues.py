@@ -119,7 +119,8 @@ def _lines(view: View) -> list[Line]:
     dead: Counter[Place] = Counter()
     inside: Counter[Place] = Counter()
     for one in _waiting(view):
-        dead[one.vhost, one.died_in] += one.count
+        for queue in {one.died_in, one.first_in}:
+            dead[one.vhost, queue] += one.count
         inside[one.vhost, one.queue] += one.count
     settings = view.of_topology(
         f"settings {sorted(view.declared)}",
@@ -237,7 +238,7 @@ def queue(view: View) -> Answer:
             dict.fromkeys(one["message_id"] for one in contents if one["copy_id"] in deaths)
         ),
         "inside": [one for one in letters if one.queue == name],
-        "outside": [one for one in letters if one.died_in == name],
+        "outside": [one for one in letters if name in (one.died_in, one.first_in)],
         "stale_s": _stale_s(view),
         "total": total,
         "size": PREVIEWED,

@@ -10,12 +10,15 @@ from streaming.console.forms.letters import (
     letters_filter,
     names_by_publisher,
     options_of,
+    readable_queues,
 )
 from streaming.console.forms.saved_views import SavedViews
 from streaming.console.page import PAGE_ROWS, Answer, Download, Redirect, Refused, View
 from streaming.queries.dead_letters.export import FORMATS, STDOUT, export
 from streaming.queries.dead_letters.letters import count_dead_letters, dead_letters
+from streaming.queries.dead_letters.repeated import repeated_deaths
 from streaming.queries.dead_letters.search import search as search_letters
+from streaming.queries.message_attributes import MessageId
 from streaming.queries.result import QueryResult
 
 MAX_EXPORTED: Final = 200_000
@@ -34,8 +37,11 @@ def search(view: View) -> Answer:
     view.command = view.dlx("dead-letters", "list", *options_of(view), "--limit", PAGE_ROWS)
     wanted = letters_filter(view)
     found = search_letters(view.tables, wanted, (view.page - 1) * PAGE_ROWS, PAGE_ROWS)
+    ids = [MessageId.parse(row["message_id"] or "") for row in found.rows]
+    repeated = repeated_deaths(view.tables, filter(None, ids), readable_queues(view))
     return {
         "found": found,
+        "repeated": repeated,
         "size": PAGE_ROWS,
         "kept": kept(view),
         "parameters": PARAMETERS,

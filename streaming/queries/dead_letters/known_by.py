@@ -26,7 +26,12 @@ _COLUMNS: Final = (
 
 
 class KnownLetter(msgspec.Struct, frozen=True):
-    """A message that died, and the place of `PLACES` where the text is; its latest death."""
+    """A message that died, and the place of `PLACES` where the text is; its latest death.
+
+    Attributes:
+        deaths: how often it died.
+        first_queue, first_reason: of its first death.
+    """
 
     message_id: str
     place: str
@@ -34,6 +39,9 @@ class KnownLetter(msgspec.Struct, frozen=True):
     queue: str
     reason: str
     at: str
+    deaths: int
+    first_queue: str
+    first_reason: str
 
 
 def known_by(
@@ -61,7 +69,9 @@ def known_by(
             FROM {view} WHERE message_id IS NOT NULL
         )
         SELECT message_id, min(place) AS place, vhost, max("at") AS "at",
-               arg_max(queue, ("at", seq)) AS queue, arg_max(reason, ("at", seq)) AS reason
+               arg_max(queue, ("at", seq)) AS queue, arg_max(reason, ("at", seq)) AS reason,
+               count(*) AS deaths, arg_min(queue, ("at", seq)) AS first_queue,
+               arg_min(reason, ("at", seq)) AS first_reason
         FROM placed WHERE place IS NOT NULL AND (? IS NULL OR vhost = ?)
         GROUP BY message_id, vhost ORDER BY place, "at" DESC, message_id LIMIT {count}
         """,
@@ -75,6 +85,9 @@ def known_by(
             row["queue"],
             row["reason"],
             iso(row["at"]) or "",
+            row["deaths"],
+            row["first_queue"],
+            row["first_reason"],
         )
         for row in found
     ]

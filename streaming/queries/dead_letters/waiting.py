@@ -22,6 +22,7 @@ class WaitingLetters(msgspec.Struct, frozen=True):
     Attributes:
         queue: where they wait.
         died_in, reason: where and why they died last.
+        first_in, first_reason: where and why they died first.
         oldest_at: since when the oldest waits.
     """
 
@@ -29,6 +30,8 @@ class WaitingLetters(msgspec.Struct, frozen=True):
     queue: str
     died_in: str
     reason: str
+    first_in: str
+    first_reason: str
     count: int
     oldest_at: str
 
@@ -43,7 +46,7 @@ class WaitingQueue(msgspec.Struct, frozen=True):
 
 
 def waiting_letters(tables: Tables) -> list[WaitingLetters]:
-    """Count the letters that wait, by queue, where and why they died; the most first.
+    """Count the letters that wait, by queue, where and why they died last and first; most first.
 
     Letters that were discarded and restored are left out: nothing near says where they died.
 
@@ -55,10 +58,13 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
         return []
     found = tables.rows(
         f"""
-        SELECT copy.vhost, copy.queue, death.queue AS died_in, death.reason, count(*) AS count,
-               min(enqueued_at) AS oldest_at
+        SELECT copy.vhost, copy.queue, death.queue AS died_in, death.reason,
+               coalesce(first_death.queue, death.queue) AS first_in,
+               coalesce(first_death.reason, death.reason) AS first_reason,
+               count(*) AS count, min(enqueued_at) AS oldest_at
         FROM waiting_copies AS copy JOIN {deaths} AS death ON {_ITS_DEATH} WHERE {_IS_LETTER}
-        GROUP BY ALL ORDER BY count DESC, copy.vhost, copy.queue, died_in, death.reason
+        GROUP BY ALL ORDER BY count DESC, copy.vhost, copy.queue, died_in, death.reason,
+                 first_in, first_reason
         """
     )
     return [WaitingLetters(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]

@@ -25,7 +25,12 @@ _DEATH: Final = ("seq", "at", "vhost", "queue", "reason", "targets", "message_id
 
 
 class FoundMessage(msgspec.Struct, frozen=True):
-    """A message, the place where the text is, and its latest death; None: it never died."""
+    """A message, the place where the text is, and its latest death; None: it never died.
+
+    Attributes:
+        deaths: how often it died.
+        first_queue, first_reason: of its first death.
+    """
 
     message_id: str
     place: str
@@ -33,6 +38,9 @@ class FoundMessage(msgspec.Struct, frozen=True):
     queue: str | None = None
     reason: str | None = None
     at: str | None = None
+    deaths: int = 0
+    first_queue: str | None = None
+    first_reason: str | None = None
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -65,7 +73,7 @@ def find_messages(
     is_indexed = bool(messages)
     if not messages:
         messages = [
-            FoundMessage(one.message_id, one.place, one.vhost, one.queue, one.reason, one.at)
+            FoundMessage(**msgspec.structs.asdict(one))
             for one in known_by(tables, text, count + 1, vhost=vhost)
         ]
     return Found(
@@ -105,11 +113,18 @@ def _readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
             )
             if not may_read:
                 continue
-        last = max(died, key=lambda row: (row["at"], row["seq"]), default=None)
+        died.sort(key=lambda row: (row["at"], row["seq"]))
         one = FoundMessage(str(hit.message_id), hit.path, hit.vhost)
-        if last is not None:
+        if died:
+            first, last = died[0], died[-1]
             one = msgspec.structs.replace(
-                one, queue=last["queue"], reason=last["reason"], at=iso(last["at"])
+                one,
+                queue=last["queue"],
+                reason=last["reason"],
+                at=iso(last["at"]),
+                deaths=len(died),
+                first_queue=first["queue"],
+                first_reason=first["reason"],
             )
         found.append(one)
     return found

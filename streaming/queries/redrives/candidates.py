@@ -9,7 +9,8 @@
 Of a letter in no queue, retention may have removed what became of it: then it is gone too.
 
 A letter that was redriven, or is back in the queue where it first died, is none of these: it is a
-message again, until it dies again.
+message again, until it dies again. A letter that died several times is found by each of its deaths:
+see `streaming.queries.redrives.later_deaths`.
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from streaming.queries.as_of.snapshots import opening_batch, opening_snapshot, s
 from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import Row, Tables
 from streaming.queries.message_attributes import MessageId, present
+from streaming.queries.redrives.later_deaths import LATER, prepare_later_deaths, with_matched
 
 Which = Literal["resting", "gone", "discarded"]
 
@@ -159,20 +161,23 @@ def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[R
 
     Each is a dead letter (`died_in`, `reason`, `x_death`, ...) with the copy that would move
     (`copy_id`, `now_in`, `state`), how often it was redriven, and whether another copy of the same
-    death was (`is_sent`).
+    death was (`is_sent`). Of a letter that died again after the death that matches, `died_in`,
+    `reason`, `exchange` and `routing_keys` are those of that death, the rest of the last one.
 
     Raises:
         QueryError: there is no such table, or `where` is not a valid condition.
     """
     selection = Selection(tables, wanted)
-    _prepare(tables, which, selection)
+    letters = selection.query(_CHOSEN)
+    if _prepare(tables, which, selection):
+        letters = with_matched(tables, letters, _CHOSEN)
     once = "" if which == "resting" else "ANTI JOIN republished USING (vhost, lane, copy_id)"
     stored = "" if which == "resting" else _stored(tables)
     sql = f"""
         SELECT letter.*, copy.copy_id, copy.now_in, copy.state, copy.now_exchange, copy.now_key,
                (vhost, lane, death_copy) IN (FROM sent_deaths SELECT (vhost, lane, death_copy))
                    AS is_sent
-        FROM ({selection.query(_CHOSEN)}) AS letter
+        FROM ({letters}) AS letter
         JOIN (FROM ({_STATES[which]}) {once}) AS copy USING (vhost, lane, death_copy)
         {stored}
         WHERE copy.state = 'lost' OR copy.now_in IS DISTINCT FROM letter.first_death.queue
@@ -240,8 +245,12 @@ def _stored(tables: Tables) -> str:
     """
 
 
-def _prepare(tables: Tables, which: Which, selection: Selection) -> None:
-    """Create the tables of events and of earlier moves, and what these letters need besides."""
+def _prepare(tables: Tables, which: Which, selection: Selection) -> bool:
+    """Create the tables of events and of earlier moves, and what these letters need besides.
+
+    Returns:
+        Whether letters died again after the death that matches.
+    """
     run = tables.connection.execute
     _prepare_events(tables)
     run(
@@ -259,10 +268,13 @@ def _prepare(tables: Tables, which: Which, selection: Selection) -> None:
     run(_RESTORED if was_moved.get("republished") else _NONE.format("restored"))
     run(_SENT if was_moved.get("redriven") else _NONE.format("sent_deaths"))
     run(_LETTER_BIRTHS)
+    selection.create("chosen_deaths", "vhost, lane, copy_id AS parent_copy_id")
+    has_later = prepare_later_deaths(tables)
     if which != "discarded":
         chosen = ""
         if which == "resting" and not was_moved.get("republished"):
-            selection.create("chosen_deaths", "vhost, lane, copy_id AS parent_copy_id")
+            if has_later:
+                run(f"INSERT INTO chosen_deaths SELECT vhost, lane, copy_id FROM {LATER}")
             chosen = "SEMI JOIN chosen_deaths USING (vhost, lane, parent_copy_id)"
         run(
             "CREATE OR REPLACE TEMP TABLE redrive_contents AS SELECT vhost, lane, copy_id, "
@@ -275,6 +287,7 @@ def _prepare(tables: Tables, which: Which, selection: Selection) -> None:
         none: list[str] | None = None if opening_batch(tables, EVENTS) >= 0 else []
         tables.view(NAME, columns=columns, files=none, view="redrive_deaths")
         run(_FORGOTTEN)
+    return has_later
 
 
 def _prepare_events(tables: Tables) -> None:

@@ -11,7 +11,7 @@ from streaming.queries.redrives.candidates import candidates
 from tests.builders import Broker
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import Recording
-from tests.unit.queries.redrives.test_plan import Shop
+from tests.unit.queries.redrives.test_plan import Shop, retried
 
 
 def asked(root, question):
@@ -27,7 +27,10 @@ def by_queue(tables):
 
 
 def counts(tables):
-    return {(one.queue, one.died_in, one.reason): one.count for one in waiting_letters(tables)}
+    found: Counter[tuple[str, str, str]] = Counter()
+    for one in waiting_letters(tables):
+        found[one.queue, one.died_in, one.reason] += one.count
+    return found
 
 
 def test_letters_are_counted_until_they_are_redriven(tmp_path):
@@ -121,3 +124,12 @@ def test_without_letters_there_is_nothing_to_count(tmp_path):
     recording.close()
 
     assert asked(tmp_path, waiting_letters) == []
+
+
+def test_a_letter_that_died_again_says_where_it_died_first(tmp_path):
+    shop = retried(tmp_path)
+
+    [found] = shop.ask(waiting_letters)
+
+    assert (found.queue, found.died_in, found.reason) == ("parking", "retry", "expired")
+    assert (found.first_in, found.first_reason, found.count) == ("orders", "rejected", 2)

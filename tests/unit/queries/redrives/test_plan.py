@@ -515,3 +515,76 @@ def test_a_destination_with_a_long_name_is_refused(shop, field):
 
     with pytest.raises(QueryError, match="255"):
         shop.plan(**wish)
+
+
+def retried(root, letters=2):
+    """A shop whose letters died in `work`, then in `retry`, and are in `parking`."""
+    shop = Shop(root, letters=0)
+    dead = {"dead_letter_exchange": "", "dead_letter_routing_key": "retry"}
+    shop.broker.queue("orders", **dead)
+    dead["dead_letter_routing_key"] = "parking"
+    shop.broker.queue("retry", message_ttl=10, **dead)
+    shop.broker.queue("parking")
+    for number in range(letters):
+        shop.broker.publish("", "orders", f"m{number}", headers={"tenant": f"t{number % 2}"})
+    shop.kill("orders", letters)
+    shop.broker.at(1000)
+    return shop
+
+
+@pytest.mark.parametrize(
+    ("wanted", "goes_to"),
+    [
+        (DeadLetterFilter(queue="orders"), "orders"),
+        (DeadLetterFilter(reason="rejected"), "orders"),
+        (DeadLetterFilter(queue="retry"), "retry"),
+        (ALL, "retry"),
+    ],
+)
+def test_a_letter_that_died_again_is_found_by_each_of_its_deaths(tmp_path, wanted, goes_to):
+    shop = retried(tmp_path)
+
+    plan = shop.plan(wanted)
+
+    reason = "rejected" if goes_to == "orders" else "expired"
+    assert [
+        (one.died_in, one.reason, one.now_in, one.goes_to, one.letters) for one in plan.groups
+    ] == [(goes_to, reason, "parking", goes_to, 2)]
+    shop.approve(plan)
+    shop.broker.at(2000)
+    assert shop.ask(lambda tables: outcome_of(tables, plan.sealed.id)).redrive["moved"] == 2
+
+
+def test_a_letter_that_died_again_is_found_in_no_queue_and_after_a_discard(tmp_path):
+    shop = retried(tmp_path)
+    options = RedriveOptions(action="discard")
+    discard = shop.plan(DeadLetterFilter(queue="orders"), options=options)
+    shop.approve(discard)
+    shop.broker.at(2000)
+
+    restore = shop.plan(DeadLetterFilter(queue="orders"), options=RedriveOptions(action="restore"))
+
+    assert [(one.died_in, one.goes_to, one.letters) for one in restore.groups] == [
+        ("orders", "parking", 2)
+    ]
+    shop.approve(restore)
+    shop.broker.at(3000)
+    shop.broker.do(commands.Purge(queue="parking"))
+    gone = shop.plan(DeadLetterFilter(queue="orders"), gone=True)
+    assert [(one.died_in, one.goes_to, one.letters) for one in gone.groups] == [
+        ("orders", "orders", 2)
+    ]
+
+
+def test_what_was_sent_back_is_not_found_by_the_deaths_before(tmp_path):
+    shop = Shop(tmp_path, letters=0)
+    shop.broker.queue("orders")
+    shop.broker.publish("", "orders", "m")
+    shop.kill("orders", 1)
+    gone = shop.plan(DeadLetterFilter(queue="orders"), gone=True, destination="queue", name="work")
+    shop.approve(gone)
+    shop.broker.at(2000)
+    shop.kill("work", 1)
+
+    assert shop.plan(DeadLetterFilter(queue="orders")).groups == []
+    assert [one.now_in for one in shop.plan(DeadLetterFilter(queue="work")).groups] == ["dead"]
