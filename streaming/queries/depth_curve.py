@@ -35,7 +35,7 @@ _COLUMNS: Final = (
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A change that concerns the queue, such as a deployment, its purge, or a redrive in its vhost.
+    """A change that concerns the queue: a deployment, its purge, a redrive out of it or into it.
 
     Attributes:
         what: `redrive`, `purged`, or as in `Change`.
@@ -150,11 +150,15 @@ def _marks(
 ) -> list[Mark]:
     redrives = tables.rows(
         f"""
-        SELECT "at", "user", detail ->> '$.redrive' AS name, reason FROM {view}
+        WITH moves AS (
+            SELECT DISTINCT detail ->> '$.redrive' AS name FROM {view}
+            WHERE kind IN ('redriven', 'republished', 'discarded') AND vhost = ?
+            AND (queue = ? OR list_contains((detail -> '$.targets')::VARCHAR[], ?)))
+        SELECT "at", "user", name, reason FROM {view} JOIN moves ON name = detail ->> '$.redrive'
         WHERE kind = 'redrive' AND lane = 0 AND vhost = ? AND detail ->> '$.what' = 'requested'
         AND "at" >= CAST(? AS TIMESTAMPTZ) ORDER BY "at" DESC, seq DESC LIMIT {MAX_MARKS}
         """,
-        [vhost, span[0].isoformat()],
+        [vhost, queue, queue, vhost, span[0].isoformat()],
     )
     marks = [
         Mark(iso(row["at"]) or "", "redrive", row["name"] or "", row["user"], row["reason"])

@@ -44,6 +44,9 @@ def now(view: View) -> Answer:
         if has_deaths and last is not None
         else []
     )
+    order = view.one_of("order", "worst", "oldest")
+    if order == "oldest":
+        died.sort(key=lambda one: one.since)
     by_reason: Counter[str] = Counter()
     recent: Counter[str] = Counter()
     minutes, loud = [0] * MINUTES, [0] * MINUTES
@@ -90,6 +93,7 @@ def now(view: View) -> Answer:
         "facts": facts,
         "verdict": verdict(facts),
         "died": died,
+        "order": order,
         "deaths": by_reason,
         "recent": recent,
         "minutes": minutes,

@@ -4,6 +4,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, Final
 
+import msgspec
+
 from streaming.console.forms.letters import (
     PARAMETERS,
     kept,
@@ -34,14 +36,19 @@ def search(view: View) -> Answer:
     named = view.text("id")
     if named is not None and names_by_publisher(named):
         return Redirect(view.url("/message", id=named))
-    view.command = view.dlx("dead-letters", "list", *options_of(view), "--limit", PAGE_ROWS)
+    order = view.one_of("order", "latest", "oldest")
+    words = [*options_of(view), *(("--sort", "at") if order == "oldest" else ())]
+    view.command = view.dlx("dead-letters", "list", *words, "--limit", PAGE_ROWS)
     wanted = letters_filter(view)
+    if order == "oldest":
+        wanted = msgspec.structs.replace(wanted, order=("at", False))
     found = search_letters(view.tables, wanted, (view.page - 1) * PAGE_ROWS, PAGE_ROWS)
     ids = [MessageId.parse(row["message_id"] or "") for row in found.rows]
     repeated = repeated_deaths(view.tables, filter(None, ids), readable_queues(view))
     return {
         "found": found,
         "repeated": repeated,
+        "order": order,
         "size": PAGE_ROWS,
         "kept": kept(view),
         "parameters": PARAMETERS,

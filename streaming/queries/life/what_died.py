@@ -17,7 +17,7 @@ from streaming.queries.as_of.instant import at_time, last_batch
 from streaming.queries.death_rates import LOST, LOST_WITHOUT_EXCHANGE
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
 from streaming.queries.life.why import CHANGED_BEFORE
-from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning
+from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning, suspects
 from streaming.queries.vhosts.declared import Declared
 from streaming.queries.vhosts.declared import declared as declared_in
 from topology.policies import QueueSettings
@@ -51,7 +51,7 @@ class DeathGroup(msgspec.Struct, frozen=True):
         since, last: the first and the last of the span.
         why: in words.
         cause: the most frequent, in the words of a consumer.
-        change: the last one that concerns the queue, in the day before the first.
+        change: the last one that may have broken the queue, in the day before the first.
     """
 
     vhost: str
@@ -123,6 +123,8 @@ def what_died(
         place = (row["vhost"], row["queue"])
         since, last = iso(row["since"]) or "", iso(row["last"]) or ""
         chosen = [*concerning(recorded, *place, declared.get(place[0]))]
+        before = datetime.fromisoformat(since)
+        changed = suspects(tables, chosen, place[1], before - CHANGED_BEFORE, before)
         limits = _limits_at(tables, declared, chosen, *place, datetime.fromisoformat(last), keep)
         groups.append(
             DeathGroup(
@@ -136,19 +138,10 @@ def what_died(
                 last,
                 _why(row, limits, users.get(place, []), rates.get(place)),
                 row["cause"],
-                _last_before(chosen, datetime.fromisoformat(since)),
+                next(changed, None),
             )
         )
     return groups
-
-
-def _last_before(chosen: Sequence[Recorded], instant: datetime) -> Change | None:
-    """The latest of the changes, in the day before an instant."""
-    for one in chosen:
-        at = datetime.fromisoformat(one.change.at)
-        if instant - CHANGED_BEFORE < at <= instant:
-            return one.change
-    return None
 
 
 class _Limits(NamedTuple):

@@ -1,6 +1,7 @@
 """Why did a message die? What people ask first, in words, with what may be done next."""
 
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -9,7 +10,7 @@ from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
 from streaming.queries.duckdb_tables import Tables, iso
 from streaming.queries.life.copies import CopyLife, copies_of
 from streaming.queries.message_history import MessageHistory, history_of
-from streaming.queries.vhosts.changes import Change, changes_in, concerning
+from streaming.queries.vhosts.changes import Change, changes_in, concerning, suspects
 from streaming.queries.vhosts.declared import declared
 
 CHANGED_BEFORE: Final = timedelta(days=1)
@@ -102,13 +103,14 @@ def why_of(tables: Tables, name: str) -> Why:
 
 
 def changes_before(tables: Tables, vhost: str, queue: str, at: str) -> list[Change]:
-    """The last changes that concern a queue in the day before an instant, latest first."""
+    """The last changes that may have broken a queue in the day before an instant, latest first."""
     until = datetime.fromisoformat(at)
     found = changes_in(tables, until - CHANGED_BEFORE, until, vhost)
     if not found:
         return []
-    chosen = concerning(found, vhost, queue, declared(tables).get(vhost))
-    return [one.change for one in chosen][:MAX_CHANGES]
+    chosen = [*concerning(found, vhost, queue, declared(tables).get(vhost))]
+    changed = suspects(tables, chosen, queue, until - CHANGED_BEFORE, until)
+    return list(islice(changed, MAX_CHANGES))
 
 
 def _death(tables: Tables, vhost: str, copy: CopyLife, history: MessageHistory) -> Death:

@@ -5,6 +5,7 @@
 A change concerns a queue if it is of the queue, of its bindings, of an exchange that feeds it or
 takes its dead letters, of a policy that matches one of these, or a deployment that names the queue
 or none. What cannot be told, such as the pattern of a policy that was removed, concerns it too.
+What was declared before the first message entered the queue broke nothing: it is no suspect.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streaming.queries.actions import WHO
-from streaming.queries.duckdb_tables import Tables, iso
+from streaming.queries.as_of.snapshots import opening_batch
+from streaming.queries.duckdb_tables import Tables, iso, text
 from streaming.queries.vhosts.declared import Declared
 from topology.declarations import Exchange, Policy, Queue
 from topology.definitions.json_object import Fields, Report
@@ -108,6 +110,39 @@ def concerning(
     concern = _Concern(queue, declared, of_vhost)
     concerned = [concern.is_told_by(one.detail) for one in reversed(of_vhost)]
     return (one for one, it_is in zip(of_vhost, reversed(concerned), strict=True) if it_is)
+
+
+def suspects(
+    tables: Tables, chosen: Sequence[Recorded], queue: str, since: datetime, until: datetime
+) -> Iterator[Change]:
+    """The changes of a span that may be the cause of what then happened in a queue, latest first.
+
+    Args:
+        chosen: those that concern the queue, the latest first.
+    """
+    had_messages = True  # what is true of a change is true of those after it
+    for one in chosen:
+        at = datetime.fromisoformat(one.change.at)
+        if not since < at <= until:
+            continue
+        if one.detail.get("what") != DEPLOYED:
+            had_messages = had_messages and _had_messages(tables, one.vhost, queue, one.change.at)
+            if not had_messages:
+                continue
+        yield one.change
+
+
+def _had_messages(tables: Tables, vhost: str, queue: str, at: str) -> bool:
+    """Whether a message entered a queue before an instant, or may have: events were removed."""
+    if opening_batch(tables, "events") >= 0:
+        return True
+    columns = ("vhost", "queue", "kind", "at")
+    view = tables.view("events", columns=columns, view=tables.new_name("events"))
+    sql = (
+        f"SELECT 1 FROM {view} WHERE kind = 'enqueued' AND vhost = {text(vhost)} "
+        f'AND queue = {text(queue)} AND "at" < CAST({text(at)} AS TIMESTAMPTZ) LIMIT 1'
+    )
+    return bool(tables.values(sql))
 
 
 class _Concern:

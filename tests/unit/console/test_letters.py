@@ -1,6 +1,7 @@
 """Search, causes, a message and the audit: what they show, to whom, and as which file."""
 
 import json
+import re
 
 import pytest
 
@@ -180,3 +181,13 @@ def test_a_plan_of_more_letters_than_one_may_have_is_refused_before_it_is_made(
 
     assert answer.status_code == 413
     assert "narrow" in answer.text
+
+
+def test_a_search_lists_the_oldest_deaths_first_if_asked(shop_console):
+    latest = shop_console.get("/search").text
+    oldest = shop_console.get("/search?order=oldest").text
+
+    times = [re.findall(r'<time datetime="([^"]+)"', page) for page in (latest, oldest)]
+    assert times[0] == sorted(times[1], reverse=True) != times[1]
+    assert times[1] == sorted(times[1])
+    assert "--sort at --limit" in oldest

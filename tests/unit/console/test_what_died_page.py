@@ -3,6 +3,12 @@
 import html
 import re
 
+import pytest
+
+from streaming.contents.updater import ContentsUpdater
+from tests.builders import Broker
+from tests.unit.queries.recording import Recording
+
 
 def section(page):
     """What stands in the table of what died; empty without it."""
@@ -20,8 +26,48 @@ def test_each_line_says_why_and_leads_to_letters_queue_change_and_plan(shop_cons
     said = words(table)
     assert "TTL of 500 ms, and no consumer took it in time" in said
     assert "rejected by anna" in said
-    for path in ("/search?", "/queue?", "/audit", "/redrive/plan?"):
+    for path in ("/search?", "/queue?", "/redrive/plan?"):
         assert f'href="{path}' in table, path
+    assert "nothing in a day" in said, "what was declared before the first message broke nothing"
+
+
+@pytest.fixture
+def changed_console(make_client, tmp_path):
+    """`orders` died before `mail`, more often, and after a policy was set."""
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    for name in ("mail", "orders"):
+        broker.queue(name)
+        broker.publish("", name, "early")
+    broker.at(1_000)
+    broker.policy("short", "^orders$", {"max-length": 1})
+    broker.at(2_000)
+    broker.publish("", "orders", "late")
+    broker.at(3_000)
+    broker.reject(*(one.ref for one in broker.get("mail", "m")))
+    broker.at(4_000)
+    broker.publish("", "mail", "later")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return make_client(recording.root)
+
+
+def test_the_change_before_is_named_and_leads_to_the_audit(changed_console):
+    table = section(changed_console.get("/?as_of=0").text)
+
+    assert "policy set short" in words(table)
+    assert 'href="/audit?' in table
+
+
+def test_the_lines_have_their_instant_and_the_oldest_comes_first_if_asked(changed_console):
+    first = section(changed_console.get("/?as_of=0").text)
+    oldest = section(changed_console.get("/?as_of=0&order=oldest").text)
+
+    places = [re.findall(r'queue=(\w+)">\1</a>', one) for one in (first, oldest)]
+    assert places == [["mail", "orders"], ["orders", "mail"]]
+    assert 'aria-sort="ascending"' in oldest
+    assert re.search(r">2020-09-13 [0-9:.]+</time> <span[^>]*>[0-9]+ s ago<", oldest)
 
 
 def test_every_link_of_it_opens(shop_console):

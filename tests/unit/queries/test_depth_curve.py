@@ -10,6 +10,7 @@ from streaming.queries.queues import list_queues
 from streaming.queries.traffic import traffic
 from tests.unit.queries.random_play import QUEUES
 from tests.unit.queries.recording import random_tables
+from tests.unit.queries.redrives.test_plan import Shop
 
 HOUR = timedelta(hours=1)
 PARTS = 7
@@ -54,3 +55,21 @@ def test_what_entered_the_queues_is_counted_by_exchange(played):
         entered = sum(count for (_, name), count in found.entered.items() if name == queue)
         assert entered == sum(curve.entered), queue
     assert sum(found.deaths.values())
+
+
+def test_a_curve_is_marked_by_the_redrives_of_its_own_letters(tmp_path):
+    shop = Shop(tmp_path, letters=1)
+    shop.broker.queue("other")
+    plan = shop.plan()
+    shop.approve(plan)
+    shop.broker.at(1_000)
+
+    def marks(tables, queue):
+        begin = first_change(tables, "/", "work")
+        assert begin is not None
+        curve = depth_curve(tables, "/", queue, begin - HOUR, begin + HOUR, PARTS)
+        return [one.name for one in curve.marks if one.what == "redrive"]
+
+    found = {queue: shop.ask(marks, queue) for queue in ("work", "dead", "other")}
+
+    assert found == {"work": [plan.sealed.id], "dead": [plan.sealed.id], "other": []}
