@@ -30,7 +30,7 @@ JOB_MODULES: Final = frozenset(
 )
 """The modules of the extra `job`."""
 
-CONSOLE_MODULES: Final = frozenset({"jinja2", "markupsafe", "starlette", "uvicorn"})
+CONSOLE_MODULES: Final = frozenset({"babel", "jinja2", "markupsafe", "starlette", "uvicorn"})
 """The modules of the extra `console`."""
 
 

@@ -12,6 +12,9 @@ from topology.errors import Problem
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _HEADER: Final = matching(r"[A-Za-z0-9-]{1,100}", "the name of an HTTP header")
+_LANGUAGE: Final = matching(
+    r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*|.+\.po", "a code such as de, or a file that ends in .po"
+)
 _SITE: Final = matching(r"https?://[^\s/?#@]+", "http:// or https:// and a host, without a path")
 
 
@@ -69,6 +72,13 @@ class ConsoleSettings(Section):
         example='"https://dlx.example.com"',
     )
 
+    language: str | None = setting(
+        None,
+        "Language of all pages: a code such as de, or the file of a translation. Not set: as each "
+        "browser asks.",
+        _LANGUAGE,
+        example='"de"',
+    )
     front: str | None = setting(
         None,
         "Address of the management API of `dlx amqp`. The pages of connections, channels and "

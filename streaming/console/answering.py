@@ -4,6 +4,7 @@ It runs on a thread of the console, or in a child process if the request has SQL
 """
 
 import errno
+import functools
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from streaming.console.languages import SOURCE, Language
 from streaming.console.page import (
     Console,
     Download,
@@ -24,6 +26,7 @@ from streaming.console.page import (
 from streaming.console.reader import too_much
 from streaming.console.rights import User
 from streaming.queries.duckdb_tables import QueryError
+from streaming.sentences import Sentence
 from topology.errors import DlxError
 
 HTML: Final = "text/html; charset=utf-8"
@@ -39,6 +42,7 @@ class Asked(msgspec.Struct, frozen=True):
         path: of the URL.
         values, names, form: see `View`.
         is_action: it answers a form.
+        language: the code of what the answer is said in.
     """
 
     route: str
@@ -48,6 +52,7 @@ class Asked(msgspec.Struct, frozen=True):
     names: dict[str, str] = {}
     form: dict[str, str] = {}
     is_action: bool = False
+    language: str = SOURCE
 
     def has_sql(self) -> bool:
         """Whether SQL of the user is computed for it."""
@@ -78,7 +83,7 @@ class Answering:
     def __init__(self, console: Console, *, can_log_out: bool = False) -> None:
         self.console = console
         self._can_log_out = can_log_out
-        self._templates = make_templates()
+        self._templates = functools.cache(make_templates)
         self._pages = {page.path: page for page in console.pages}
 
     def answer(self, asked: Asked) -> Answered:
@@ -122,15 +127,17 @@ class Answering:
             again: whether a link on the page leads to the same address.
         """
         status = error.status if isinstance(error, Refused) else 400
-        values = {"what": str(error), "status": status, "again": again}
+        values = {"what": said(error), "status": status, "again": again}
         return _html(self._render("refused.html", self._view(asked), None, values), status)
 
-    def text(self, template: str, **values: Any) -> str:
+    def text(self, template: str, language: Language, **values: Any) -> str:
         """Render a template that is no page."""
-        return self._templates.get_template(template).render(values)
+        return self._templates(language).get_template(template).render(values)
 
     def _view(self, asked: Asked) -> View:
-        view = View(self.console, asked.user, asked.path, asked.values, asked.names, asked.form)
+        language = self.console.languages.named(asked.language)
+        given = (asked.values, asked.names, asked.form)
+        view = View(self.console, asked.user, asked.path, *given, language)
         view.is_live = not asked.is_action
         return view
 
@@ -145,6 +152,7 @@ class Answering:
     ) -> str:
         return self.text(
             template,
+            view.language,
             view=view,
             url=view.url,
             here=view.here,
@@ -153,6 +161,11 @@ class Answering:
             can_log_out=self._can_log_out,
             **values,
         )
+
+
+def said(error: Exception) -> str:
+    """What an error says; a sentence if it is made of one, so that it can be translated."""
+    return error.args[0] if error.args and isinstance(error.args[0], Sentence) else str(error)
 
 
 def _html(html: str, status: int, headers: Mapping[str, str] | None = None) -> Answered:

@@ -31,6 +31,7 @@ from streaming.console.answering import Answered, Answering, Asked
 from streaming.console.attempts import TooManyAttemptsError
 from streaming.console.child import ChildSettings
 from streaming.console.children import Children
+from streaming.console.languages import Language
 from streaming.console.live import Live
 from streaming.console.logins import Guard
 from streaming.console.page import HERE, Console, Page, Refused
@@ -187,6 +188,7 @@ class _Site:
     ) -> None:
         self._guard = guard
         self._live = live
+        self._languages = console.languages
         self._shared = SharedPages()
         self._turns = Turns()
         self._patience_s = patience_s
@@ -199,6 +201,7 @@ class _Site:
                 dict(console.places),
                 console.is_read_only,
                 guard.logins is not None,
+                console.languages.chosen,
             )
         )
 
@@ -208,7 +211,7 @@ class _Site:
 
     async def answer(self, page: Page, request: Request) -> Response:
         """Compute a page on a thread, once for all who ask for it at this batch."""
-        asked = _asked(request, page.path, is_action=page.is_action)
+        asked = self._asked(request, page.path, is_action=page.is_action)
         if page.is_action:
             try:
                 asked = msgspec.structs.replace(asked, form=await _form(request))
@@ -229,7 +232,8 @@ class _Site:
             self._shared.forget()
         if page.is_action or page.is_file:
             return await compute()
-        key = (asked.user, page.path, tuple(request.query_params.multi_items()))
+        parameters = tuple(request.query_params.multi_items())
+        key = (asked.user, asked.language, page.path, parameters)
         version = self._live.batch if self._live.is_following else None
         # what fetches a part of a page waits, and shows the old part meanwhile
         patience_s = None if "hx-request" in request.headers else self._patience_s
@@ -250,7 +254,8 @@ class _Site:
     def refusal(self, request: Request, error: Refused) -> Response:
         """Say why a request of a known user is not answered."""
         is_action = request.method not in {"GET", "HEAD"}
-        return _response(self._answering.refusal(_asked(request, "", is_action=is_action), error))
+        asked = self._asked(request, "", is_action=is_action)
+        return _response(self._answering.refusal(asked, error))
 
     async def not_found(self, request: Request, _error: Exception) -> Response:
         """Answer for an address that no page has."""
@@ -266,6 +271,21 @@ class _Site:
             return PlainTextResponse(f"{error}\n", error.status)
         return self.refusal(request, error)
 
+    def language(self, request: Request) -> Language:
+        """The language of an answer."""
+        return self._languages.wanted(request.headers.get("accept-language"))
+
+    def _asked(self, request: Request, route: str, *, is_action: bool = False) -> Asked:
+        return Asked(
+            route,
+            request.scope["user"],
+            request.url.path,
+            dict(request.query_params),
+            {name: str(value) for name, value in request.path_params.items()},
+            is_action=is_action,
+            language=self.language(request).code,
+        )
+
     def log_in_page(self, request: Request, *, is_used: bool = False) -> Response:
         """Say how to log in."""
         if self._guard.credentials is not None:
@@ -273,7 +293,11 @@ class _Site:
             return PlainTextResponse("Log in with a user of the console.\n", 401, challenge)
         by_link = self._guard.logins is not None
         html = self._answering.text(
-            "login.html", by_link=by_link, is_used=is_used, path=request.url.path
+            "login.html",
+            self.language(request),
+            by_link=by_link,
+            is_used=is_used,
+            path=request.url.path,
         )
         return HTMLResponse(html, 403 if is_used else 401)
 
@@ -289,17 +313,6 @@ class _Site:
         response = RedirectResponse("/", 303)
         response.delete_cookie(self._guard.cookie, path="/")
         return response
-
-
-def _asked(request: Request, route: str, *, is_action: bool = False) -> Asked:
-    return Asked(
-        route,
-        request.scope["user"],
-        request.url.path,
-        dict(request.query_params),
-        {name: str(value) for name, value in request.path_params.items()},
-        is_action=is_action,
-    )
 
 
 def _response(found: Answered) -> Response:

@@ -19,6 +19,7 @@ import msgspec
 from streaming.console.all_pages import PAGES
 from streaming.console.answering import Answering, Asked
 from streaming.console.frames import END, receive, send
+from streaming.console.languages import Languages
 from streaming.console.page import Console
 from streaming.console.reader import Reader
 
@@ -44,6 +45,7 @@ class ChildSettings(msgspec.Struct, frozen=True):
     places: dict[str, str]
     is_read_only: bool
     can_log_out: bool
+    language: str | None = None
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -74,6 +76,7 @@ def main() -> None:
         None if settings.config is None else Path(settings.config),
         settings.is_read_only,
         settings.places,
+        languages=Languages(settings.language),
     )
     answering = Answering(console, can_log_out=settings.can_log_out)
     warm_up(console.reader)

@@ -19,13 +19,15 @@ from streaming.console.balance_watch import BalanceWatch
 from streaming.console.front_clients import FrontClients
 from streaming.console.fronts import FrontWatch
 from streaming.console.lag import LagWatch
+from streaming.console.languages import ENGLISH, Language, Languages
 from streaming.console.reader import Reader, portable, read_instant
 from streaming.console.rights import Role, User
-from streaming.console.shown import FILTERS, finalize
+from streaming.console.shown import FILTERS, finalize, preview
 from streaming.queries import Queries
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
+from streaming.queries.message_history import LOSSES
 from streaming.queries.vhosts.declared import Declared, TopologyLog, topology_log
 from streaming.queries.vhosts.declared_rights import letter_places, rights_in
 from topology.analysis.lint import lint
@@ -80,6 +82,7 @@ class View:
         title: the title of the page, if it is not that of the navigation.
         status: of the response.
         is_live: whether its content is fetched again after each batch, if it is not of the past.
+        language: what the page is said in.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class View:
         values: Mapping[str, str],
         names: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
+        language: Language = ENGLISH,
     ) -> None:
         self.console = console
         self.user = user
@@ -101,6 +105,7 @@ class View:
         self.title = ""
         self.status = 200
         self.is_live = True
+        self.language = language
         self._opened = ExitStack()
         self._now: Mapping[str, Declared] = {}
         self._log: TopologyLog | None = None
@@ -424,6 +429,7 @@ class Console(msgspec.Struct):
         quiet: queues that the verdict leaves out, as `metrics.quiet_queues` names them.
         is_beside_job: whether it ends with the process of the job.
         front_clients: says who is connected now; None: only the tables do.
+        languages: what pages can be said in.
     """
 
     reader: Reader
@@ -438,17 +444,35 @@ class Console(msgspec.Struct):
     quiet: tuple[str, ...] = ()
     is_beside_job: bool = False
     front_clients: FrontClients | None = None
+    languages: Languages = msgspec.field(default_factory=Languages)
 
 
-def make_templates() -> jinja2.Environment:
-    """Return the templates, which escape everything."""
+def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
+    """Return the templates in a language; they escape everything."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=finalize,
+        finalize=finalize if language is ENGLISH else language.finalize,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
     )
-    templates.filters.update(FILTERS)
+    templates.policies["ext.i18n.trimmed"] = True
+    templates.newstyle_gettext = True  # type: ignore[attr-defined]  # of the extension
+    templates.globals |= {
+        "_": language.gettext,
+        "gettext": language.gettext,
+        "ngettext": language.ngettext,
+        "language": language.code,
+    }
+    templates.filters |= FILTERS
+    templates.filters |= {
+        "number": language.number,
+        "word": language.word,
+        "preview": lambda value: preview(
+            language.written(value) if isinstance(value, str) else value
+        ),
+        "lost_because": lambda outcome: language.word(LOSSES.get(outcome, outcome or "")),
+    }
     return templates

@@ -16,6 +16,7 @@ import uvicorn
 from streaming.config.console import ConsoleSettings
 from streaming.console.app import MAX_HEADER_BYTES, PAGES, make_app
 from streaming.console.front_clients import FrontClients
+from streaming.console.languages import Languages
 from streaming.console.live import Live
 from streaming.console.logins import (
     Credentials,
@@ -70,6 +71,7 @@ class Server:
     Raises:
         ListenError: the address is in use, or not one of this machine.
         LoginsError: the file of credentials cannot be read.
+        LanguageError: there is no such translation, or it cannot be read.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class Server:
             quiet=quiet,
             is_beside_job=is_beside_job,
             front_clients=_front_clients(settings),
+            languages=Languages(settings.language),
         )
         app = make_app(console, guard, PATIENCE_S)
         self._server = _Serving(

@@ -8,12 +8,22 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from streaming.queries.damage import one_line
-from streaming.queries.message_history import LOSSES
+from streaming.sentences import Sentence, mark, say
 
 __all__ = ["FILTERS", "finalize", "one_line", "printable"]
 
 PREVIEW_CHARACTERS: Final = 200
 _KEPT: Final = "\n\t"
+_SPANS: Final = (
+    (86_400, mark("%(count)s d")),
+    (3_600, mark("%(count)s h")),
+    (60, mark("%(count)s min")),
+)
+_SIZES: Final = (
+    (1e9, mark("%(size)s GB")),
+    (1e6, mark("%(size)s MB")),
+    (1e3, mark("%(size)s kB")),
+)
 
 
 def printable(text: str) -> str:
@@ -63,7 +73,7 @@ def instant(value: str | float | datetime | None) -> str:
     return text.removesuffix("+00:00").removesuffix(".000")
 
 
-def ago(value: str | float | datetime | None, now: datetime | None = None) -> str:
+def ago(value: str | float | datetime | None, now: datetime | None = None) -> Sentence | str:
     """How long before now an instant was: `3 min`, `2 h`, `5 d`."""
     if value is None:
         return ""
@@ -77,13 +87,13 @@ def _time(value: str | float | datetime) -> datetime:
     return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
-def duration(value: timedelta | float) -> str:
+def duration(value: timedelta | float) -> Sentence:
     """A length of time in its largest unit: `12 s`, `3 min`, `2 h`, `5 d`."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+    for size, unit in _SPANS:
         if abs(seconds) >= 2 * size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{seconds:.0f} s"
+            return say(unit, count=int(seconds // size))
+    return say("%(count)s s", count=round(seconds))
 
 
 def number(value: float | None) -> str:
@@ -91,23 +101,23 @@ def number(value: float | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def size(value: float | None) -> str:
+def size(value: float | None) -> Sentence | str:
     """A number of bytes: `512 B`, `1.5 MB`."""
     if value is None:
         return ""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+    for factor, unit in _SIZES:
         if value >= factor:
-            return f"{value / factor:.1f} {unit}"
-    return f"{value:.0f} B"
+            return say(unit, size=value / factor)
+    return say("%(size)s B", size=round(value))
 
 
-def rate(value: float) -> str:
+def rate(value: float) -> Sentence | str:
     """How often in a second, or in a minute if that is less than once: `12/s`, `4/min`."""
     if not value:
         return "0"
     if value < 1:
-        return f"{max(value * 60, 1):.0f}/min"
-    return f"{value:.1f}/s" if value < 10 else f"{value:,.0f}/s"  # noqa: PLR2004 - two digits
+        return say("%(rate)s/min", rate=round(max(value * 60, 1)))
+    return say("%(rate)s/s", rate=value if value < 10 else round(value))  # noqa: PLR2004 - two digits
 
 
 FILTERS: Final = {
@@ -116,7 +126,6 @@ FILTERS: Final = {
     "instant": instant,
     "number": number,
     "preview": preview,
-    "lost_because": lambda outcome: LOSSES.get(outcome, outcome or ""),
     "rate": rate,
     "readable": readable,
     "size": size,

@@ -3,6 +3,7 @@
 build      build the site
 serve      serve it while you write
 generate   renew every generated part, and the sessions that need no job
+translate  renew only the files of the console's translations
 record     renew the pictures of terminals and of the console, and the sessions with a job
 measure    measure this machine, and draw the figures
 """
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from tools.docs import measurements, recordings, reference, shop, site
+from tools.docs import measurements, recordings, reference, shop, site, translations
 from tools.docs.markdown import ROOT, all_blocks, name_of, replace
 from tools.docs.registry import JOB, STORY
 from tools.docs.sessions import CHECKOUT, is_pure
@@ -38,9 +39,15 @@ def generate() -> None:
         if text != block.text:
             replace(block, text)
             changed.add(block.page)
-    changed |= set(shop.renew())
+    changed |= set(shop.renew()) | set(translations.renew())
     measurements.draw()
     for name in sorted(changed):
+        print(f"renewed {name}")
+
+
+def translate() -> None:
+    """Renew the files of translations alone, which is quick."""
+    for name in translations.renew():
         print(f"renewed {name}")
 
 
@@ -67,6 +74,7 @@ ACTIONS: Final[dict[str, Callable[[], None]]] = {
     "build": build,
     "serve": site.serve,
     "generate": generate,
+    "translate": translate,
     "record": record,
     "measure": measure,
 }

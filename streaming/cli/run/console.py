@@ -38,6 +38,16 @@ def console(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Refuse every action, such as redrives.")
     ] = False,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            "--language",
+            metavar="CODE|FILE",
+            help="Language of all pages: a code such as de, or the file of a translation.  "
+            "[default: as each browser asks]",
+            show_default=False,
+        ),
+    ] = None,
     hash_password: Annotated[
         bool,
         typer.Option(
@@ -74,10 +84,16 @@ def console(
     settings = ConsoleSettings()
     quiet: tuple[str, ...] = ()
     if file is not None:
-        found = rooted(read_config(file), Path(file).absolute().parent)
+        folder = Path(file).absolute().parent
+        found = rooted(read_config(file), folder)
         settings, quiet = found.console, found.metrics.quiet_queues
+        if (settings.language or "").endswith(".po"):
+            settings = attrs.evolve(settings, language=str(folder / str(settings.language)))
     settings = attrs.evolve(
-        settings, listen=listen or settings.listen, read_only=read_only or settings.read_only
+        settings,
+        listen=listen or settings.listen,
+        read_only=read_only or settings.read_only,
+        language=language or settings.language,
     )
     place = locate(tables, config)
     reader = Reader(place.url, place.options)
