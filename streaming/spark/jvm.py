@@ -6,6 +6,7 @@ process, which then stops Spark cleanly.
 """
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -33,6 +34,8 @@ BUSY_THREADS_NICE = 5
 _AUTOGROUP_TRIES = 10
 _AUTOGROUP_PAUSE_S = 0.1
 """The kernel lets users set this once in a tenth of a second, all together."""
+
+logger = logging.getLogger(__name__)
 
 
 def launch_jvm(settings: Mapping[str, str], output: Path, *, as_json: bool = False) -> Any:
@@ -93,10 +96,14 @@ def _make_session_nice(process: int, nice: int) -> None:
     if not group.exists() or os.getsid(process) != process:
         return
     for _ in range(_AUTOGROUP_TRIES):
-        with suppress(BlockingIOError):
+        try:
             group.write_text(str(nice))
-            return
-        time.sleep(_AUTOGROUP_PAUSE_S)
+        except BlockingIOError:  # others have just changed theirs
+            time.sleep(_AUTOGROUP_PAUSE_S)
+            continue
+        except OSError as error:  # as in a container whose /proc can only be read
+            logger.warning("Spark's session does not yield to others: %s", error)
+        return
 
 
 def _json_lines(output: Path) -> BinaryIO:
