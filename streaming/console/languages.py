@@ -99,13 +99,15 @@ class Language:
 
     def gettext(self, template: str, /, **values: object) -> Markup:
         """Translate markup; values are escaped as everywhere."""
-        return self._markup(self._translations.gettext(template), values)
+        return self._markup(template, self._translations.gettext(template), values)
 
     def ngettext(self, one: str, many: str, count: int, /, **values: object) -> Markup:
         """Translate markup that counts."""
-        return self._markup(self._translations.ngettext(one, many, count), values)
+        return self._markup(one, self._translations.ngettext(one, many, count), values)
 
-    def _markup(self, template: str, values: Mapping[str, object]) -> Markup:
+    def _markup(self, source: str, template: str, values: Mapping[str, object]) -> Markup:
+        if "<" not in source:  # nor has a translation of it markup, and it may be an attribute
+            template = template.replace("<", "&lt;").replace('"', "&quot;")
         return Markup(filled(template, values, self._escaped))  # noqa: S704 - a text of ours
 
     def _escaped(self, value: object) -> Markup:

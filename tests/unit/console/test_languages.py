@@ -22,6 +22,7 @@ PIRATE = (
     'msgid "of <b>%(name)s</b>"\nmsgstr "<b>%(name)s</b>, arr"\n\n'
     'msgid "needs %(name)s"\nmsgstr "needs %(nam)s"\n\n'
     'msgid "whole"\nmsgstr "100 %"\n\n'
+    'msgid "plain"\nmsgstr "\\"<b>"\n\n'
     'msgid "empty"\nmsgstr ""\n'
 )
 
@@ -95,6 +96,12 @@ def test_values_in_a_translated_template_are_escaped(folder, language):
 
     assert "&lt;i&gt;\\x07\\u202e</b>" in shown
     assert ("arr" in shown) == (language == "pi")
+
+
+def test_the_translation_of_a_text_without_markup_has_none(pirate):
+    templates = make_templates(pirate)
+
+    assert templates.from_string("{{ _('plain') }}").render() == "&quot;&lt;b>"
 
 
 def test_a_template_counts(pirate):
