@@ -141,7 +141,7 @@ def _run_job(
     from streaming.config.definitions_files import check_secrets, load_vhost_definitions
     from streaming.metrics.service import Metrics
     from streaming.pipeline.job import Job
-    from streaming.pipeline.observe.failures import code_of_failure
+    from streaming.pipeline.observe.failures import code_of_failure, reason_of_failure
     from streaming.pipeline.observe.job_log import batch_figures, log_batch
     from streaming.pipeline.observe.live_view import LiveView
     from streaming.pipeline.reports import BatchDone
@@ -218,9 +218,11 @@ def _run_job(
         if type(error).__name__ != "StreamingQueryException":
             raise
         text = "\n".join(str(error).splitlines()[:MAX_ERROR_LINES])
-        code = code_of_failure(str(error))
+        code, reason = code_of_failure(str(error)), reason_of_failure(str(error))
         if metrics is not None:
             metrics.failed(code)
+        if reason is not None:  # which may stand behind the lines that are shown
+            text = f"{reason}\n{text}"
         logger.error("the job failed (dlx doctor explain %s): %s", code, text)  # noqa: TRY400 - no traceback
         return EXIT_FINDINGS
     finally:

@@ -97,10 +97,22 @@ def code_of_failure(text: str) -> str:
     A batch runs in a thread of Spark's, and parts of it in other processes, so the error itself is
     gone.
     """
-    if f"{ExecutorMismatchError.__name__}: " in text:  # of a package that needs no other
-        return ExecutorsError.help_code
+    return _found(text)[0]
+
+
+def reason_of_failure(text: str) -> str | None:
+    """What that error says; None if it is none of ours. Tracebacks are before it in the text."""
+    return _found(text)[1]
+
+
+def _found(text: str) -> tuple[str, str | None]:
+    codes = {ExecutorMismatchError.__name__: ExecutorsError.help_code}  # needs no other package
     kinds = [DlxError]
     for kind in kinds:
         kinds += kind.__subclasses__()
-    named = (kind for kind in kinds if kind.help_code and f"{kind.__name__}: " in text)
-    return next((kind.help_code for kind in named), "batch-failed")
+        codes[kind.__name__] = kind.help_code
+    for name, code in codes.items():
+        _before, is_named, said = text.partition(f"{name}: ")
+        if code and is_named:
+            return code, said.split("\n", 1)[0]
+    return "batch-failed", None

@@ -16,7 +16,7 @@ import streaming.pipeline
 import streaming.spark
 import streaming.storage.json_file
 from streaming.cli.doctor.explain import explanations
-from streaming.pipeline.observe.failures import code_of_failure
+from streaming.pipeline.observe.failures import code_of_failure, reason_of_failure
 from topology.errors import DlxError
 
 JOB = (
@@ -78,18 +78,22 @@ def test_every_code_has_an_explanation_and_every_explanation_a_code():
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("text", "code", "reason"),
     [
-        ("streaming.ledger.errors.CommitError: Delta refused", "commit-refused"),
-        ("BodyMissingError: message 1/0/42 is missing", "message-row"),
-        ("java.lang.OutOfMemoryError: Java heap space", "batch-failed"),
-        ("", "batch-failed"),
+        ("streaming.ledger.errors.CommitError: Delta refused", "commit-refused", "Delta refused"),
+        (
+            "Traceback\n" + 100 * "  a line\n" + "BodyMissingError: message 1 is missing\n\n",
+            "message-row",
+            "message 1 is missing",
+        ),
+        ("java.lang.OutOfMemoryError: Java heap space", "batch-failed", None),
+        ("", "batch-failed", None),
     ],
 )
-def test_a_failed_batch_names_the_code_of_its_error(said, code):
+def test_a_failed_batch_names_the_code_of_its_error_and_what_that_says(text, code, reason):
     list(modules_of_the_job())
 
-    assert code_of_failure(said) == code
+    assert (code_of_failure(text), reason_of_failure(text)) == (code, reason)
 
 
 def test_a_code_is_explained(dlx):
