@@ -1,0 +1,122 @@
+"""No page has a text that a translation cannot reach: templates are read, not rendered."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from jinja2 import nodes
+
+from streaming.console.page import HERE, make_templates
+
+TEMPLATES = sorted(file.name for file in (HERE / "templates").glob("*.html"))
+MODULES = sorted(str(file.relative_to(HERE)) for file in HERE.rglob("*.py"))
+SHOWN = {"title", "aria-label", "placeholder", "alt"}
+"""The attributes that somebody reads."""
+
+LITERAL = {"code", "kbd", "style", "script"}
+"""Elements whose text is no language."""
+
+MACROS = {
+    "figure": (0, 1, 2),
+    "nothing": (0,),
+    "field": (1, 3),
+    "choice": (1, 4),
+    "graph": (1,),
+    "source": (1,),
+    "head": (1,),
+    "groups": (0,),
+}
+"""Which of its arguments a macro shows."""
+
+HOLE = "\ufffc"
+NAMES = {
+    *("dlx", "(Kafka)", "UTC", "TLS", "SQL", "Kafka", "x-death", "NAME=VALUE", "Ctrl"),
+    *("queue", "vhost", "exchange", "routing_key", "header", "cause", "reason", "outcome"),
+    *("rejected", "expired", "maxlen", "delivery_limit", "orphaned", "dead_lettered"),
+    *("csv", "jsonl", "parquet", "raw", "live"),
+    *("tenant, attempt", "expiration", "routing_key LIKE '%eu%'"),
+    *("replace(decode(body), 'eur', 'EUR')", '{"tenant": "b"}', '{"priority": 5}'),
+}
+"""Words of RabbitMQ and of programs, and examples in fields: they are the same in all languages."""
+
+WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+def shown_in(node):
+    """The constants of an expression that may be shown."""
+    match node:
+        case nodes.Const(value=str(text)):
+            yield text
+        case nodes.TemplateData():
+            yield node.data
+        case nodes.CondExpr():
+            yield from shown_in(node.expr1)
+            yield from shown_in(node.expr2)
+        case nodes.Or() | nodes.And() | nodes.Add():
+            yield from shown_in(node.left)
+            yield from shown_in(node.right)
+        case nodes.Concat():
+            for one in node.nodes:
+                yield from shown_in(one)
+        case nodes.Filter():
+            yield from shown_in(node.node)
+        case nodes.List() | nodes.Tuple():
+            for one in node.items:
+                yield from shown_in(one)
+        case nodes.Dict(items=pairs):
+            for pair in pairs:
+                yield from shown_in(pair.value)
+        case nodes.Call(node=called):
+            name = getattr(called, "attr", getattr(called, "name", ""))
+            for number in MACROS.get(name, ()):
+                yield HOLE
+                if number < len(node.args):
+                    yield from shown_in(node.args[number])
+            yield HOLE
+        case _:
+            yield HOLE
+
+
+class Texts(HTMLParser):
+    """Collects what somebody reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+        self._inside = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag in LITERAL:
+            self._inside.append(tag)
+        self.found += [value for name, value in attrs if name in SHOWN and value]
+
+    def handle_endtag(self, tag):
+        if tag in self._inside:
+            self._inside.remove(tag)
+
+    def handle_data(self, data):
+        if not self._inside:
+            self.found.append(data)
+
+
+def unmarked(template):
+    environment = make_templates()
+    parsed = environment.parse((HERE / "templates" / template).read_text("utf-8"))
+    children: list[nodes.Node] = []
+    children += [child for output in parsed.find_all(nodes.Output) for child in output.nodes]
+    children += [assigned.node for assigned in parsed.find_all(nodes.Assign)]
+    stream = ""
+    for child in children:
+        if isinstance(child, nodes.TemplateData):
+            stream += child.data
+        else:
+            stream += "".join(one.replace('"', "&quot;") for one in shown_in(child))
+    texts = Texts()
+    texts.feed(stream)
+    parts = (part.strip(" ·\n") for text in texts.found for part in text.split(HOLE))
+    return [part for part in parts if WORD.search(part) and part not in NAMES]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_text_of_a_template_is_marked(template):
+    assert unmarked(template) == []
