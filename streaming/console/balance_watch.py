@@ -11,10 +11,12 @@ from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, NamedTuple
 
+from streaming.console.account import Drawn
 from streaming.console.reader import Reader, read_instant
 from streaming.queries.as_of.instant import resolve
-from streaming.queries.audit.balance import Balance
 from streaming.queries.audit.balance import balance as draw_balance
+from streaming.queries.death_rates import losses
+from streaming.queries.job_totals import last_batches
 from topology.errors import DlxError
 
 PAUSE_S: Final = 300.0
@@ -40,34 +42,36 @@ class Asked(NamedTuple):
         version: of the table `events`.
         as_of: the instant of the page; None: the last batch.
         vhosts: those that the user may see; None: all.
+        quiet: queues whose dead letters are dropped by design.
     """
 
     version: int
     as_of: str | None
     vhosts: frozenset[str] | None
+    quiet: tuple[str, ...] = ()
 
 
 class BalanceWatch:
     """Draws one balance after the other, and keeps the latest."""
 
     def __init__(self) -> None:
-        self._drawings: OrderedDict[Asked, Future[Balance]] = OrderedDict()
-        self._live: dict[frozenset[str] | None, Balance] = {}
+        self._drawings: OrderedDict[Asked, Future[Drawn]] = OrderedDict()
+        self._live: dict[frozenset[str] | None, Drawn] = {}
         self._next_s = 0.0
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "balance")
 
-    def last(self, reader: Reader, version: int) -> Balance | None:
+    def last(self, reader: Reader, version: int, quiet: tuple[str, ...] = ()) -> Drawn | None:
         """Return the last balance of all vhosts; begin another if it is old; None: the first is."""
         with self._lock:
             is_due = time.monotonic() >= self._next_s
             if is_due:
                 self._next_s = time.monotonic() + PAUSE_S
         if is_due:
-            self._begin(reader, Asked(version, None, None))
+            self._begin(reader, Asked(version, None, None, quiet))
         return self._live.get(None)
 
-    def of(self, reader: Reader, asked: Asked) -> tuple[Balance | None, bool]:
+    def of(self, reader: Reader, asked: Asked) -> tuple[Drawn | None, bool]:
         """Return a balance and whether it is the one that was asked for.
 
         While that one is drawn, return the last of the live page; None if there is none.
@@ -83,7 +87,7 @@ class BalanceWatch:
             return drawing.result(), True
         return (self._live.get(asked.vhosts) if asked.as_of is None else None), False
 
-    def _begin(self, reader: Reader, asked: Asked) -> "Future[Balance] | None":
+    def _begin(self, reader: Reader, asked: Asked) -> "Future[Drawn] | None":
         """Begin to draw, unless it has begun; None: too many wait."""
         with self._lock:
             known = self._drawings.get(asked)
@@ -97,13 +101,16 @@ class BalanceWatch:
                 self._drawings.popitem(last=False)
         return drawing
 
-    def _draw(self, reader: Reader, asked: Asked) -> Balance:
+    def _draw(self, reader: Reader, asked: Asked) -> Drawn:
         try:
             with reader.background(LIMIT_S) as tables:
                 tables.vhosts = asked.vhosts
                 if asked.as_of is not None:
                     tables.cut = resolve(tables, asked.as_of, read_instant)
-                found = draw_balance(tables)
+                drawn = draw_balance(tables)
+                batches = last_batches(tables, 1)
+                at_s = batches[0].at_s if batches else None
+                found = Drawn(drawn, losses(tables, asked.quiet), at_s)
         except DlxError:
             raise
         except Exception as error:  # the page says that it is unknown

@@ -15,6 +15,8 @@ from streaming.console.shown import ago, duration, instant, number
 from streaming.ledger.batch_detail import GateState
 from streaming.queries.dead_letters.waiting import WaitingQueue
 from streaming.queries.death_rates import BURST, BURST_LETTERS, OLD_S
+from streaming.queries.queues import QueueDepth
+from streaming.sentences import say_count
 
 STALE_S: Final = 300.0
 """Without a batch for so long, the figures no longer say how things are now."""
@@ -48,6 +50,7 @@ class Facts(NamedTuple):
         minutes: deaths by minute of the hour before.
         lost: deaths of that hour whose letter reached no queue that was meant to take it.
         waiting: the queues in which dead letters wait, the longest waiting first.
+        unserved, nearly_full: the queues with these marks, the one with the most messages first.
         gate: of the last batch; None: it does not say.
         silence_s: how long ago the last batch was; None: of the past, where this means nothing.
         has_batch: whether there is a batch at all.
@@ -63,6 +66,8 @@ class Facts(NamedTuple):
     minutes: Sequence[int]
     lost: int = 0
     waiting: Sequence[WaitingQueue] = ()
+    unserved: Sequence[QueueDepth] = ()
+    nearly_full: Sequence[QueueDepth] = ()
     gate: GateState | None = None
     silence_s: float | None = None
     has_batch: bool = True
@@ -147,7 +152,31 @@ def _concerns(facts: Facts) -> list[Concern]:
         )
         about = {"vhost": oldest.vhost, "queue": oldest.queue}
         found.append(Concern("warn", what, "/queue", about))
+    if facts.unserved:
+        what = say_count(
+            "%(queue)s has messages and no consumer",
+            "%(count)s queues have messages and no consumer, such as %(queue)s",
+            len(facts.unserved),
+            queue=facts.unserved[0].queue,
+        )
+        found.append(_marked(what, facts.unserved, "unserved"))
+    if facts.nearly_full:
+        what = say_count(
+            "%(queue)s is nearly full",
+            "%(count)s queues are nearly full, such as %(queue)s",
+            len(facts.nearly_full),
+            queue=facts.nearly_full[0].queue,
+        )
+        found.append(_marked(what, facts.nearly_full, "nearly_full"))
     return found
+
+
+def _marked(what: str, queues: Sequence[QueueDepth], show: str) -> Concern:
+    """The concern of queues that have a mark: it leads to the only one, or to all of them."""
+    if len(queues) > 1:
+        return Concern("warn", what, "/queues", {"show": show})
+    [one] = queues
+    return Concern("warn", what, "/queue", {"vhost": one.vhost, "queue": one.queue})
 
 
 def _since(facts: Facts, minutes: int) -> dict[str, str]:

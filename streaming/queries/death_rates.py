@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from streaming.queries.duckdb_tables import Row, Tables, text
 
 MINUTE: Final = timedelta(minutes=1)
@@ -20,6 +22,12 @@ LOST: Final = (
 LOST_WITHOUT_EXCHANGE: Final = ("rejected", "delivery_limit")
 """Reasons of deaths that are losses without a dead-letter exchange; others are how a queue without
 one is meant to work: what expires, or does not fit, is dropped."""
+
+IS_LOST: Final = (
+    f"(outcome IN ({', '.join(map(text, LOST))}) OR "
+    f"(outcome = 'no_exchange' AND reason IN ({', '.join(map(text, LOST_WITHOUT_EXCHANGE))})))"
+)
+"""The condition in SQL of a dead letter that is lost."""
 
 OLD_S: Final = 4 * 3600.0
 """A dead letter that waits longer needs a look."""
@@ -35,6 +43,37 @@ def pattern_of(names: Sequence[str]) -> str:
     """A regular expression, of Python and DuckDB, for names with `*`, such as quiet queues."""
     each = (".*".join(map(re.escape, name.split("*"))) for name in names)
     return f"(?s:{'|'.join(each)})"
+
+
+class Losses(msgspec.Struct, frozen=True):
+    """What became of all dead letters that the tables have.
+
+    Attributes:
+        lost: those that reached no queue that was meant to take them.
+        dropped: those that reached none either, as their queue was declared to drop them.
+    """
+
+    lost: int
+    dropped: int
+
+
+def losses(tables: Tables, quiet: Sequence[str] = ()) -> Losses:
+    """Count the dead letters that reached no queue."""
+    if not tables.has("dead_letters"):
+        return Losses(0, 0)
+    columns = ["queue", "reason", "outcome"]
+    view = tables.view("dead_letters", columns=columns, view=tables.new_name("dead_letters"))
+    is_lost = f"{IS_LOST} AND NOT {_is_quiet(quiet)}"
+    [(lost, dropped)] = tables.values(
+        f"SELECT count(*) FILTER ({is_lost}), "
+        f"count(*) FILTER (outcome = 'no_exchange' AND NOT ({is_lost})) FROM {view}"
+    )
+    return Losses(lost, dropped)
+
+
+def _is_quiet(names: Sequence[str]) -> str:
+    """The condition in SQL that a queue has one of these names."""
+    return f"regexp_full_match(queue, {text(pattern_of(names))})" if names else "false"
 
 
 def deaths_by_minute(
@@ -62,9 +101,7 @@ def deaths_by_minute(
     view = tables.view(
         "dead_letters", files=files, columns=columns, view=tables.new_name("dead_letters")
     )
-    lost, without = (", ".join(map(text, each)) for each in (LOST, LOST_WITHOUT_EXCHANGE))
-    is_lost = f"(outcome IN ({lost}) OR (outcome = 'no_exchange' AND reason IN ({without})))"
-    is_quiet = f"regexp_full_match(queue, {text(pattern_of(quiet))})" if quiet else "false"
+    is_lost, is_quiet = IS_LOST, _is_quiet(quiet)
     of_vhost = "true" if vhost is None else f"vhost = {text(vhost)}"
     return tables.rows(
         f"""

@@ -4,11 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, TypeVar
 
+from streaming.console.account import account_of_all, entered_none
 from streaming.console.fronts import Heard
 from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
+from streaming.console.pages.queues import marked
 from streaming.console.shown import instant, number
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow
@@ -17,6 +19,9 @@ from streaming.queries.dead_letters.waiting import WaitingQueue, waiting_queues
 from streaming.queries.death_rates import deaths_by_minute, pattern_of
 from streaming.queries.job_totals import last_batches
 from streaming.queries.life.what_died import what_died
+from streaming.queries.queues import QueueDepth
+
+_Queue = TypeVar("_Queue", WaitingQueue, QueueDepth)
 
 
 def now(view: View) -> Answer:
@@ -58,10 +63,11 @@ def now(view: View) -> Answer:
         if minute == MINUTES - 1:
             recent[row["reason"]] += row["deaths"]
     waiting = [one for one in all_waiting(view) if view.sees(one.vhost)]
-    balance = None
+    drawn = None
     if view.as_of is None and view.user.administrator and last is not None:
         version = view.tables.table("events").version()
-        balance = view.console.balance.last(view.console.reader, version)
+        drawn = view.console.balance.last(view.console.reader, version, quiet)
+    balance = None if drawn is None else drawn.balance
     silence_s = None
     if view.as_of is None and last is not None:
         silence_s = max(end.timestamp() - last.at_s, 0.0)
@@ -76,6 +82,8 @@ def now(view: View) -> Answer:
         minutes=loud,
         lost=sum(row["lost"] for row in deaths),
         waiting=_loud(waiting, quiet),
+        unserved=[] if last is None else _loud(marked(view, "unserved"), quiet),
+        nearly_full=[] if last is None else _loud(marked(view, "nearly_full"), quiet),
         gate=None if last is None else last.detail.gate,
         silence_s=silence_s,
         has_batch=last is not None,
@@ -101,6 +109,9 @@ def now(view: View) -> Answer:
         "lost": facts.lost,
         "dropped": sum(row["dropped"] for row in deaths),
         "balance": balance,
+        "drawn": drawn,
+        "account": None if balance is None else account_of_all(balance),
+        "entered_none": 0 if balance is None else entered_none(balance),
         "lag": lag if view.user.administrator else None,
         "fronts": _fronts(view),
         "compared": {} if last is None else last.detail.compared,
@@ -128,11 +139,11 @@ def _sees(view: View) -> Literal["all", "some", "none"]:
     return "some" if view.tables.vhosts else "none"
 
 
-def _loud(waiting: list[WaitingQueue], quiet: tuple[str, ...]) -> list[WaitingQueue]:
+def _loud(queues: list[_Queue], quiet: tuple[str, ...]) -> list[_Queue]:
     if not quiet:
-        return waiting
+        return queues
     pattern = re.compile(pattern_of(quiet))
-    return [one for one in waiting if not pattern.fullmatch(one.queue)]
+    return [one for one in queues if not pattern.fullmatch(one.queue)]
 
 
 def all_waiting(view: View) -> list[WaitingQueue]:

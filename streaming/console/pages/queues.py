@@ -112,6 +112,12 @@ def queues(view: View) -> Answer:
     }
 
 
+def marked(view: View, shown: str) -> list[QueueDepth]:
+    """The queues with one of the marks of `SHOWN`, those with the most messages first."""
+    found = [one.depth for one in _lines(view) if SHOWN[shown](one)]
+    return sorted(found, key=lambda one: (-one.ready, one.vhost, one.queue))
+
+
 def _lines(view: View) -> list[Line]:
     """Every queue that the user may see."""
     consumers = view.once("consumers", consumer_counts)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streaming.queries.as_of.instant import at_time, last_batch
-from streaming.queries.death_rates import LOST, LOST_WITHOUT_EXCHANGE
+from streaming.queries.death_rates import IS_LOST
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
 from streaming.queries.life.why import CHANGED_BEFORE
 from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning, suspects
@@ -89,15 +89,13 @@ def what_died(
     files = tables.files("dead_letters", {"at": begin - span}, inclusive=True)
     view = tables.new_name("dead_letters")
     tables.view("dead_letters", files=files, columns=list(_LETTERS), view=view)
-    lost, without = (", ".join(map(text, each)) for each in (LOST, LOST_WITHOUT_EXCHANGE))
-    is_lost = f"(outcome IN ({lost}) OR (outcome = 'no_exchange' AND reason IN ({without})))"
     is_new = '"at" >= CAST($begin AS TIMESTAMPTZ)'
     rows = tables.rows(
         f"""
         SELECT vhost, queue, reason, count(*) FILTER ({is_new}) AS deaths,
                count(*) FILTER (NOT {is_new}) AS before,
-               count(*) FILTER ({is_new} AND {is_lost}) AS lost,
-               bool_and(coalesce(outcome = 'no_exchange' AND NOT {is_lost}, false))
+               count(*) FILTER ({is_new} AND {IS_LOST}) AS lost,
+               bool_and(coalesce(outcome = 'no_exchange' AND NOT {IS_LOST}, false))
                    AS is_declared,
                min("at") FILTER ({is_new}) AS since, max("at") AS last,
                mode(cause) FILTER ({is_new}) AS cause

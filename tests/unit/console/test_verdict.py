@@ -23,6 +23,7 @@ from streaming.queries.death_rates import (
     pattern_of,
 )
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.queues import QueueDepth
 from tests.builders import START_MS, Broker
 from tests.unit.queries.recording import Recording
 
@@ -245,3 +246,17 @@ def test_each_concern_leads_to_what_it_is_about():
         ("/health", {}),
         ("/queue", {"vhost": "/", "queue": "dead"}),
     ]
+
+
+@pytest.mark.parametrize("mark", ["unserved", "nearly_full"])
+def test_a_queue_with_a_mark_is_a_concern(mark):
+    queues = [QueueDepth("/", name, "classic", 3, 0, 3, None) for name in ("orders", "mail")]
+
+    [one] = verdict(facts(**{mark: queues[:1]})).concerns
+    [many] = verdict(facts(**{mark: queues})).concerns
+
+    assert (one.tone, one.path, one.about) == ("warn", "/queue", {"vhost": "/", "queue": "orders"})
+    assert one.what.startswith("orders ")
+    assert (many.path, many.about) == ("/queues", {"show": mark})
+    assert many.what.startswith("2 queues ")
+    assert many.what.endswith(", such as orders")
