@@ -31,11 +31,12 @@ class IndexedPath(msgspec.Struct, frozen=True):
 
 
 class IndexedMessage(msgspec.Struct, frozen=True):
-    """A message that has a value, and the path where it is."""
+    """A message that has a value, the path where it is, and the batch in which it arrived."""
 
     message_id: MessageId
     path: str
     vhost: str
+    batch_id: int = -1
 
 
 class _Detail(msgspec.Struct):
@@ -86,7 +87,7 @@ def messages_with(
         """,
         [vhost, vhost],
     )
-    return [IndexedMessage(MessageId(*row[:3]), row[3], row[4]) for row in found]
+    return [IndexedMessage(MessageId(*row[:3]), *row[3:]) for row in found]
 
 
 def _seen(tables: Tables) -> str:

@@ -13,6 +13,7 @@ from streaming.console.story import story_of
 from streaming.queries.actions import actions_on
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.life.copies import copies_of
+from streaming.queries.life.related import related_to
 from streaming.queries.life.scenario import scenario_of
 from streaming.queries.message_attributes import MessageId, decoded
 from streaming.queries.message_history import MessageHistory, history_of
@@ -54,6 +55,7 @@ def message(view: View) -> Answer:
         "more": {event["seq"]: _more(event) for event in history.events},
         "story": story_of(copies, view.known_until, doers),
         "versions": versions_of(history),
+        "related": related_to(view.tables, history),
         "opened": body,
         "body": text,
         "is_cut": is_cut or (body is not None and body.is_cut and form != "raw"),

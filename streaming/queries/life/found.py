@@ -69,7 +69,7 @@ def find_messages(
         words: read dead letters, also if an indexed value is found.
     """
     hits = [] if words else messages_with(tables, text, count + 1, vhost=vhost)
-    messages = _readable(tables, hits)
+    messages = readable(tables, hits)
     is_indexed = bool(messages)
     if not messages:
         messages = [
@@ -84,7 +84,7 @@ def find_messages(
     )
 
 
-def _readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
+def readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
     """Those that the user of the tables may read, with their latest deaths."""
     if not hits:
         return []

@@ -26,6 +26,7 @@ def orders(tmp_path):
     broker.queue("orders", dead_letter_exchange="", dead_letter_routing_key="parked")
     for order in (17, 18):
         broker.publish("", "orders", json.dumps({"order": order, "note": "rush"}))
+    broker.at(1_000).policy("parking", "^orders$", {"max-length": 9})
     broker.get("orders", "g", 1)
     broker.reject("g/0")
     recording.commit()
@@ -126,7 +127,7 @@ def test_the_change_before_a_death_is_named(orders):
     with Tables(orders.root) as tables:
         why = why_of(tables, "0/0/0")
 
-    assert [(one.what, one.name) for one in why.changes] == [("queue declared", "orders")]
+    assert [(one.what, one.name) for one in why.changes] == [("policy set", "parking")]
     assert [(one.queue, one.alike) for one in why.deaths] == [("orders", 1)]
 
 
