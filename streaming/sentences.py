@@ -43,6 +43,13 @@ def mark(text: str) -> str:
     return text
 
 
+def plain(value: object) -> str:
+    """A sentence as a text, for what writes texts only."""
+    if isinstance(value, Sentence):
+        return str(value)
+    raise NotImplementedError(type(value))
+
+
 def _sentence(
     template: str, many: str | None, count: int, values: Mapping[str, object]
 ) -> Sentence:

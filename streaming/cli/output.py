@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from streaming.cli.exit_codes import EXIT_INVALID
+from streaming.sentences import plain
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one value per line.")]
 
@@ -70,7 +71,7 @@ def compact(value: Mapping[str, Any]) -> str:
 
 def print_json(value: object) -> None:
     """Print a value as one line of JSON, valid in any encoding of stdout."""
-    text = msgspec.json.encode(value).decode()
+    text = msgspec.json.encode(value, enc_hook=plain).decode()
     if not text.isascii() and (sys.stdout.encoding or "").lower() not in {"utf-8", "utf8"}:
         text = "".join(one if one.isascii() else json.dumps(one)[1:-1] for one in text)
     print(text)

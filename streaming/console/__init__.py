@@ -15,13 +15,15 @@ A page is a function in `streaming.console.pages`, a template of the same name, 
     {% block content %}...{{ row.cause }}...{% endblock %}
 
     # streaming/console/app.py
-    Page("/quarantine", quarantine, nav="Quarantine", key="u"),
+    Page("/quarantine", quarantine, nav=say("Quarantine"), key="u"),
 
 - `view.tables` and `view.queries` are open as of the instant in the URL, show only the vhosts of
   the user, and are closed after the template is rendered. `view.text`, `view.number` and
   `view.instant` read the parameters of the URL, which are the whole state of a page.
 - `view.command` is the `dlx` command with the same answer; build it with `view.dlx(...)`, which
   quotes and adds `--as-of` and `--vhost`.
+- What people read is marked: `{% trans %}` and `_("...")` in templates, `say(...)` in Python, with
+  named values; `python -m tools.docs translate` collects it.
 - Templates escape every value, control characters too. Never use `|safe` for what is in a table.
   `url(path, name=value)` writes a link that keeps the instant and the vhost.
 - `view.require_read(vhost, queue)` refuses what the user may not read; call it before a body is

@@ -26,7 +26,7 @@ from streaming.console.page import (
 from streaming.console.reader import too_much
 from streaming.console.rights import User
 from streaming.queries.duckdb_tables import QueryError
-from streaming.sentences import Sentence
+from streaming.sentences import Sentence, say
 from topology.errors import DlxError
 
 HTML: Final = "text/html; charset=utf-8"
@@ -143,9 +143,14 @@ class Answering:
 
     def _require(self, page: Page, user: User) -> None:
         if not user.may(page.role):
-            raise Refused(403, f"This needs the role {page.role}, and you are {user.role}.")
+            what = say(
+                "This needs the role %(role)s, and you are %(yours)s.",
+                role=page.role,
+                yours=user.role,
+            )
+            raise Refused(403, what)
         if page.role != "viewer" and self.console.is_read_only:
-            raise Refused(403, "The console is read-only: start it without --read-only.")
+            raise Refused(403, say("The console is read-only: start it without --read-only."))
 
     def _render(
         self, template: str, view: View, page: Page | None, values: Mapping[str, Any]
@@ -173,12 +178,12 @@ def _html(html: str, status: int, headers: Mapping[str, str] | None = None) -> A
 
 
 def _failure() -> Refused:
-    return Refused(500, "The page could not be computed; the log of the console says why.")
+    return Refused(500, say("The page could not be computed; the log of the console says why."))
 
 
 def _of_system(asked: Asked, error: OSError) -> Refused:
     if error.errno == errno.EFBIG:
-        return Refused(413, "The file is too large: narrow the question.")
+        return Refused(413, say("The file is too large: narrow the question."))
     logger.error("console: %s could not be shown", asked.path, exc_info=error)
     return _failure()
 

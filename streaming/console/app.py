@@ -27,7 +27,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streaming.console.all_pages import PAGES
-from streaming.console.answering import Answered, Answering, Asked
+from streaming.console.answering import Answered, Answering, Asked, said
 from streaming.console.attempts import TooManyAttemptsError
 from streaming.console.child import ChildSettings
 from streaming.console.children import Children
@@ -38,6 +38,7 @@ from streaming.console.page import HERE, Console, Page, Refused
 from streaming.console.shared import SharedPages
 from streaming.console.token import TOKEN
 from streaming.console.turns import Turns
+from streaming.sentences import say
 from topology.errors import DlxError
 
 MAX_FORM_BYTES: Final = 2_000_000
@@ -146,12 +147,13 @@ class _Gate:
                 user = await guard.log_in(request.headers, client)
             except TooManyAttemptsError as error:
                 later = {"retry-after": str(error.retry_s)}
-                return PlainTextResponse(f"{error}\n", 429, later)
+                what = self._site.language(request).said(said(error))
+                return PlainTextResponse(f"{what}\n", 429, later)
         if user is None:
             return self._site.log_in_page(request)
         request.scope["user"] = user
         if request.method not in {"GET", "HEAD"} and not guard.is_own_page(request.headers):
-            what = "An action must come from a page of the console."
+            what = say("An action must come from a page of the console.")
             return self._site.refusal(request, Refused(403, what))
         return None
 
@@ -218,7 +220,7 @@ class _Site:
             except Refused as error:
                 return _response(self._answering.refusal(asked, error))
         elif (page.is_file or asked.has_sql()) and not self._guard.may_be_own_page(request.headers):
-            what = "This address came from another site: look at it before you open it."
+            what = say("This address came from another site: look at it before you open it.")
             return _response(self._answering.refusal(asked, Refused(403, what), again=True))
         request.state.scripts = page.scripts
 
@@ -259,11 +261,11 @@ class _Site:
 
     async def not_found(self, request: Request, _error: Exception) -> Response:
         """Answer for an address that no page has."""
-        return self._no_page(request, Refused(404, "There is no such page."))
+        return self._no_page(request, Refused(404, say("There is no such page.")))
 
     async def wrong_method(self, request: Request, _error: Exception) -> Response:
         """Answer for an action that was opened, or a page that was sent a form."""
-        return self._no_page(request, Refused(405, "This is not a page."))
+        return self._no_page(request, Refused(405, say("This is not a page.")))
 
     def _no_page(self, request: Request, error: Refused) -> Response:
         user = request.scope.get("user")
@@ -290,7 +292,8 @@ class _Site:
         """Say how to log in."""
         if self._guard.credentials is not None:
             challenge = {"www-authenticate": 'Basic realm="dlx console", charset="UTF-8"'}
-            return PlainTextResponse("Log in with a user of the console.\n", 401, challenge)
+            what = self.language(request).said(say("Log in with a user of the console."))
+            return PlainTextResponse(f"{what}\n", 401, challenge)
         by_link = self._guard.logins is not None
         html = self._answering.text(
             "login.html",
@@ -329,17 +332,20 @@ async def _form(request: Request) -> dict[str, str]:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind not in {"", "application/x-www-form-urlencoded"}:
-        raise Refused(415, "Send the fields of a form.")
+        raise Refused(415, say("Send the fields of a form."))
     body = b""
     try:
         async with asyncio.timeout(FORM_S):
             async for part in request.stream():
                 body += part
                 if len(body) > MAX_FORM_BYTES:
-                    raise Refused(413, f"The form is larger than {MAX_FORM_BYTES} bytes.")
+                    what = say(
+                        "The form is larger than %(count)s bytes.", count=str(MAX_FORM_BYTES)
+                    )
+                    raise Refused(413, what)
     except TimeoutError:
-        raise Refused(408, "The form was not sent in time.") from None
+        raise Refused(408, say("The form was not sent in time.")) from None
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1_000))
     except ValueError:
-        raise Refused(400, "The form cannot be read.") from None
+        raise Refused(400, say("The form cannot be read.")) from None

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Generic, TypeVar
 
+from streaming.sentences import say
 from topology.errors import DlxError
 
 MOST: Final = 10
@@ -36,7 +37,12 @@ class TooManyAttemptsError(DlxError):
     """An attempt is refused for now."""
 
     def __init__(self, retry_s: float) -> None:
-        super().__init__(f"Too many attempts to log in: try again in {max(retry_s, 1):.0f} s.")
+        super().__init__(
+            say(
+                "Too many attempts to log in: try again in %(seconds)s s.",
+                seconds=round(max(retry_s, 1)),
+            )
+        )
         self.retry_s = max(round(retry_s), 1)
 
 

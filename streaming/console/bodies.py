@@ -8,6 +8,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, get_args
 
+from streaming.sentences import say
+
 Form = Literal["text", "json", "hex", "raw"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 """How a body is shown; `raw` is the hexadecimal of what was published, not opened."""
@@ -61,7 +63,9 @@ def opened(body: bytes, encoding: str | None = None, most: int = MAX_OPENED) -> 
             _unzstd(body, most) if compression == "zstd" else _inflate(body, compression, most)
         )
     except (zlib.error, OSError, EOFError) as error:
-        return Opened(body, compression, fault=str(error))
+        return Opened(
+            body, compression, fault=error.args[0] if isinstance(error, zlib.error) else str(error)
+        )
     return Opened(content[:most], compression, len(content) > most)
 
 
@@ -82,7 +86,7 @@ def _inflate(body: bytes, compression: str, most: int) -> bytes:
         more, rest = _one(rest, zlib.MAX_WBITS | 16, most - len(content))
         content += more
     if not content and not body.startswith(_GZIP):
-        raise zlib.error("it does not begin as gzip does")
+        raise zlib.error(say("it does not begin as gzip does"))
     return content
 
 
@@ -91,7 +95,7 @@ def _one(body: bytes, wbits: int, most: int) -> tuple[bytes, bytes]:
     opener = zlib.decompressobj(wbits)
     content = opener.decompress(body, most + 1)
     if len(content) <= most and not opener.eof:
-        raise zlib.error("it ends too early")
+        raise zlib.error(say("it ends too early"))
     return content, opener.unused_data
 
 
@@ -126,7 +130,7 @@ def shown(content: bytes, form: Form) -> tuple[str, bool]:
         return "\n".join(_hex(content[:MAX_HEX])), len(content) > MAX_HEX
     text = content.decode("utf-8", "backslashreplace")
     if form == "json":
-        text = _document(content) or f"The body is not JSON.\n\n{text}"
+        text = _document(content) or say("The body is not JSON.\n\n%(text)s", text=text)
     return text[:MAX_TEXT], len(text) > MAX_TEXT
 
 

@@ -24,6 +24,7 @@ from streaming.console.child import ChildSettings, Head
 from streaming.console.frames import receive, send
 from streaming.console.page import Refused
 from streaming.console.reader import BUDGET_S, MEMORY, BudgetError
+from streaming.sentences import say
 
 MOST: Final = 2
 """Child processes at once."""
@@ -155,8 +156,12 @@ class Children:
         if found is None:
             logger.warning("console: the process of a query has ended without an answer")
             raise BudgetError(
-                f"the query took more than {MEMORY} of memory or {self.budget_s:.0f} s, so its "
-                "process was ended; narrow what it asks for"
+                say(
+                    "the query took more than %(memory)s of memory or %(seconds)s s, so its "
+                    "process was ended; narrow what it asks for",
+                    memory=MEMORY,
+                    seconds=round(self.budget_s),
+                )
             )
         head, body = found
         if head.is_file:
@@ -184,7 +189,10 @@ class Children:
     def _turn(self, user: str) -> Iterator[None]:
         with self._lock:
             if self._asked[user] >= OF_USER:
-                what = f"You have {OF_USER} queries that are not answered yet: wait for one."
+                what = say(
+                    "You have %(count)s queries that are not answered yet: wait for one.",
+                    count=OF_USER,
+                )
                 raise Refused(429, what)
             self._asked[user] += 1
             turn = self._turns.setdefault(user, threading.Lock())
@@ -205,7 +213,7 @@ class Children:
     def _take(self) -> _Child:
         with self._lock:
             if self._is_stopped:
-                raise Refused(503, "The console ends.")
+                raise Refused(503, say("The console ends."))
             if not self._free:
                 return self._start()
             child = self._free.pop()

@@ -17,6 +17,8 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from streaming.sentences import say
+
 Kind = Literal["connections", "channels", "consumers"]
 
 TIMEOUT_S: Final = 2.0
@@ -81,7 +83,7 @@ class FrontClients:
             try:
                 found = self._asked(kind)
             except FrontError as error:
-                self._fault = str(error)
+                self._fault = error.args[0]
                 self._silent_until_s = time.monotonic() + SILENT_S
                 raise
             self._known[kind] = found
@@ -94,7 +96,7 @@ class FrontClients:
             found = self._get(f"/api/{kind}", page=page, page_size=PAGE_SIZE)
             items = found.get("items") if isinstance(found, dict) else None
             if not isinstance(items, list):
-                raise FrontError("its answer is not a list of the management API")
+                raise FrontError(say("its answer is not a list of the management API"))
             rows += [one for one in items if isinstance(one, dict)]
             count = found.get("filtered_count")
             total = count if isinstance(count, int) else len(rows)
@@ -118,9 +120,14 @@ class FrontClients:
             finally:
                 connection.close()
             if answer.status != http.client.OK:
-                raise FrontError(f"it answers {answer.status} {answer.reason}")
+                raise FrontError(
+                    say(
+                        "it answers %(status)s",
+                        status=" ".join([str(answer.status), answer.reason]),
+                    )
+                )
             if len(content) > MAX_BYTES:
-                raise FrontError(f"its answer has more than {MAX_BYTES:,} bytes")
+                raise FrontError(say("its answer has more than %(count)s bytes", count=MAX_BYTES))
             return msgspec.json.decode(content)
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -30,6 +30,7 @@ from streaming.queries.job_totals import last_batches
 from streaming.queries.message_history import LOSSES
 from streaming.queries.vhosts.declared import Declared, TopologyLog, topology_log
 from streaming.queries.vhosts.declared_rights import letter_places, rights_in
+from streaming.sentences import say
 from topology.analysis.lint import lint
 from topology.errors import DlxError, Problem
 
@@ -215,7 +216,9 @@ class View:
         """A parameter; the default if it is missing or blank."""
         value = self.values.get(name, "").strip()
         if len(value) > MAX_TEXT:
-            raise Refused(400, f"{name}: is longer than {MAX_TEXT} characters")
+            raise Refused(
+                400, say("%(name)s: is longer than %(count)s characters", name=name, count=MAX_TEXT)
+            )
         return value or default
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
@@ -224,7 +227,12 @@ class View:
         if value is None:
             return default
         if not value.isascii() or not value.isdecimal():
-            raise Refused(400, f"{name}: expected a whole number, not {value[:40]!r}")
+            what = say(
+                "%(name)s: expected a whole number, not %(value)s",
+                name=name,
+                value=repr(value[:40]),
+            )
+            raise Refused(400, what)
         return min(max(int(value[:18]), least), most)
 
     def instant(self, name: str) -> datetime | None:
@@ -276,7 +284,8 @@ class View:
     def require_vhost(self) -> None:
         """Refuse a vhost that does not exist, or that the user may not see."""
         if self.vhost is not None and self.vhost not in self.declared:
-            raise Refused(404, f"There is no vhost {self.vhost!r} that you may see.")
+            what = say("There is no vhost %(vhost)s that you may see.", vhost=repr(self.vhost))
+            raise Refused(404, what)
 
     @property
     def is_blind(self) -> bool:
@@ -300,8 +309,13 @@ class View:
         if not self.may_read(vhost, queue):
             raise Refused(
                 403,
-                f"user {self.user.name!r} has no read permission for queue {queue!r} in vhost "
-                f"{vhost!r}; an administrator can give it with `dlx permissions set`",
+                say(
+                    "user %(user)s has no read permission for queue %(queue)s in vhost %(vhost)s; "
+                    "an administrator can give it with `dlx permissions set`",
+                    user=repr(self.user.name),
+                    queue=repr(queue),
+                    vhost=repr(vhost),
+                ),
             )
 
     def may(self, role: Role) -> bool:

@@ -15,6 +15,7 @@ import duckdb
 from streaming.queries.as_of.instant import BATCH, resolve
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.message_attributes import RECORD
+from streaming.sentences import say
 
 BUDGET_S: Final = 20.0
 """The longest that the queries of one page may take."""
@@ -39,7 +40,9 @@ class BudgetError(QueryError):
 
 def too_much() -> BudgetError:
     """Why a page that takes too much memory is not shown."""
-    return BudgetError(f"the page needs more than {MEMORY} of memory; narrow what it asks for")
+    return BudgetError(
+        say("the page needs more than %(memory)s of memory; narrow what it asks for", memory=MEMORY)
+    )
 
 
 class Reader:
@@ -86,7 +89,7 @@ class Reader:
             BudgetError: the queries took longer than `budget_s`, or the console ends.
         """
         if self._stopping.is_set():
-            raise BudgetError("the console ends")
+            raise BudgetError(say("the console ends"))
         tables = Tables(self.root, self.options, threads=THREADS)
         watch = threading.Timer(budget_s, tables.connection.interrupt)
         watch.daemon = True
@@ -94,14 +97,17 @@ class Reader:
         self._open_tables.add(tables)
         try:
             if self._stopping.is_set():
-                raise BudgetError("the console ends")
+                raise BudgetError(say("the console ends"))
             tables.connection.execute(f"SET memory_limit = '{self._pool or MEMORY}'")
             yield tables
         except (duckdb.Error, KeyError, QueryError, MemoryError) as error:
             # a question may have called it a mistake in the user's SQL
             causes = (error, error.__context__)
             if any(isinstance(one, duckdb.InterruptException) for one in causes):
-                what = f"the page took longer than {budget_s:.0f} s; narrow what it asks for"
+                what = say(
+                    "the page took longer than %(seconds)s s; narrow what it asks for",
+                    seconds=round(budget_s),
+                )
                 raise BudgetError(what) from None
             if any(isinstance(one, duckdb.OutOfMemoryException | MemoryError) for one in causes):
                 self.is_exhausted = True
@@ -157,5 +163,9 @@ def read_instant(text: str) -> datetime:
         found = datetime.fromisoformat(wanted.removesuffix(" UTC"))
         return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
-        what = "expected a batch such as 1234, UTC such as 2026-11-22 10:05 or 10:05, or a message"
-        raise QueryError(f"cannot read the instant {text!r}: {what}") from None
+        what = say(
+            "cannot read the instant %(text)s: expected a batch such as 1234, UTC such as "
+            "2026-11-22 10:05 or 10:05, or a message",
+            text=repr(text),
+        )
+        raise QueryError(what) from None

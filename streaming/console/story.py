@@ -7,13 +7,15 @@ has digits, more or less. The page has the same as a list, which says every inst
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from streaming.console.languages import ENGLISH, Language
 from streaming.console.shown import duration, instant, preview
 from streaming.queries.life.copies import CopyLife
+from streaming.sentences import say, say_count
 
 MAX_BARS: Final = 60
 """The most stays that are drawn; the list has all."""
@@ -97,13 +99,17 @@ class Story(NamedTuple):
 
 
 def story_of(
-    copies: Sequence[CopyLife], end: datetime, doers: Mapping[int, str] | None = None
+    copies: Sequence[CopyLife],
+    end: datetime,
+    doers: Mapping[int, str] | None = None,
+    language: Language = ENGLISH,
 ) -> Story | None:
     """Draw the copies of a message; None: there is nothing to draw.
 
     Args:
         end: up to when copies are known to be in their queues.
         doers: who moved a copy by a redrive, by copy.
+        language: of the words in it.
     """
     drawn = sorted(copies, key=lambda one: (one.enqueued_at or "", one.copy_id))[:MAX_BARS]
     if not drawn:
@@ -115,7 +121,10 @@ def story_of(
     starts: dict[int, list[float]] = {}
     for one in drawn:
         starts.setdefault(row_of[one.copy_id], []).append(scale.x(spans[one.copy_id].start))
-    bars = [_bar(one, spans[one.copy_id], scale, row_of[one.copy_id], starts, who) for one in drawn]
+    bars = [
+        _bar(one, spans[one.copy_id], scale, row_of[one.copy_id], starts, who, language.said)
+        for one in drawn
+    ]
     by_copy = {one.copy_id: one for one in drawn}
     ways = [
         Way(
@@ -133,7 +142,7 @@ def story_of(
         rows=[(preview(name, _NAME), name) for name in rows],
         bars=bars,
         ways=ways,
-        ticks=list(_ticks(scale)),
+        ticks=list(_ticks(scale, language.said)),
         height=_TOP + ROW * len(rows) + 6,
         left_out=len(copies) - len(drawn),
         summary=_summary(drawn, queues, spans),
@@ -143,10 +152,15 @@ def story_of(
 def _summary(drawn: Sequence[CopyLife], queues: Sequence[str], spans: Mapping[int, "_Span"]) -> str:
     deaths = sum(one.end in _BAD for one in drawn)
     whole = max(one.end.ms for one in spans.values()) - min(one.start.ms for one in spans.values())
-    stays = "1 stay" if len(drawn) == 1 else f"{len(drawn)} stays"
-    died = {0: "no death", 1: "1 death"}.get(deaths, f"{deaths} deaths")
-    where = "1 queue" if len(queues) == 1 else f"{len(queues)} queues"
-    return f"{stays} in {where} within {_lasts(whole)}, with {died}; the list below says each step"
+    return say(
+        "%(stays)s in %(queues)s within %(time)s, with %(deaths)s; the list below says each step",
+        stays=say_count("%(count)s stay", "%(count)s stays", len(drawn)),
+        queues=say_count("%(count)s queue", "%(count)s queues", len(queues)),
+        time=_lasts(whole),
+        deaths=say_count("%(count)s death", "%(count)s deaths", deaths)
+        if deaths
+        else say("no death"),
+    )
 
 
 class _Step(NamedTuple):
@@ -240,14 +254,15 @@ def _bar(
     row: int,
     starts: Mapping[int, Sequence[float]],
     doers: Mapping[int, str],
+    say_it: Callable[[str], str],
 ) -> Bar:
     x, right = scale.x(span.start), scale.x(span.end)
     width = max(right - x, _LEAST_BAR)
-    lasts = _lasts(span.end.ms - span.start.ms)
-    said = one.reason if one.end in _BAD and one.reason else one.end or "still here"
+    lasts = say_it(_lasts(span.end.ms - span.start.ms))
+    said = one.reason if one.end in _BAD and one.reason else one.end or say("still here")
     if one.copy_id in doers:
-        said = f"{said} by {doers[one.copy_id]}"
-    said = preview(said, _NAME)
+        said = say("%(what)s by %(user)s", what=said, user=doers[one.copy_id])
+    said = preview(say_it(said), _NAME)
     free = min((place for place in starts[row] if place > x), default=WIDTH) - (x + width)
     room = len(said) * _LETTER + 10
     inside = width > room + len(lasts) * _LETTER
@@ -255,14 +270,22 @@ def _bar(
     at, anchor = (x + width + 5, "start") if free > room else (x + width - 5, "end")
     places = [scale.x(at) for at in span.holds]
     held = [
-        Part(begun, round(max(ended - begun, 2.0), 1), f"held by {hold.user or 'the operator'}")
+        Part(
+            begun,
+            round(max(ended - begun, 2.0), 1),
+            say("held by %(user)s", user=hold.user or say("the operator")),
+        )
         for hold, begun, ended in zip(one.holds, places[::2], places[1::2], strict=True)
     ]
     tone = "bad" if one.end in _BAD else "good" if one.end in _GOOD else ""
     tone = "moved" if one.end == _MOVED else tone
     return Bar(
         row,
-        Part(x, round(width, 1), f"{one.queue}: {said} after {lasts}"),
+        Part(
+            x,
+            round(width, 1),
+            say("%(queue)s: %(what)s after %(time)s", queue=one.queue, what=said, time=lasts),
+        ),
         held,
         tone,
         lasts if width > len(lasts) * _LETTER + 8 else "",
@@ -272,15 +295,15 @@ def _bar(
     )
 
 
-def _ticks(scale: _Scale) -> Iterator[Tick]:
+def _ticks(scale: _Scale, say_it: Callable[[str], str]) -> Iterator[Tick]:
     first = scale.steps[0].ms
     free, last = 0.0, -1.0
     for at in scale.steps:
-        said = f"+{_lasts(at.ms - first)}" if last >= 0 else instant(first / 1000)
+        said = f"+{say_it(_lasts(at.ms - first))}" if last >= 0 else instant(first / 1000)
         if scale.x(at) >= free and at.ms > last:
             yield Tick(scale.x(at), said)
             free, last = scale.x(at) + len(said) * _LETTER + 14, at.ms
 
 
 def _lasts(ms: float) -> str:
-    return f"{ms:.0f} ms" if ms < 1000 else duration(ms / 1000)  # noqa: PLR2004 - a second
+    return say("%(count)s ms", count=round(ms)) if ms < 1000 else duration(ms / 1000)  # noqa: PLR2004 - a second

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from streaming.console.lag import Lag
-from streaming.console.shown import ago, duration, instant, number
+from streaming.console.shown import ago, duration, instant
 from streaming.ledger.batch_detail import GateState
 from streaming.queries.dead_letters.waiting import WaitingQueue
 from streaming.queries.death_rates import BURST, BURST_LETTERS, OLD_S
 from streaming.queries.queues import QueueDepth
-from streaming.sentences import say_count
+from streaming.sentences import say, say_count
 
 STALE_S: Final = 300.0
 """Without a batch for so long, the figures no longer say how things are now."""
@@ -116,28 +116,39 @@ def _concerns(facts: Facts) -> list[Concern]:
     if facts.unexplained:
         found.append(Concern("bad", facts.unexplained, "/balance"))
     if facts.lost:
-        what = f"{number(facts.lost)} dead letters of the last hour are lost: they reached no queue"
+        what = say_count(
+            "%(count)s dead letter of the last hour is lost: it reached no queue",
+            "%(count)s dead letters of the last hour are lost: they reached no queue",
+            facts.lost,
+        )
         found.append(Concern("bad", what, "/search", _since(facts, MINUTES)))
     is_open = facts.gate is None or facts.gate.open
     if facts.is_stale and facts.lag is not None and facts.lag.records and is_open:
         assert facts.silence_s is not None
-        what = (
-            f"no batch for {duration(facts.silence_s)}, although {number(facts.lag.records)} "
-            "records wait in Kafka: the job does not run, or is stuck"
+        what = say_count(
+            "no batch for %(age)s, although %(count)s record waits in Kafka: the job does not run, "
+            "or is stuck",
+            "no batch for %(age)s, although %(count)s records wait in Kafka: the job does not run, "
+            "or is stuck",
+            facts.lag.records,
+            age=duration(facts.silence_s),
         )
         found.append(Concern("bad", what, "/health"))
     recent = sum(facts.minutes[-_RECENT:])
     usual = sum(facts.minutes[-_RECENT - _USUAL : -_RECENT]) / _USUAL
     if recent >= BURST_LETTERS and recent > BURST * usual * _RECENT:
-        what = (
-            f"{number(recent)} messages died in the last {_RECENT} minutes, and {usual:.1f} a "
-            "minute in the half hour before"
+        what = say(
+            "%(count)s messages died in the last %(minutes)s minutes, and %(usual)s a minute in "
+            "the half hour before",
+            count=recent,
+            minutes=_RECENT,
+            usual=float(usual),
         )
         found.append(Concern("bad", what, "/causes", _since(facts, _RECENT)))
     if not is_open:
         assert facts.gate is not None
         cause = facts.gate.cause
-        what = f"publishes are paused by flow control: {cause}"
+        what = say("publishes are paused by flow control: %(cause)s", cause=cause)
         found.append(Concern("warn", what, "/health"))
     old = [
         one
@@ -146,9 +157,12 @@ def _concerns(facts: Facts) -> list[Concern]:
     ]
     if old:
         oldest = old[0]
-        what = (
-            f"{number(sum(one.count for one in old))} dead letters wait in queues, the oldest for "
-            f"{ago(oldest.oldest_at, facts.end)} in {oldest.queue}"
+        what = say_count(
+            "%(count)s dead letter waits in queues, the oldest for %(age)s in %(queue)s",
+            "%(count)s dead letters wait in queues, the oldest for %(age)s in %(queue)s",
+            sum(one.count for one in old),
+            age=ago(oldest.oldest_at, facts.end),
+            queue=oldest.queue,
         )
         about = {"vhost": oldest.vhost, "queue": oldest.queue}
         found.append(Concern("warn", what, "/queue", about))
@@ -185,32 +199,51 @@ def _since(facts: Facts, minutes: int) -> dict[str, str]:
 
 
 def _unknown(facts: Facts) -> list[str]:
-    found = []
+    found: list[str] = []
     if facts.sees == "none":
         found.append(
-            "You may see no vhost, so this page knows nothing: an administrator can give "
-            "permissions with `dlx permissions set`."
+            say(
+                "You may see no vhost, so this page knows nothing: an administrator can give "
+                "permissions with `dlx permissions set`."
+            )
         )
     if not facts.has_batch:
-        found.append("The job has committed no batch yet.")
-    found += [f"The table {one} cannot be read, so deaths are not known." for one in facts.missing]
+        found.append(say("The job has committed no batch yet."))
+    found += [
+        say("The table %(name)s cannot be read, so deaths are not known.", name=one)
+        for one in facts.missing
+    ]
     if facts.is_stale:
         assert facts.silence_s is not None
-        since = f"The last batch was {duration(facts.silence_s)} ago"
+        age = duration(facts.silence_s)
         if facts.lag is None:
-            found.append(f"{since}, and whether records wait in Kafka is not known.")
+            found.append(
+                say(
+                    "The last batch was %(age)s ago, and whether records wait in Kafka is not "
+                    "known.",
+                    age=age,
+                )
+            )
         elif not facts.lag.records and not facts.is_beside_job:
-            found.append(f"{since} and no record waits in Kafka: the job is idle, or does not run.")
+            found.append(
+                say(
+                    "The last batch was %(age)s ago and no record waits in Kafka: the job is idle, "
+                    "or does not run.",
+                    age=age,
+                )
+            )
     if facts.known_since is not None and facts.known_since >= facts.end:
-        found.append(f"The tables begin at {instant(facts.known_since)}.")
+        found.append(say("The tables begin at %(at)s.", at=instant(facts.known_since)))
     return found
 
 
 def _notes(facts: Facts) -> list[str]:
-    found = []
+    found: list[str] = []
     if facts.sees == "some":
-        found.append("This is about the vhosts that you may see.")
+        found.append(say("This is about the vhosts that you may see."))
     begins = facts.known_since
     if begins is not None and (facts.end - begins).total_seconds() < MINUTES * 60:
-        found.append(f"The tables begin at {instant(begins)}: nothing earlier is known.")
+        found.append(
+            say("The tables begin at %(at)s: nothing earlier is known.", at=instant(begins))
+        )
     return found

@@ -14,6 +14,7 @@ from streaming.protocol.letter_content import LetterContent
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.redrives.edits import EditWish
 from streaming.queries.sandbox import require_harmless, sandbox
+from streaming.sentences import say
 
 MAX_BODY: Final = 100_000
 """The longest body, in characters, that a form shows."""
@@ -60,7 +61,10 @@ def wants_edit(view: View) -> bool:
     """
     wanted = "content" in view.form or any(_given(view, name) for name in (*_MANY, "body_sql"))
     if wanted and not view.may("editor"):
-        raise Refused(403, f"Editing letters needs the role editor, and you are {view.user.role}.")
+        what = say(
+            "Editing letters needs the role editor, and you are %(yours)s.", yours=view.user.role
+        )
+        raise Refused(403, what)
     return wanted
 
 
@@ -76,7 +80,7 @@ def edit_of_one(view: View, original: LetterContent) -> EditWish:
     headers = _object(view, "headers", may_be_null=True)
     content = LetterContent(body, _object(view, "properties") or {}, headers)
     if content == original:
-        raise Refused(400, "Nothing was changed, so no plan was made.")
+        raise Refused(400, say("Nothing was changed, so no plan was made."))
     return EditWish(content=content)
 
 
@@ -122,6 +126,10 @@ def _object(view: View, name: str, *, may_be_null: bool = False) -> dict[str, An
     try:
         found: dict[str, Any] = msgspec.json.decode(given, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
-        what = f'{name}: expected a JSON object such as {{"tenant": "b"}}: {error}'
+        what = say(
+            '%(name)s: expected a JSON object such as {"tenant": "b"}: %(fault)s',
+            name=name,
+            fault=str(error),
+        )
         raise Refused(400, what) from None
     return found

@@ -13,6 +13,7 @@ import msgspec
 from streaming.console.page import Refused, View
 from streaming.protocol.sealed_plan import SealedPlan, read_plan
 from streaming.queries.redrives.edits import LetterEdit
+from streaming.sentences import say
 from streaming.user_folders import EDITS, plans_folder
 
 if TYPE_CHECKING:
@@ -30,9 +31,11 @@ def plan_id(view: View) -> str:
     """
     given = view.text("id", "") or ""
     if not _ID.fullmatch(given):
-        raise Refused(
-            400, f"id: expected the id of a redrive such as r-25d3a7490719, not {given!r}"
+        what = say(
+            "id: expected the id of a redrive such as r-25d3a7490719, not %(given)s",
+            given=repr(given),
         )
+        raise Refused(400, what)
     return given
 
 
@@ -71,7 +74,7 @@ def reason_of(view: View) -> str:
     """
     reason = view.form.get("reason", "").strip()
     if not reason:
-        raise Refused(400, "Give a reason; it is kept with the redrive.")
+        raise Refused(400, say("Give a reason; it is kept with the redrive."))
     return reason
 
 
@@ -85,7 +88,12 @@ def number_of(view: View, name: str) -> int | None:
     if not given:
         return None
     if not (given.isascii() and given.isdecimal()) or not 0 < len(given) < 10 or not int(given):  # noqa: PLR2004
-        raise Refused(400, f"{name}: expected a whole number from 1, not {given[:40]!r}")
+        what = say(
+            "%(name)s: expected a whole number from 1, not %(given)s",
+            name=name,
+            given=repr(given[:40]),
+        )
+        raise Refused(400, what)
     return int(given)
 
 
@@ -100,7 +108,7 @@ def job_channel(view: View, vhost: str) -> Iterator["Channel"]:
     from streaming.client import Connection  # noqa: PLC0415 - pages that only read need no Kafka
 
     if view.console.config is None:
-        what = "The console knows no job: start it with --config, or beside the job."
+        what = say("The console knows no job: start it with --config, or beside the job.")
         raise Refused(409, what)
     view.close()  # so that other pages need not wait
     with Connection.from_config(

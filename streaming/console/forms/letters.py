@@ -14,6 +14,7 @@ from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, condi
 from streaming.queries.duckdb_tables import text
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.sandbox import require_harmless, sandbox
+from streaming.sentences import say
 
 WORDS: Final = ("queue", "reason", "exchange", "routing_key", "cause")
 """Parameters that are options of `dlx dead-letters` and fields of the filter."""
@@ -25,7 +26,8 @@ PARAMETERS: Final = (*WORDS, "header", "cause_header", "id", "since", "until", "
 def require_sql(view: View) -> None:
     """Refuse SQL of a user who may not read everything: a query could ask for any row."""
     if not view.user.administrator:
-        raise Refused(403, "SQL needs an administrator, who may read every vhost and queue.")
+        what = say("SQL needs an administrator, who may read every vhost and queue.")
+        raise Refused(403, what)
 
 
 def letters_filter(view: View) -> DeadLetterFilter:
@@ -37,7 +39,7 @@ def letters_filter(view: View) -> DeadLetterFilter:
     header = view.text("header")
     name, equals, value = (header or "").partition("=")
     if header is not None and not name:
-        raise Refused(400, "header: expected NAME=VALUE or NAME")
+        raise Refused(400, say("header: expected NAME=VALUE or NAME"))
     wanted = DeadLetterFilter(
         vhost=view.vhost,
         headers=() if header is None else ((name, value if equals else None),),
@@ -64,8 +66,12 @@ def _ids(view: View) -> tuple[MessageId, ...]:
     for word in _words(view.text("id") or ""):
         one = MessageId.parse(word)
         if one is None:
-            what = "a message_id of the publisher is looked up by Search"
-            raise Refused(400, f"id: expected ids such as 1/0/42, not {word[:40]!r}; {what}")
+            what = say(
+                "id: expected ids such as 1/0/42, not %(given)s; a message_id of the publisher is "
+                "looked up by Search",
+                given=repr(word[:40]),
+            )
+            raise Refused(400, what)
         found.append(one)
     return tuple(found)
 

@@ -11,6 +11,7 @@ import msgspec
 from filelock import FileLock
 
 from streaming.console.page import Refused
+from streaming.sentences import say
 from streaming.user_folders import user_state_folder
 
 MAX_VIEWS: Final = 100
@@ -35,11 +36,13 @@ class SavedViews:
             Refused: the name is too long, or there are too many.
         """
         if len(name) > MAX_NAME:
-            raise Refused(400, f"The name is longer than {MAX_NAME} characters.")
+            what = say("The name is longer than %(count)s characters.", count=MAX_NAME)
+            raise Refused(400, what)
         with self._lock():
             views = {**self._read(), name: address}
             if len(views) > MAX_VIEWS:
-                raise Refused(400, f"There are {MAX_VIEWS} views already: remove one first.")
+                what = say("There are %(count)s views already: remove one first.", count=MAX_VIEWS)
+                raise Refused(400, what)
             self._write(views)
 
     def remove(self, name: str) -> None:

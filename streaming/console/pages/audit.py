@@ -8,6 +8,7 @@ from streaming.queries.actions import ACTIONS, CONDITIONS, actions_on, list_acti
 from streaming.queries.duckdb_tables import Row, text
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.vhosts.changes import changed_name
+from streaming.sentences import say
 
 _NOT_DRAWN: Final = ("permissions", "parameter", "limits", "deployed")
 _ALL_KINDS: Final = "'redrive', 'purged', 'erased', 'topology'"
@@ -29,7 +30,10 @@ def audit(view: View) -> Answer:
     if name is not None:
         message = MessageId.parse(name)
         if message is None:
-            raise Refused(400, f"message: expected an id such as 1/0/42, not {name[:40]!r}")
+            what = say(
+                "message: expected an id such as 1/0/42, not %(given)s", given=repr(name[:40])
+            )
+            raise Refused(400, what)
         view.command = view.dlx("dead-letters", "show", names=[name], vhost=False)
         rows = [row for row in actions_on(view.tables, message) if view.sees(row["vhost"])]
         return {**common, "message": name, "rows": _named(rows), "total": len(rows)}

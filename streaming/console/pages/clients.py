@@ -9,7 +9,13 @@ from streaming.console.page import PAGE_ROWS, Answer, View
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.vhosts.clients import list_channels, list_connections, list_consumers
 from streaming.queries.vhosts.listings import exchange_rows
+from streaming.sentences import say
 
+_TITLES: Final[dict[Kind, str]] = {
+    "connections": say("Connections"),
+    "channels": say("Channels"),
+    "consumers": say("Consumers"),
+}
 _TYPES: Final = ("", "direct", "fanout", "topic", "headers")
 
 
@@ -31,7 +37,7 @@ class Source(NamedTuple):
 
 def exchanges(view: View) -> Answer:
     """List the exchanges."""
-    view.title = "Exchanges"
+    view.title = say("Exchanges")
     view.command = view.dlx("exchanges", "list")
     kind = view.one_of("type", *_TYPES)
     rows = view.of_topology(
@@ -57,7 +63,7 @@ def consumers(view: View) -> Answer:
 
 
 def _clients(view: View, kind: Kind, searched: Sequence[str]) -> Answer:
-    view.title = kind.capitalize()
+    view.title = _TITLES[kind]
     view.command = view.dlx("clients", kind, "list")
     rows, source = _rows(view, kind)
     return {**_page(view, rows, searched), "source": source}
@@ -71,7 +77,7 @@ def _rows(view: View, kind: Kind) -> tuple[list[Row], Source]:
         try:
             found = front.rows(kind)
         except FrontError as error:
-            fault = str(error)
+            fault = error.args[0]
         else:
             at = datetime.fromtimestamp(found.at_s, UTC)
             more = found.total if found.total > len(found.rows) else 0

@@ -10,6 +10,7 @@ from streaming.console.pages.message import content_row, message_of, opened_body
 from streaming.protocol.letter_content import LetterContent
 from streaming.queries.message_history import MessageHistory
 from streaming.queries.redrives.edits import body_lines
+from streaming.sentences import say
 
 MAX_LINES: Final = 3_000
 """The most lines of a body that are compared: the time grows with their square."""
@@ -17,7 +18,10 @@ MAX_LINES: Final = 3_000
 MAX_SHOWN: Final = 400
 """The most lines of the difference of two bodies that are shown."""
 
-_NOTHING: Final = "is absent"
+_NOTHING: Final = say("is absent")
+_PROPERTY: Final = say("property")
+_HEADER: Final = say("header")
+_PUBLISHED_WITH: Final = say("published with")
 
 
 class Difference(NamedTuple):
@@ -32,11 +36,14 @@ class Difference(NamedTuple):
 def compare(view: View) -> Answer:
     """Show what differs in the headers, properties and bodies of two messages."""
     first, second = message_of(view), message_of(view, "with")
-    view.title = f"{first.message_id} and {second.message_id}"
+    view.title = say("%(first)s and %(second)s", first=first.message_id, second=second.message_id)
     view.command = view.dlx("dead-letters", "show", names=[second.message_id], vhost=False)
     hidden = sorted({*first.hidden_in, *second.hidden_in})
     if hidden:
-        raise Refused(403, f"You may not read {', '.join(hidden)}: the contents are hidden.")
+        what = say(
+            "You may not read %(queues)s: the contents are hidden.", queues=", ".join(hidden)
+        )
+        raise Refused(403, what)
     contents = [_content(one) for one in (first, second)]
     lines, is_partial = _diff(contents[0].body, contents[1].body)
     return {
@@ -63,8 +70,8 @@ def _content(history: MessageHistory) -> LetterContent:
 
 def _differences(contents: list[LetterContent]) -> list[Difference]:
     found = []
-    for what in ("property", "header"):
-        sides = [one.properties if what == "property" else one.headers or {} for one in contents]
+    for what in (_PROPERTY, _HEADER):
+        sides = [one.properties if what is _PROPERTY else one.headers or {} for one in contents]
         for name in sorted({*sides[0], *sides[1]}):
             values = [_said(side[name]) if name in side else _NOTHING for side in sides]
             if values[0] != values[1]:
@@ -78,7 +85,7 @@ def _of_rows(first: MessageHistory, second: MessageHistory) -> list[Difference]:
     for name in ("exchange", "routing_key"):
         values = [_said(row.get(name)) for row in rows]
         if values[0] != values[1]:
-            found.append(Difference("published with", name, *values))
+            found.append(Difference(_PUBLISHED_WITH, name, *values))
     return found
 
 

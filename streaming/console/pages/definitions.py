@@ -11,6 +11,7 @@ from streaming.console.pages.topology_graph import (
     imported,
 )
 from streaming.queries.vhosts.listings import policy_rows, settings_rows
+from streaming.sentences import say
 from topology.analysis.diagram import draw
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.change_plan import plan_import
@@ -49,8 +50,8 @@ def plan(view: View) -> Answer:
     """Show what importing a document would do to one vhost; nothing is changed."""
     vhost = view.form.get("vhost", "/")
     if vhost not in view.declared:
-        raise Refused(404, f"There is no vhost {vhost!r} that you may see.")
-    view.title = "Plan of an import"
+        raise Refused(404, say("There is no vhost %(vhost)s that you may see.", vhost=repr(vhost)))
+    view.title = say("Plan of an import")
     view.command = view.dlx(
         *("definitions", "plan", "definitions.json", "--vhost", vhost),
         vhost=False,

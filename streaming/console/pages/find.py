@@ -14,6 +14,7 @@ from streaming.queries.life.found import find_messages
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.message_history import message_named
 from streaming.queries.search_index import indexed_paths
+from streaming.sentences import say
 
 MAX_FOUND: Final = 50
 MAX_WORD: Final = 500
@@ -27,9 +28,10 @@ def find(view: View) -> Answer:
     """Show the queues and messages that a text names."""
     text = (view.text("q") or "").strip()
     view.is_live = False
-    view.title = "Find"
+    view.title = say("Find")
     if len(text) > MAX_WORD:
-        raise Refused(400, f"q: longer than {MAX_WORD} characters; write a part of it.")
+        what = say("q: longer than %(count)s characters; write a part of it.", count=MAX_WORD)
+        raise Refused(400, what)
     words = view.text("words") is not None
     view.command = view.dlx("why", *(["--words"] if words else []), names=[text])
     if MessageId.parse(text):

@@ -22,7 +22,11 @@ def goto(view: View) -> Answer:
     view.command = view.dlx("queues", "list")
     text = (view.text("q", "") or "").strip()
     wanted = text.lower()
-    pages = [Place("page", page.nav, "", page.path) for page in view.console.pages if page.nav]
+    pages = [
+        Place("page", view.language.said(page.nav), "", page.path)
+        for page in view.console.pages
+        if page.nav
+    ]
     named = view.of_topology("places", lambda: _places(view)) if wanted else []
     found = [place for place in (*pages, *named) if wanted in place.name.lower()]
     found.sort(key=lambda place: not place.name.lower().startswith(wanted))

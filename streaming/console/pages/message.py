@@ -12,11 +12,12 @@ from streaming.console.shown import printable
 from streaming.console.story import story_of
 from streaming.queries.actions import actions_on
 from streaming.queries.duckdb_tables import Row
-from streaming.queries.life.copies import copies_of
+from streaming.queries.life.copies import copies_of, why_it_died
 from streaming.queries.life.related import related_to
 from streaming.queries.life.scenario import scenario_of
 from streaming.queries.message_attributes import MessageId, decoded
 from streaming.queries.message_history import MessageHistory, history_of
+from streaming.sentences import say
 
 _MOVES: Final = frozenset({"redriven", "republished", "discarded", "skipped", "purged"})
 """What somebody did to copies, by a command whose user and reason another event has."""
@@ -41,7 +42,7 @@ def message(view: View) -> Answer:
     copies = copies_of(history)
     doings = _doings(view, history)
     doers = {
-        event["copy_id"]: doings[event["seq"]]["user"] or "the operator"
+        event["copy_id"]: doings[event["seq"]]["user"] or say("the operator")
         for event in history.events
         if event["kind"] in {"redriven", "republished"} and event["seq"] in doings
     }
@@ -49,11 +50,11 @@ def message(view: View) -> Answer:
         "history": history,
         "row": row,
         "copies": copies,
-        "why": {(copy.copy_id, copy.left_at): copy.why for copy in copies},
+        "why": {(copy.copy_id, copy.left_at): why_it_died(copy) for copy in copies},
         "doings": doings,
         "waits": _waits(history.events),
         "more": {event["seq"]: _more(event) for event in history.events},
-        "story": story_of(copies, view.known_until, doers),
+        "story": story_of(copies, view.known_until, doers, view.language),
         "versions": versions_of(history),
         "related": related_to(view.tables, history),
         "opened": body,
@@ -70,7 +71,8 @@ def message_body(view: View) -> Answer:
     history = message_of(view)
     body = _bytes(content_row(history).get("body"))
     if body is None:
-        raise Refused(404, f"The body of message {history.message_id} is not in the tables.")
+        what = say("The body of message %(id)s is not in the tables.", id=history.message_id)
+        raise Refused(404, what)
     return Download(f"{_file(history)}.bin", "application/octet-stream", iter([body]))
 
 
@@ -79,7 +81,10 @@ def message_scenario(view: View) -> Answer:
     history = message_of(view)
     if history.hidden_in:
         names = ", ".join(history.hidden_in)
-        raise Refused(403, f"You may not read {names}: the message cannot become a scenario.")
+        what = say(
+            "You may not read %(queues)s: the message cannot become a scenario.", queues=names
+        )
+        raise Refused(403, what)
     replay = scenario_of(view.tables, history)
     content = json.dumps(replay.document, indent=2, ensure_ascii=False).encode() + b"\n"
     return Download(f"{_file(history)}.json", "application/json", iter([content]))
@@ -93,7 +98,10 @@ def message_of(view: View, parameter: str = "id") -> MessageHistory:
     """
     name = view.text(parameter)
     if name is None:
-        what = f"Choose a message: the address has no parameter {parameter}, such as 1/0/42."
+        what = say(
+            "Choose a message: the address has no parameter %(name)s, such as 1/0/42.",
+            name=parameter,
+        )
         raise Refused(400, what)
     history = history_of(view.tables, name)
     if view.user.administrator:
@@ -106,7 +114,8 @@ def message_of(view: View, parameter: str = "id") -> MessageHistory:
         }
     )
     if not places:
-        raise Refused(403, f"Message {name!r} was in no queue that you may read.")
+        what = say("Message %(id)s was in no queue that you may read.", id=repr(name))
+        raise Refused(403, what)
     if not any(view.may_read(*place) for place in places):
         view.require_read(*places[0])
     return history

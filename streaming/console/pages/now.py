@@ -11,7 +11,7 @@ from streaming.console.fronts import Heard
 from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
 from streaming.console.pages.queues import marked
-from streaming.console.shown import instant, number
+from streaming.console.shown import instant
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.as_of.instant import first_event
@@ -20,6 +20,7 @@ from streaming.queries.death_rates import deaths_by_minute, pattern_of
 from streaming.queries.job_totals import last_batches
 from streaming.queries.life.what_died import what_died
 from streaming.queries.queues import QueueDepth
+from streaming.sentences import say_count
 
 _Queue = TypeVar("_Queue", WaitingQueue, QueueDepth)
 
@@ -71,10 +72,13 @@ def now(view: View) -> Answer:
     silence_s = None
     if view.as_of is None and last is not None:
         silence_s = max(end.timestamp() - last.at_s, 0.0)
-    unexplained = ""
+    unexplained: str = ""
     if balance is not None and balance.unexplained:
-        unexplained = (
-            f"{number(balance.unexplained)} rows are unexplained at batch {balance.batch_id}"
+        unexplained = say_count(
+            "%(count)s row is unexplained at batch %(batch)s",
+            "%(count)s rows are unexplained at batch %(batch)s",
+            balance.unexplained,
+            batch=str(balance.batch_id),
         )
     lag = _lag(view, last, silence_s)
     facts = Facts(

@@ -18,6 +18,7 @@ from streaming.queries.queues import QueueDepth, list_queues, peek
 from streaming.queries.vhosts.changes import DEPLOYED
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.queries.vhosts.listings import rows_of_queues
+from streaming.sentences import say
 from topology.policies import QueueSettings
 
 NEAR_LIMIT: Final = 0.9
@@ -257,20 +258,25 @@ def queue(view: View) -> Answer:
     }
 
 
+def _of_several(name: str) -> str:
+    return say("Several vhosts have a queue %(queue)s: add the parameter vhost.", queue=repr(name))
+
+
 def queue_of(view: View) -> tuple[QueueDepth, Row]:
     """Return the queue of the URL: what it holds, and with its settings."""
     name = view.text("queue")
     if name is None:
-        raise Refused(400, "Choose a queue: the address has no parameter queue.")
+        raise Refused(400, say("Choose a queue: the address has no parameter queue."))
     found = [
         one
         for one in view.once("queues", list_queues)
         if one.queue == name and view.sees(one.vhost)
     ]
     if not found:
-        raise Refused(404, f"There is no queue {name!r} at this instant.")
+        what = say("There is no queue %(queue)s at this instant.", queue=repr(name))
+        raise Refused(404, what)
     if len(found) > 1:
-        raise Refused(400, f"Several vhosts have a queue {name!r}: add the parameter vhost.")
+        raise Refused(400, _of_several(name))
     return found[0], rows_of(view, found)[0]
 
 
@@ -281,12 +287,13 @@ def rows_of(view: View, found: Sequence[QueueDepth]) -> list[Row]:
 
 def _drawn(curve: DepthCurve, view: View) -> dict[str, Any]:
     """Return the curve as curve.js reads it."""
+    said = view.language.said
     return {
         "at_s": curve.at_s,
         "series": [
-            {"label": "depth", "values": curve.depth},
-            {"label": "died", "values": curve.died, "bars": True},
-            {"label": "purged", "values": curve.purged, "bars": True},
+            {"label": said(say("depth")), "values": curve.depth},
+            {"label": said(say("died")), "values": curve.died, "bars": True},
+            {"label": said(say("purged")), "values": curve.purged, "bars": True},
         ],
         "marks": [
             {
@@ -303,17 +310,17 @@ def changes(view: View) -> Answer:
     """List what entered and left a queue between two instants."""
     name = view.text("queue")
     if name is None:
-        raise Refused(400, "Choose a queue: the address has no parameter queue.")
-    view.title = f"{name}: entered and left"
+        raise Refused(400, say("Choose a queue: the address has no parameter queue."))
+    view.title = say("%(queue)s: entered and left", queue=name)
     first = view.text("from") or (view.end - timedelta(minutes=5)).isoformat(timespec="seconds")
     last = view.text("to") or view.as_of or view.end.isoformat(timespec="seconds")
     vhosts = [vhost for vhost, each in view.declared.items() if name in each.queues]
     vhost = view.vhost or (vhosts[0] if len(vhosts) == 1 else None)
     if vhost is None:
-        what = "Several vhosts have" if vhosts else "There is no"
-        raise Refused(
-            404 if not vhosts else 400, f"{what} queue {name!r}: add the parameter vhost."
-        )
+        if vhosts:
+            raise Refused(400, _of_several(name))
+        what = say("There is no queue %(queue)s: add the parameter vhost.", queue=repr(name))
+        raise Refused(404, what)
     view.require_read(vhost, name)
     ends = [portable(first), portable(last)]
     view.command = view.dlx("queues", "diff", "--limit", 0, names=[name, *ends], as_of=False)

@@ -39,6 +39,7 @@ from streaming.queries.redrives.plan import (
     plan_redrive,
 )
 from streaming.queries.vhosts.clients import consumer_counts
+from streaming.sentences import say
 
 TYPED_ABOVE: Final = 100
 """A plan of more letters is approved by typing their number."""
@@ -98,7 +99,8 @@ def redrive_plan(view: View) -> Answer:
 def seal_plan(view: View) -> Answer:
     """Make the plan, with the edits of the form, and keep it, sealed."""
     if view.as_of is not None:
-        raise Refused(400, "A plan is about what is in the queues now: go back to live first.")
+        what = say("A plan is about what is in the queues now: go back to live first.")
+        raise Refused(400, what)
     wish = wish_of(view)
     if wants_edit(view):
         is_one = "content" in view.form
@@ -107,9 +109,10 @@ def seal_plan(view: View) -> Answer:
         wish = msgspec.structs.replace(wish, edit=edit)
     found = planned(view, wish)
     if not found.sealed.letters:
-        raise Refused(409, "There is nothing to move: no letter of the search rests in a queue.")
+        what = say("There is nothing to move: no letter of the search rests in a queue.")
+        raise Refused(409, what)
     if wish.edit is not None and not found.edits:
-        raise Refused(400, "The edit changes no letter of the plan, so no plan was made.")
+        raise Refused(400, say("The edit changes no letter of the plan, so no plan was made."))
     keep_plan(found.sealed, found.edits)
     return Redirect(view.url("/redrive", id=found.sealed.id))
 
@@ -126,7 +129,8 @@ def redrive(view: View) -> Answer:
     if outcome is not None and not view.sees(outcome.redrive["vhost"]):
         outcome = None
     if outcome is None and sealed is None:
-        raise Refused(404, f"There is no redrive or plan {redrive_id!r} that you may see.")
+        what = say("There is no redrive or plan %(id)s that you may see.", id=repr(redrive_id))
+        raise Refused(404, what)
     if outcome is not None:
         view.command = view.dlx("redrives", "show", redrive_id)
     else:
@@ -137,9 +141,7 @@ def redrive(view: View) -> Answer:
     targets: Counter[tuple[str, str]] = Counter()
     for letter in () if sealed is None else sealed.letters:
         goal = letter.target
-        there = (
-            "removed" if goal is None else goal.queue or f"exchange {goal.exchange or '(default)'}"
-        )
+        there = say("removed") if goal is None else goal.queue or _exchange(goal.exchange)
         targets[letter.queue, there] += 1
     return {
         "redrive_id": redrive_id,
@@ -158,6 +160,10 @@ def redrive(view: View) -> Answer:
         "may_act": view.may("operator"),
         "sent": view.one_of("sent", "", "yes"),
     }
+
+
+def _exchange(name: str) -> str:
+    return say("exchange %(name)s", name=name or say("(default)"))
 
 
 def _unconsumed(view: View, sealed: SealedPlan) -> list[str]:
@@ -180,10 +186,13 @@ def approve_redrive(view: View) -> Answer:
     redrive_id, reason = plan_id(view), reason_of(view)
     sealed = kept_plan(view, redrive_id)
     if sealed is None:
-        raise Refused(404, f"There is no plan {redrive_id!r} that you may see: make a new one.")
+        what = say("There is no plan %(id)s that you may see: make a new one.", id=repr(redrive_id))
+        raise Refused(404, what)
     count = len(sealed.letters)
     if count > TYPED_ABOVE and view.form.get("count", "").strip() != str(count):
-        what = f"The plan has {count} letters: type this number to approve it."
+        what = say(
+            "The plan has %(count)s letters: type this number to approve it.", count=str(count)
+        )
         raise Refused(400, what)
     rates = {name: number_of(view, name) for name in _RATES}
     options = msgspec.structs.replace(sealed.options, **{**rates, "canary": rates["canary"] or 0})
@@ -197,10 +206,16 @@ def control_redrive(view: View) -> Answer:
     redrive_id, reason = plan_id(view), reason_of(view)
     action = view.form.get("action", "")
     if action not in CONTROLS:
-        raise Refused(400, f"action: expected {', '.join(CONTROLS)}, not {action[:40]!r}")
+        what = say(
+            "action: expected %(known)s, not %(given)s",
+            known=", ".join(CONTROLS),
+            given=repr(action[:40]),
+        )
+        raise Refused(400, what)
     vhost = outcome_of(view.tables, redrive_id, view.vhost).redrive["vhost"]
     if not view.sees(vhost):
-        raise Refused(404, f"There is no redrive {redrive_id!r} that you may see.")
+        what = say("There is no redrive %(id)s that you may see.", id=repr(redrive_id))
+        raise Refused(404, what)
     with job_channel(view, vhost) as channel:
         channel.control_redrive(redrive_id, action, reason)
     return Redirect(view.url("/redrive", id=redrive_id, vhost=vhost))
@@ -241,7 +256,11 @@ def planned(view: View, wish: RedriveWish) -> RedrivePlan:
     if wish.wanted == everything and not wish.gone and wish.options.action != "restore":
         count = sum(one.count for one in all_waiting(view) if view.sees(one.vhost))
         if count > MAX_LETTERS:
-            what = f"{count:,} letters are more than {MAX_LETTERS:,}: narrow the search first."
+            what = say(
+                "%(count)s letters are more than %(most)s: narrow the search first.",
+                count=count,
+                most=MAX_LETTERS,
+            )
             raise Refused(413, what)
     return plan_redrive(view.tables, wish)
 

@@ -22,6 +22,7 @@ from streaming.queries.dead_letters.repeated import repeated_deaths
 from streaming.queries.dead_letters.search import search as search_letters
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.result import QueryResult
+from streaming.sentences import say
 
 MAX_EXPORTED: Final = 200_000
 _CHUNK: Final = 65_536
@@ -65,8 +66,11 @@ def export_search(view: View) -> Answer:
     count = count_dead_letters(view.tables, wanted)
     if count > MAX_EXPORTED:
         command = view.dlx("dead-letters", "export", f"letters.{form}", *options_of(view))
-        what = (
-            f"{count:,} letters are more than {MAX_EXPORTED:,}: narrow the search, or `{command}`"
+        what = say(
+            "%(count)s letters are more than %(most)s: narrow the search, or `%(command)s`",
+            count=count,
+            most=MAX_EXPORTED,
+            command=command,
         )
         raise Refused(413, what)
     return as_file(dead_letters(view.tables, wanted), "dead-letters", form)
@@ -94,7 +98,7 @@ def save_view(view: View) -> Answer:
     """Keep the address of a search under a name."""
     name = view.form.get("name", "").strip()
     if not name:
-        raise Refused(400, "Give the view a name.")
+        raise Refused(400, say("Give the view a name."))
     SavedViews(view.user.name).put(name, view.url("/search", **_here(view)))
     return Redirect(view.url("/search", **_here(view)))
 

@@ -12,6 +12,7 @@ from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.result import QueryResult, plain
 from streaming.queries.sandbox import require_harmless, sandbox
 from streaming.queries.sql import VIEWS, create_all_views, require_one_query
+from streaming.sentences import say
 
 MAX_ROWS: Final = 500
 FORMATS: Final = ("csv", "jsonl", "parquet")
@@ -48,7 +49,7 @@ def export_sql(view: View) -> Answer:
     require_sql(view)
     given = view.text("sql")
     if given is None:
-        raise Refused(400, "Write a query: the address has no parameter sql.")
+        raise Refused(400, say("Write a query: the address has no parameter sql."))
     query = _prepare(view, given)
     limited = f"SELECT * FROM (\n{query}\n) LIMIT {MAX_EXPORTED}"  # noqa: S608 - runs in the sandbox
     return as_file(QueryResult(view.tables, limited), "query", view.one_of("format", *FORMATS))

@@ -17,6 +17,7 @@ from streaming.console.pages.topology_graph import (
 )
 from streaming.queries.traffic import VhostTraffic
 from streaming.queries.traffic import traffic as traffic_of
+from streaming.sentences import say
 from topology.analysis.diagram import Diagram, draw
 from topology.declarations import PREDECLARED_NAMES, Definitions
 
@@ -64,7 +65,7 @@ def chosen_vhost(view: View) -> str:
     """The vhost of the URL, or the first that the user may see."""
     vhosts = list(view.declared)
     if not vhosts:
-        raise Refused(404, "The tables know no vhost that you may see.")
+        raise Refused(404, say("The tables know no vhost that you may see."))
     return view.vhost or ("/" if "/" in vhosts else vhosts[0])
 
 

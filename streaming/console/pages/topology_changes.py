@@ -14,16 +14,17 @@ from streaming.queries.duckdb_tables import BeforeHistoryError, Tables
 from streaming.queries.job_totals import last_batches
 from streaming.queries.vhosts.changes import changes_in
 from streaming.queries.vhosts.declared import Declared, declared
+from streaming.sentences import say
 from topology.analysis.diagram import draw
 from topology.declarations import Definitions
 from topology.definitions.change_plan import plan_import
 
 MAX_LISTED: Final = 500
-_EFFECTS: Final = {
-    "create": "added",
-    "absent": "removed",
-    "replace": "changed",
-    "conflict": "changed",
+_EFFECTS: Final[dict[str, str]] = {
+    "create": say("added"),
+    "absent": say("removed"),
+    "replace": say("changed"),
+    "conflict": say("changed"),
 }
 _BEFORE: Final = timedelta(hours=1)
 _TICK: Final = timedelta(microseconds=1)
@@ -32,7 +33,7 @@ _TICK: Final = timedelta(microseconds=1)
 def topology_changes(view: View) -> Answer:
     """Compare what is declared at the instant of the page with another one, `compared_with`."""
     vhost = chosen_vhost(view)
-    view.title = f"What changed in {vhost}"
+    view.title = say("What changed in %(vhost)s", vhost=vhost)
     view.command = view.dlx("bindings", "list")
     end = view.known_until
     other = view.text("compared_with") or (end - _BEFORE).isoformat(timespec="milliseconds")

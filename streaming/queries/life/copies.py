@@ -8,6 +8,7 @@ import msgspec
 from streaming.broker.events import ENDINGS, Kind
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.message_history import MessageHistory
+from streaming.sentences import Sentence, say, say_count
 
 _ENDS: Final = frozenset(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
 
@@ -108,7 +109,8 @@ def _add(copy: CopyLife, event: Row, history: MessageHistory) -> None:
     if kind not in _ENDS:
         return
     copy.left_at, copy.end, copy.reason = event["at"], kind, event["reason"]
-    copy.why = _why(copy, event)
+    why = why_it_died(copy)
+    copy.why = None if why is None else str(why)
     death = history.deaths.get(event["seq"])
     if death is not None:
         copy.targets = list(death["targets"] or [])
@@ -122,29 +124,41 @@ def _ttl_ms(enqueued_at: str | None, expires_at: str | None) -> int | None:
     return round(lasts.total_seconds() * 1000)
 
 
-def _why(copy: CopyLife, event: Row) -> str | None:
+def why_it_died(copy: CopyLife) -> Sentence | None:
     """Why a copy died, in words; None if it did not."""
     times = len(copy.holds)
-    match event["reason"]:
+    match copy.reason:
         case "expired":
-            ttl = "its TTL ended" if copy.ttl_ms is None else f"TTL {copy.ttl_ms:,} ms"
+            ttl = (
+                say("its TTL ended")
+                if copy.ttl_ms is None
+                else say("TTL %(ms)s ms", ms=copy.ttl_ms)
+            )
             if copy.enqueued_at is None:
                 return ttl  # its deliveries may have been removed too
-            return f"{ttl}, {_returned(times) if times else 'no consumer took it'}"
+            then = _returned(times) if times else say("no consumer took it")
+            return say("%(ttl)s, %(then)s", ttl=ttl, then=then)
         case "rejected":
-            hold = copy.holds[-1] if copy.holds else None
-            who = "a consumer" if hold is None else hold.user or "the operator"
-            return f"{who} rejected it{_on(hold)}"
+            hold = copy.holds[-1] if copy.holds else Hold(None, None, "")
+            who = say("a consumer") if not copy.holds else hold.user or say("the operator")
+            if not hold.channel:
+                return say("%(user)s rejected it", user=who)
+            return say(
+                "%(user)s rejected it on channel %(channel)s", user=who, channel=hold.channel
+            )
         case "maxlen":
-            return "its queue was full"
+            return say("its queue was full")
         case "delivery_limit":
-            return f"{_returned(times)}: more often than the delivery limit of its queue allows"
+            return say(
+                "%(returned)s: more often than the delivery limit of its queue allows",
+                returned=_returned(times),
+            )
     return None
 
 
-def _returned(times: int) -> str:
-    return f"it was delivered {times} time{'s' if times != 1 else ''} and returned"
-
-
-def _on(hold: Hold | None) -> str:
-    return "" if hold is None or not hold.channel else f" on channel {hold.channel}"
+def _returned(times: int) -> Sentence:
+    return say_count(
+        "it was delivered %(count)s time and returned",
+        "it was delivered %(count)s times and returned",
+        times,
+    )

@@ -19,6 +19,7 @@ from streaming.queries.search_index import (
     indexed_paths,
     messages_with,
 )
+from streaming.sentences import say, say_count
 
 _ID: Final = '(message_id.topic_number, message_id."partition", message_id."offset")'
 _DEATH: Final = ("seq", "at", "vhost", "queue", "reason", "targets", "message_id")
@@ -145,30 +146,42 @@ def _id(row: Row) -> MessageId:
 
 
 def _unseen(tables: Tables, *, is_indexed: bool) -> list[str]:
-    said = []
+    said: list[str] = []
+    size = MAX_SEARCHED_BODY_BYTES // 1024
     paths = indexed_paths(tables)
     if is_indexed:
-        said.append("Words and ids of dead letters were not looked at.")
+        said.append(say("Words and ids of dead letters were not looked at."))
     elif paths:
-        said.append(f"Bodies of more than {MAX_SEARCHED_BODY_BYTES // 1024} KiB were not searched.")
+        said.append(say("Bodies of more than %(size)s KiB were not searched.", size=size))
     else:
         said.append(
-            "Only dead letters were searched, in bodies of at most "
-            f"{MAX_SEARCHED_BODY_BYTES // 1024} KiB: with `[tables] search`, the job indexes "
-            "values of all messages."
+            say(
+                "Only dead letters were searched, in bodies of at most %(size)s KiB: with "
+                "`[tables] search`, the job indexes values of all messages.",
+                size=size,
+            )
         )
     said += [
-        f"Values of {one.path} are indexed since {one.since}, not of messages before."
+        say(
+            "Values of %(path)s are indexed since %(since)s, not of messages before.",
+            path=one.path,
+            since=one.since,
+        )
         for one in paths
         if one.since
     ]
     behind = _behind(tables) if paths else 0
     if behind:
-        batches = "batch is" if behind == 1 else "batches are"
-        said.append(f"The latest {behind} {batches} not indexed yet.")
+        said.append(
+            say_count(
+                "The latest %(count)s batch is not indexed yet.",
+                "The latest %(count)s batches are not indexed yet.",
+                behind,
+            )
+        )
     rights = tables.rights
     if rights is not None and rights.hidden:  # their names may be none of the reader's
-        said.append("What was in queues that you may not read was not searched.")
+        said.append(say("What was in queues that you may not read was not searched."))
     return said
 
 

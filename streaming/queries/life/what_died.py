@@ -20,6 +20,7 @@ from streaming.queries.life.why import CHANGED_BEFORE
 from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning, suspects
 from streaming.queries.vhosts.declared import Declared
 from streaming.queries.vhosts.declared import declared as declared_in
+from streaming.sentences import say, say_count
 from topology.policies import QueueSettings
 
 MAX_GROUPS: Final = 10
@@ -146,11 +147,11 @@ class _Limits(NamedTuple):
     """The settings of a queue at an instant; None: it was not declared.
 
     Attributes:
-        remark: empty, or that they are those of now.
+        are_of_now: whether those at that instant are not known.
     """
 
     settings: QueueSettings | None
-    remark: str = ""
+    are_of_now: bool = False
 
 
 def _limits_at(
@@ -174,7 +175,7 @@ def _limits_at(
     try:
         then = keep(f"declared at {instant}", lambda: _declared_at(tables, instant))
     except QueryError:  # it is before what the tables know
-        return _Limits(now, " (today's limit)")
+        return _Limits(now, are_of_now=True)
     return _Limits(_settings(then, vhost, queue))
 
 
@@ -240,39 +241,63 @@ def _why(
     users: list[str | None],
     rates: tuple[float, float] | None,
 ) -> str:
-    settings, remark = limits
+    settings = limits.settings
     match row["reason"]:
         case "rejected":
-            if not users:
-                return "rejected by a consumer"
-            more = len(users) - 1
-            others = f" and {more} other{'s' if more > 1 else ''}" if more else ""
-            return f"rejected by {users[0] or 'the operator'}{others}"
+            return _rejected_by(users)
         case "expired":
             ttl = None if settings is None else settings.message_ttl_ms
-            which = "the TTL of the message" if ttl is None else f"TTL of {ttl:,} ms{remark}"
-            return f"{which}, and no consumer took it in time"
+            which: str = say("the TTL of the message")
+            if ttl is not None:
+                which = _as_known(say("TTL of %(ms)s ms", ms=ttl), limits)
+            return say("%(ttl)s, and no consumer took it in time", ttl=which)
         case "maxlen":
-            return f"{_limit(settings)}{remark} reached{_in_and_out(rates)}"
+            limit = _as_known(_limit(settings), limits)
+            if rates is None:
+                return say("%(limit)s reached", limit=limit)
+            came, went = map(_a_second, rates)
+            return say(
+                "%(limit)s reached, %(came)s/s in, %(went)s/s out",
+                limit=limit,
+                came=came,
+                went=went,
+            )
         case "delivery_limit":
-            limit = None if settings is None else settings.delivery_limit
-            times = "" if limit is None else f" of {limit:,}{remark}"
-            return f"returned more often than the delivery limit{times}"
+            most = None if settings is None else settings.delivery_limit
+            if most is None:
+                return say("returned more often than the delivery limit")
+            number = _as_known(say("%(count)s", count=most), limits)
+            return say("returned more often than the delivery limit of %(number)s", number=number)
         case "orphaned":
-            return "its queue was deleted"
+            return say("its queue was deleted")
     return str(row["reason"])
+
+
+def _rejected_by(users: list[str | None]) -> str:
+    if not users:
+        return say("rejected by a consumer")
+    first = users[0] or say("the operator")
+    if len(users) == 1:
+        return say("rejected by %(user)s", user=first)
+    return say_count(
+        "rejected by %(user)s and %(count)s other",
+        "rejected by %(user)s and %(count)s others",
+        len(users) - 1,
+        user=first,
+    )
+
+
+def _as_known(limit: str, limits: _Limits) -> str:
+    return say("%(limit)s (today's limit)", limit=limit) if limits.are_of_now else limit
 
 
 def _limit(settings: QueueSettings | None) -> str:
     if settings is not None and settings.max_length is not None:
-        return f"limit of {settings.max_length:,}"
+        return say("limit of %(count)s", count=settings.max_length)
     if settings is not None and settings.max_length_bytes is not None:
-        return f"limit of {settings.max_length_bytes:,} bytes"
-    return "the queue's limit was"
+        return say("limit of %(count)s bytes", count=settings.max_length_bytes)
+    return say("the queue's limit was")
 
 
-def _in_and_out(rates: tuple[float, float] | None) -> str:
-    if rates is None:
-        return ""
-    came, went = (f"{rate:,.0f}" if rate >= 1 else f"{rate:.2g}" for rate in rates)
-    return f", {came}/s in, {went}/s out"
+def _a_second(rate: float) -> int | str:
+    return round(rate) if rate >= 1 else f"{rate:.2g}"

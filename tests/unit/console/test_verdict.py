@@ -182,7 +182,7 @@ def test_the_first_page_leaves_quiet_queues_out(bounded, make_client):
     page = make_client(bounded).get("/?as_of=1").text
     quiet = make_client(bounded, quiet=("work.*",)).get("/?as_of=1").text
 
-    assert "1 dead letters of the last hour are lost" in page
+    assert "1 dead letter of the last hour is lost" in page
     assert "Nothing is wrong" in quiet
     assert "3 dropped as declared" in quiet
 
