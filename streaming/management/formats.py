@@ -60,18 +60,20 @@ def plain_table(table: Table) -> Item:
 # -- topology
 
 
-def exchange_item(vhost: str, exchange: Exchange) -> Item:
+def exchange_item(vhost: OpenVhost, exchange: Exchange) -> Item:
     """An exchange, without its traffic."""
     reserved = not exchange.name or exchange.name.startswith("amq.")
+    policy = vhost.shard.vhost.policies.applying_to(exchange)
     return {
         "arguments": plain_table(exchange.arguments),
         "auto_delete": exchange.auto_delete,
         "durable": exchange.durable,
         "internal": exchange.internal,
         "name": exchange.name,
+        **({} if policy is None else {"policy": policy.name}),
         "type": exchange.type,
         "user_who_performed_action": INTERNAL if reserved else "",
-        "vhost": vhost,
+        "vhost": vhost.name,
     }
 
 

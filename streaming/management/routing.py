@@ -97,15 +97,15 @@ class Asked:
         """Whether the user has permissions in a vhost."""
         return vhost.shard.vhost.permissions.knows(self.user.name)
 
-    def vhosts(self) -> list[OpenVhost]:
-        """The vhosts whose objects the user sees in lists, by name."""
+    def vhosts(self, seeing_all: frozenset[str] = ADMINISTRATORS) -> list[OpenVhost]:
+        """The vhosts whose objects the user sees in lists, by name; all with one of these tags."""
         vhosts = sorted(self.front.server.vhosts.items())
-        sees_all = self.has(ADMINISTRATORS)
+        sees_all = self.has(seeing_all)
         return [vhost for _, vhost in vhosts if sees_all or self.may_log_in(vhost)]
 
-    def one_or_all(self) -> list[OpenVhost]:
+    def one_or_all(self, seeing_all: frozenset[str] = ADMINISTRATORS) -> list[OpenVhost]:
         """The vhost in the path, or all that the user sees."""
-        return [self.vhost] if "vhost" in self.names else self.vhosts()
+        return [self.vhost] if "vhost" in self.names else self.vhosts(seeing_all)
 
 
 Handler = Callable[[Asked], Awaitable[Any]]
@@ -134,7 +134,7 @@ def of_vhost(asked: Asked) -> str | None:
 
 
 def visible_vhost(asked: Asked) -> str | None:
-    """Users who may see the vhost of the path."""
+    """Those who monitor, administrators, and users with permissions in the vhost of the path."""
     return None if _is_open(asked, MONITORS) else "User not authorised to access virtual host"
 
 
@@ -149,6 +149,21 @@ def policymaker(asked: Asked) -> str | None:
 def any_policymaker(asked: Asked) -> str | None:
     """Administrators and policymakers."""
     return None if asked.has(POLICYMAKERS) else "User not authorised to access object"
+
+
+def monitor_or_self(asked: Asked) -> str | None:
+    """Those who monitor, administrators, and the user in the path."""
+    return _own(asked, MONITORS)
+
+
+def administrator_or_self(asked: Asked) -> str | None:
+    """Administrators, and the user in the path."""
+    return _own(asked, ADMINISTRATORS)
+
+
+def _own(asked: Asked, always: frozenset[str]) -> str | None:
+    allowed = asked.has(always) or asked.names["user"] == asked.user.name
+    return None if allowed else "User not authorised to access object"
 
 
 def _is_open(asked: Asked, always: frozenset[str]) -> bool:

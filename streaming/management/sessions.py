@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from streaming.amqp.entries import Ask, Publish
 from streaming.amqp.outgoing import Confirms
@@ -30,6 +30,12 @@ from topology.refusals import Refusal
 
 ANSWER_S: Final = 30.0
 """How long a request waits for the log."""
+
+REJECTED: Final = "rejected"
+"""A queue is full and rejects what is published."""
+
+Published = bool | Literal["rejected"] | Refusal
+"""What became of a message: whether a queue got it, or why none took it."""
 
 _LOOK_S: Final = 0.5
 _numbers: Final = count(1)
@@ -105,8 +111,8 @@ class Session:
         _turn(self._server, self._vhost)
         return await _told(self._server, self._vhost, self._heard.answer)
 
-    async def publish(self, publication: Publication, stored: Stored) -> bool | Refusal:
-        """Publish a message; whether a queue got it, or why it was refused."""
+    async def publish(self, publication: Publication, stored: Stored) -> "Published":
+        """Publish a message; whether a queue got it, or why none took it."""
         self._heard.expect()
         entry = Publish(self._actor, publication, stored, MANDATORY | CONFIRM, 0, Confirms())
         self._vhost.submit(entry)
@@ -133,16 +139,16 @@ class _Heard:
         """Wait for one more answer or confirm."""
         loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[AnswerOut] = loop.create_future()
-        self.published: asyncio.Future[bool | Refusal] = loop.create_future()
+        self.published: asyncio.Future[Published] = loop.create_future()
 
     def delivered(self, out: DeliveryOut, stored: Stored) -> None:
         """See `Listener`."""
         self.deliveries.append((out, stored))
 
-    def confirmed(self, _out: ConfirmOut) -> None:
+    def confirmed(self, out: ConfirmOut) -> None:
         """See `Listener`."""
         if not self.published.done():
-            self.published.set_result(not self._returned)
+            self.published.set_result(not self._returned if out.ack else REJECTED)
 
     def hear(self, out: Outbound, _stored: Stored | None) -> None:
         """See `Listener`."""

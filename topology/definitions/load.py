@@ -307,7 +307,10 @@ class _Reader:
             what = f"{component!r} parameters are not supported"
             self._report.skip(fields.where, what, "unsupported-parameter")
         elif add is not None and (vhost := self._vhost_of(fields)) is not None:
-            value = Fields(fields.value("value"), fields.at("value"), self._report)
+            given = fields.value("value")
+            if component == "vhost-limits" and given == []:
+                given = {}  # as RabbitMQ exports limits that were cleared
+            value = Fields(given, fields.at("value"), self._report)
             add(vhost, value, name)
             value.skip_unknown()
 

@@ -22,10 +22,10 @@ from streaming.management.listing import Item, Listing, collected, columns_of, o
 from streaming.management.routing import (
     Asked,
     Resource,
-    administrator,
+    administrator_or_self,
     anyone,
+    monitor_or_self,
     of_vhost,
-    visible_vhost,
 )
 
 _CLOSED: Final = "Closed via management plugin"
@@ -42,9 +42,7 @@ _TEXTS: Final = (
 
 def _connections(asked: Asked) -> list[Connection]:
     """The open connections that the user may see, of the vhost in the path or of all."""
-    vhosts = {vhost.name for vhost in asked.one_or_all()}
-    if asked.has(MONITORS) and "vhost" not in asked.names:
-        vhosts = set(asked.front.server.vhosts)
+    vhosts = {vhost.name for vhost in asked.one_or_all(MONITORS)}
     return [
         one
         for one in list(asked.front.server.connections)
@@ -181,7 +179,7 @@ def _consumers(asked: Asked, vhosts: list[OpenVhost]) -> Iterator[Item]:
 
 async def all_consumers(asked: Asked) -> Any:
     """The consumers that the user may see, of the vhost in the path or of all."""
-    items = await collected(_consumers(asked, asked.one_or_all()))
+    items = await collected(_consumers(asked, asked.one_or_all(MONITORS)))
     return Listing(asked.query, ("consumer_tag",)).reply(items)
 
 
@@ -193,14 +191,14 @@ RESOURCES: Final = [
     Resource("connections/{connection}/channels", anyone, {"GET": channels_of_connection}),
     Resource(
         "connections/username/{user}",
-        anyone,
+        monitor_or_self,
         {"GET": connections_of_user, "DELETE": close_connections_of_user},
-        rules={"DELETE": administrator},
+        rules={"DELETE": administrator_or_self},
     ),
-    Resource("vhosts/{vhost}/connections", visible_vhost, {"GET": all_connections}),
+    Resource("vhosts/{vhost}/connections", of_vhost, {"GET": all_connections}),
     Resource("channels", anyone, {"GET": all_channels}),
     Resource("channels/{channel}", anyone, {"GET": one_channel}),
-    Resource("vhosts/{vhost}/channels", visible_vhost, {"GET": all_channels}),
+    Resource("vhosts/{vhost}/channels", of_vhost, {"GET": all_channels}),
     Resource("consumers", anyone, {"GET": all_consumers}),
-    Resource("consumers/{vhost}", of_vhost, {"GET": all_consumers}),
+    Resource("consumers/{vhost}", anyone, {"GET": all_consumers}),
 ]

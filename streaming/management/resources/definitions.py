@@ -22,7 +22,12 @@ from streaming.management.formats import (
 from streaming.management.listing import columns_of, only
 from streaming.management.resources.cluster import cluster_name
 from streaming.management.resources.doing import administer
-from streaming.management.resources.parameters import limits_of, parameters_of
+from streaming.management.resources.parameters import (
+    VHOST_LIMITS,
+    clear_limits,
+    limits_of,
+    parameters_of,
+)
 from streaming.management.resources.policies import policies_of
 from streaming.management.resources.users import (
     permission_item,
@@ -241,6 +246,10 @@ async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) ->
         part = _part(document, name, default_vhost, queue_type)
         command = commands.ImportDefinitions(definitions=part)
         await administer(asked, vhost, command)
+        if any(
+            one.get("component") == VHOST_LIMITS and not one["value"] for one in part["parameters"]
+        ):
+            await clear_limits(asked, vhost)
 
 
 def _part(

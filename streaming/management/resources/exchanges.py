@@ -29,7 +29,7 @@ async def all_exchanges(asked: Asked) -> Any:
 
 
 def _with_traffic(asked: Asked, vhost: OpenVhost, exchange: Exchange) -> Item:
-    item = exchange_item(vhost.name, exchange)
+    item = exchange_item(vhost, exchange)
     counting = asked.api.counting
     counts, series = counting.exchange(vhost.name, exchange.name)
     names = [name for name, count in counts.items() if count]

@@ -5,7 +5,7 @@ from typing import Any, Final
 from streaming.management.answers import as_json
 from streaming.management.errors import bad_request, missing
 from streaming.management.formats import NODE
-from streaming.management.routing import Asked, Resource, anyone
+from streaming.management.routing import Asked, Resource, anyone, of_vhost
 
 _OK: Final = {"status": "ok"}
 _PROTOCOLS: Final = {"amqp091": "amqp", "amqp10": "amqp"}
@@ -84,5 +84,5 @@ RESOURCES: Final = [
     Resource("health/checks/ready-to-serve-clients", anyone, {"GET": healthy}),
     Resource("healthchecks/node", anyone, {"GET": healthy}),
     Resource("healthchecks/node/{node}", anyone, {"GET": healthy}),
-    Resource("aliveness-test/{vhost}", anyone, {"GET": aliveness}),
+    Resource("aliveness-test/{vhost}", of_vhost, {"GET": aliveness}),
 ]

@@ -17,7 +17,7 @@ from streaming.management.errors import ApiError, bad_request, not_found
 from streaming.management.formats import plain
 from streaming.management.resources.doing import refused
 from streaming.management.routing import Asked
-from streaming.management.sessions import Session
+from streaming.management.sessions import REJECTED, Session
 from topology.declarations import MAX_NAME_BYTES
 from topology.refusals import Refusal
 
@@ -62,6 +62,8 @@ async def publish(asked: Asked) -> Any:
         await session.close()
     if isinstance(routed, Refusal):
         raise bad_request(f"{routed.code} {routed.text}")
+    if routed == REJECTED:
+        raise bad_request("rejected Unable to publish message. Check queue limits.")
     return {"routed": routed}
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.commands import LimitName
+from streaming.management.access import MONITORS
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members
 from streaming.management.errors import bad_request, missing, not_found, not_valid
@@ -24,8 +25,8 @@ from streaming.management.routing import (
     administrator,
     any_policymaker,
     anyone,
-    of_vhost,
     policymaker,
+    visible_vhost,
 )
 from topology.declarations import Policy
 
@@ -104,6 +105,8 @@ async def set_parameter(
         raise bad_request("policies may not be set using this method")
     if component not in {VHOST_LIMITS, OPERATOR_POLICY}:
         raise not_valid(f"component {component} not found")
+    if value == []:
+        value = {}
     if not isinstance(value, dict):
         raise not_valid(f"{name} should be an object")
     if component == OPERATOR_POLICY:
@@ -123,6 +126,12 @@ async def set_parameter(
             await administer(asked, vhost, commands.ClearVhostLimit(limit=limit))  # type: ignore[arg-type] # the same
 
 
+async def clear_limits(asked: Asked, vhost: OpenVhost) -> None:
+    """Remove the limits of a vhost."""
+    if limits_of(vhost):
+        await set_parameter(asked, vhost, VHOST_LIMITS, "limits", {})
+
+
 async def delete_parameter(asked: Asked) -> Response:
     """Remove a parameter."""
     await one_parameter(asked)
@@ -132,8 +141,7 @@ async def delete_parameter(asked: Asked) -> Response:
     elif component == POLICY:
         raise bad_request("policies may not be cleared using this method")
     else:
-        for limit in _LIMITS:
-            await administer(asked, asked.vhost, commands.ClearVhostLimit(limit=limit))  # type: ignore[arg-type] # one of them
+        await clear_limits(asked, asked.vhost)
     return done()
 
 
@@ -156,7 +164,7 @@ async def all_limits(asked: Asked) -> Any:
     """The limits of the vhost in the path, or of all that the user sees."""
     items = [
         {"value": limits_of(vhost), "vhost": vhost.name}
-        for vhost in asked.one_or_all()
+        for vhost in asked.one_or_all(MONITORS)
         if limits_of(vhost)
     ]
     return Listing(asked.query, ("vhost",)).reply(items)
@@ -217,6 +225,12 @@ async def delete_global(asked: Asked) -> Response:
     return done()
 
 
+def _may_set(asked: Asked) -> str | None:
+    """Policymakers; administrators alone if it is an operator policy, as at its own path."""
+    is_operator_policy = asked.names["component"] == OPERATOR_POLICY
+    return policymaker(asked) or (administrator(asked) if is_operator_policy else None)
+
+
 RESOURCES: Final = [
     Resource("parameters", any_policymaker, {"GET": all_parameters}),
     Resource("parameters/{component}", any_policymaker, {"GET": all_parameters}),
@@ -225,7 +239,7 @@ RESOURCES: Final = [
         "parameters/{component}/{vhost}/{name}",
         policymaker,
         {"GET": one_parameter, "PUT": put_parameter, "DELETE": delete_parameter},
-        rules={"PUT": administrator, "DELETE": administrator},
+        rules={"PUT": _may_set, "DELETE": _may_set},
     ),
     Resource("global-parameters", any_policymaker, {"GET": all_global}),
     Resource(
@@ -234,7 +248,7 @@ RESOURCES: Final = [
         {"GET": one_global, "PUT": put_global, "DELETE": delete_global},
     ),
     Resource("vhost-limits", anyone, {"GET": all_limits}),
-    Resource("vhost-limits/{vhost}", of_vhost, {"GET": all_limits}),
+    Resource("vhost-limits/{vhost}", visible_vhost, {"GET": all_limits}),
     Resource(
         "vhost-limits/{vhost}/{name}", administrator, {"PUT": put_limit, "DELETE": delete_limit}
     ),

@@ -102,7 +102,6 @@ RESOURCES: Final = [
         "policies/{vhost}/{name}",
         policymaker,
         {"GET": _ordinary.one, "PUT": _ordinary.put, "DELETE": _ordinary.delete},
-        rules={"GET": of_vhost},
     ),
     Resource("operator-policies", anyone, {"GET": _operator.all}),
     Resource("operator-policies/{vhost}", of_vhost, {"GET": _operator.all}),
@@ -110,6 +109,5 @@ RESOURCES: Final = [
         "operator-policies/{vhost}/{name}",
         administrator,
         {"GET": _operator.one, "PUT": _operator.put, "DELETE": _operator.delete},
-        rules={"GET": of_vhost},
     ),
 ]

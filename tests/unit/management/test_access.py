@@ -4,8 +4,10 @@ import hashlib
 import pytest
 from starlette.testclient import TestClient
 
+from streaming.amqp import methods as m
 from streaming.management.access import MAX_FAILURES, FailedLogins, is_loopback
 from streaming.management.errors import ApiError
+from tests.amqp_client import RawClient
 from tests.management_api import Api
 
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}
@@ -91,18 +93,27 @@ def test_places(place, expected):
         ("queues/%2F", {"administrator"}),
         ("exchanges/%2F", {"administrator"}),
         ("bindings/%2F", {"administrator"}),
-        ("consumers/%2F", {"administrator"}),
+        ("consumers/%2F", {"administrator", "monitoring", "policymaker", "management"}),
+        ("policies/theirs/p", {"administrator", "policymaker"}),
+        ("operator-policies/theirs/p", {"administrator"}),
+        ("vhost-limits/%2F", {"administrator", "monitoring"}),
+        ("aliveness-test/%2F", {"administrator"}),
+        ("connections/username/management", {"administrator", "monitoring", "management"}),
         ("queues/%2F/mine", {"administrator"}),
         ("queues/%2F/mine/bindings", {"administrator"}),
         ("policies/%2F", {"administrator"}),
         ("parameters", {"administrator", "policymaker"}),
         ("parameters/vhost-limits/%2F", {"administrator"}),
         ("parameters/vhost-limits/theirs", {"administrator", "policymaker"}),
-        ("vhosts/%2F/connections", {"administrator", "monitoring"}),
+        ("vhosts/%2F/connections", {"administrator"}),
+        ("vhosts/theirs/channels", {"administrator", "monitoring", "policymaker", "management"}),
         ("overview", {"administrator", "monitoring", "policymaker", "management"}),
     ],
 )
 def test_tags_and_permissions_decide_what_may_be_read(api, users, path, allowed):
+    policy = {"pattern": "a", "definition": {"max-length": 1}}
+    api.put("policies/theirs/p", policy)
+    api.put("operator-policies/theirs/p", policy)
     readers = {name for name in users if api.ask("GET", path, user=users[name]).status_code == 200}
 
     assert readers == allowed
@@ -133,6 +144,20 @@ def test_tags_and_permissions_decide_what_may_be_read(api, users, path, allowed)
             {"administrator"},
         ),
         ("PUT", "vhost-limits/theirs/max-queues", {"value": 9}, {"administrator"}),
+        (
+            "PUT",
+            "parameters/vhost-limits/theirs/limits",
+            {"value": {"max-queues": 9}},
+            {"administrator", "policymaker"},
+        ),
+        ("PUT", "parameters/vhost-limits/%2F/limits", {"value": {}}, {"administrator"}),
+        (
+            "PUT",
+            "parameters/operator_policy/theirs/p",
+            {"value": {"pattern": "a", "definition": {"max-length": 1}, "priority": 1}},
+            {"administrator"},
+        ),
+        ("DELETE", "connections/username/management", None, {"administrator", "management"}),
         ("PUT", "cluster-name", {"name": "c"}, {"administrator"}),
         ("POST", "definitions", {}, {"administrator"}),
         ("POST", "definitions/theirs", {}, {"administrator"}),
@@ -175,6 +200,17 @@ def test_lists_have_only_what_the_user_may_see(api, users):
     assert api.get("overview", user=manager)["object_totals"]["queues"] == 1
     assert "listeners" not in api.get("overview", user=manager)
     assert {one["name"] for one in api.get("queues", user=users["administrator"])} == {"q", "mine"}
+
+
+def test_those_who_monitor_see_consumers_and_limits_of_every_vhost(api, users, broker):
+    api.put("vhost-limits/%2F/max-queues", {"value": 9})
+    RawClient(broker).ask(m.BasicConsume(queue="mine"))
+
+    for path in ("consumers", "consumers/%2F"):
+        assert len(api.get(path, user=users["monitoring"])) == 1
+        assert api.get(path, user=users["management"]) == []
+    assert len(api.get("vhost-limits", user=users["monitoring"])) == 1
+    assert api.get("vhost-limits", user=users["management"]) == []
 
 
 def test_permissions_are_those_of_the_broker(api):

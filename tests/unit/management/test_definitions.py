@@ -115,6 +115,15 @@ def test_a_queue_that_is_there_with_other_arguments_refuses_an_import(api):
     assert reason.startswith("inequivalent arg 'durable' for queue 'q' in vhost '/'")
 
 
+def test_an_import_of_cleared_limits_clears_limits(api):
+    api.put("vhost-limits/%2F/max-queues", {"value": 7})
+    cleared = {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": []}
+
+    assert api.ask("POST", "definitions", {"parameters": [cleared]}).status_code == 204
+
+    assert api.get("vhost-limits") == []
+
+
 def test_queues_have_the_default_type_of_their_vhost(api):
     document = {
         "vhosts": [{"name": "v", "default_queue_type": "quorum"}],

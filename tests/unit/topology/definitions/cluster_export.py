@@ -50,7 +50,7 @@ CLUSTER: dict[str, Any] = {
             },
         },
         {"vhost": "/", "component": "shovel", "name": "move", "value": {"src-uri": "amqp://"}},
-        {"vhost": "/", "component": "vhost-limits", "name": "limits", "value": {}},
+        {"vhost": "/", "component": "vhost-limits", "name": "limits", "value": []},
         {
             "vhost": "shop",
             "component": "vhost-limits",
