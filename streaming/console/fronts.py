@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -96,22 +96,22 @@ class KafkaFronts:
         from streaming.config import read_config  # noqa: PLC0415 - pages of tables need no Kafka
 
         read = read_config(config)
-        vhosts = read.log_topics()
-        if not vhosts:
+        logs = read.log_topics()
+        if not logs:
             return {}
         with self._lock:
             if self._closing is not None:
                 self._closing.cancel()
-            found = self._heard(read, vhosts)
+            found = self._heard(read, logs)
             if self._was_kept and not all(one.leads for one in found.values()):
                 self._close()  # Kafka may be away, or there for a new consumer only
-                found = self._heard(read, vhosts)
+                found = self._heard(read, logs)
             self._closing = threading.Timer(self._unwatched_s, self._close_unwatched)
             self._closing.daemon = True
             self._closing.start()
         return found
 
-    def _heard(self, read: "JobConfig", vhosts: Iterable[str]) -> dict[str, Heard]:
+    def _heard(self, read: "JobConfig", logs: Mapping[str, str]) -> dict[str, Heard]:
         from streaming.config import librdkafka_properties  # noqa: PLC0415
         from streaming.sequencer.leaders import Leaders  # noqa: PLC0415
 
@@ -124,8 +124,8 @@ class KafkaFronts:
             time.sleep(0.05)
         takeover_s = read.amqp.takeover_ms / 1000
         found = {}
-        for vhost in vhosts:
-            leader = self._leaders.of(vhost)
+        for vhost, topic in logs.items():
+            leader = self._leaders.of(vhost, topic)
             found[vhost] = Heard("")
             if leader is not None:
                 beat = leader.beat

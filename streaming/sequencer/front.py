@@ -34,7 +34,7 @@ from streaming.sequencer.input_reader import InputReader
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.job_lag import JobLag
 from streaming.sequencer.job_progress import JobProgress
-from streaming.sequencer.leaders import BEAT_S, Beat, Leaders, deaf_since_s
+from streaming.sequencer.leaders import BEAT_S, Beat, Leader, Leaders, deaf_since_s
 from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
 from streaming.sequencer.log_state import LogState
@@ -42,7 +42,7 @@ from streaming.sequencer.log_vhost import LogVhost, Role
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
 from streaming.sequencer.records import Record
 from streaming.sequencer.settings import FrontSettings
-from streaming.sequencer.snapshots import FOLDER, Snapshot, Snapshots
+from streaming.sequencer.snapshots import FOLDER, LogIdentity, Snapshot, Snapshots
 from topology.errors import DlxError
 
 FOLLOW_S: Final = 0.05
@@ -274,6 +274,7 @@ class _Log:
         self._shard = settings.shards[name]
         self._reader = LogReader(settings.properties, self.topic)
         self._bodies = BodyReader(LogReader(settings.properties, self.topic))
+        self._identity: LogIdentity | None = None
         self._snapshots: Snapshots | None = None
         self.lag = JobLag(settings.lag_marks)
         self._snapshot_at = 0
@@ -299,6 +300,13 @@ class _Log:
     def leads(self) -> bool:
         """Whether clients may open the vhost here."""
         return self.vhost is not None and self.vhost.leads
+
+    @property
+    def leader(self) -> Leader | None:
+        """Who was heard to lead the log, here or elsewhere."""
+        identity = self._identity
+        topic_id = None if identity is None else identity.topic_id
+        return self._front.leaders.of(self.name, self.topic, topic_id)
 
     @property
     def is_idle(self) -> bool:
@@ -453,7 +461,7 @@ class _Log:
         )
 
     def _find_snapshot(self) -> Snapshot | None:
-        log = self._reader.identity(self.name)
+        log = self._identity = self._reader.identity(self.name)
         self._snapshots = Snapshots(self._front.settings.checkpoint, log)
         return self._snapshots.newest(self._reader.ends)
 
@@ -480,14 +488,14 @@ class _Log:
         settings = self._front.settings
         takeover_s = settings.takeover_ms / 1000
         begin_s = time.monotonic() - takeover_s
-        leader = self._front.leaders.of(self.name)
+        leader = self.leader
         deaf_s = deaf_since_s(leader, opening_s, time.monotonic(), takeover_s)
         while True:
             if self._may_lead(takeover_s) and time.monotonic() - deaf_s >= takeover_s:
                 if await self._is_kafka_there():
                     return
                 deaf_s = time.monotonic()
-            leader = self._front.leaders.of(self.name)
+            leader = self.leader
             if not settings.standby and time.monotonic() - begin_s > 3 * takeover_s:
                 name = "another front" if leader is None else leader.beat.name
                 raise CannotLeadError(
@@ -510,7 +518,7 @@ class _Log:
         leaders = self._front.leaders
         if not leaders.is_current:
             return False
-        leader = leaders.of(self.name)
+        leader = self.leader
         return leader is None or leader.beat.ends or leader.silent_s() > takeover_s
 
     def note_lag(self, committed: int | None) -> None:
@@ -524,14 +532,19 @@ class _Log:
 
     def check_leader(self) -> None:
         """Stop if another front says that it leads since a later record."""
-        leader = self._front.leaders.of(self.name)
+        leader = self.leader
         vhost = self._opened
-        if leader is not None and leader.beat.epoch > vhost.epoch and not leader.beat.ends:
+        if leader is not None and _replaces(leader.beat, vhost.epoch):
             vhost.fail(f"{leader.beat.name} leads it since offset {leader.beat.epoch} of its log")
 
     def beat(self, *, ends: bool = False) -> None:
         """Say that this front leads."""
-        beat = Beat(self._front.settings.name, self._opened.epoch, ends)
+        identity = self._identity
+        assert identity is not None, "it has read its log"
+        beat = Beat(
+            *(self._front.settings.name, self._opened.epoch, ends),
+            *(identity.topic, identity.topic_id),
+        )
         with suppress(BufferError):  # Kafka takes nothing now, and there is another one soon
             self._front.writer.append(
                 self._front.settings.leaders_topic,
@@ -628,6 +641,11 @@ class _Log:
 
     def _fetched(self) -> None:
         self._front.call(partial(_go_on, self))
+
+
+def _replaces(beat: Beat, epoch: int) -> bool:
+    """Whether a heartbeat says that another front leads the log since a later record."""
+    return bool(beat.topic_id) and beat.epoch > epoch and not beat.ends
 
 
 def _go_on(log: _Log) -> None:

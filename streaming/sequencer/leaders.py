@@ -1,7 +1,8 @@
 """Heartbeats of the fronts that lead: who leads a vhost, and whether it is still there.
 
 They go to a topic of their own, so that an idle log stays idle. Heartbeats only decide when a
-standby tries: who leads is decided by the last epoch record in the log.
+standby tries: who leads is decided by the last epoch record in the log. Several jobs may share the
+topic, and a log may be made again under its name: a heartbeat counts for the log that it names.
 """
 
 import time
@@ -32,11 +33,14 @@ class Beat(msgspec.Struct, array_like=True, frozen=True):
         name: of the front.
         epoch: offset of its epoch record.
         ends: whether it stops leading now.
+        topic: of its log; `topic_id` is Kafka's id of it. Earlier versions name neither.
     """
 
     name: str
     epoch: int
     ends: bool = False
+    topic: str = ""
+    topic_id: str = ""
 
 
 class Leader(NamedTuple):
@@ -69,8 +73,41 @@ def deaf_since_s(leader: Leader | None, begin_s: float, now_s: float, takeover_s
 
 _decoder: Final = msgspec.msgpack.Decoder(Beat)
 
+_UNNAMED: Final = ("", "")
 
-class Leaders:
+
+class HeardLeaders:
+    """Who was heard to lead each log. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._by_vhost: dict[str, dict[tuple[str, str], Leader]] = {}
+
+    def note(self, vhost: str, beat: Beat, heard_s: float) -> None:
+        """Note a heartbeat, unless a newer leader of its log is known."""
+        with self._lock:
+            logs = self._by_vhost.setdefault(vhost, {})
+            log = (beat.topic, beat.topic_id)
+            known = logs.get(log)
+            if known is None or beat.epoch >= known.beat.epoch:
+                logs[log] = Leader(beat, heard_s)
+
+    def of(self, vhost: str, topic: str, topic_id: str | None = None) -> Leader | None:
+        """Who leads a log, or has; None if nobody was heard.
+
+        Args:
+            topic_id: which of the topics that have had this name; None: whichever was heard last.
+        """
+        with self._lock:
+            heard = [
+                leader
+                for log, leader in self._by_vhost.get(vhost, {}).items()
+                if log == _UNNAMED or (log[0] == topic and topic_id in (None, log[1]))
+            ]
+        return max(heard, key=lambda leader: leader.heard_s, default=None)
+
+
+class Leaders(HeardLeaders):
     """Listens to the heartbeats of all vhosts, on a thread.
 
     Args:
@@ -78,14 +115,13 @@ class Leaders:
     """
 
     def __init__(self, properties: Mapping[str, Any], topic: str) -> None:
+        super().__init__()
         own = {"auto.offset.reset": "earliest", "fetch.wait.max.ms": 100}
         self._listener = HeartbeatListener(properties, own)
         watermarks = self._listener.consumer.get_watermark_offsets
         partition = TopicPartition(topic, 0)
         first, self._end = once_led(partial(watermarks, partition, timeout=_ANSWER_S), ELECTION_S)
         partition.offset = max(first, self._end - _LOOK_BACK)
-        self._lock = Lock()
-        self._by_vhost: dict[str, Leader] = {}
         self._is_current = partition.offset >= self._end
         self._listener.start("heartbeats of fronts", [partition], self._hear)
 
@@ -93,11 +129,6 @@ class Leaders:
     def is_current(self) -> bool:
         """Whether all heartbeats before the start were read."""
         return self._is_current
-
-    def of(self, vhost: str) -> Leader | None:
-        """Who leads a vhost, or has; None if nobody was heard."""
-        with self._lock:
-            return self._by_vhost.get(vhost)
 
     def close(self) -> None:
         """Stop listening."""
@@ -115,8 +146,5 @@ class Leaders:
         except msgspec.DecodeError:
             return
         vhost = (key or b"").decode("utf-8", "replace")
-        with self._lock:
-            known = self._by_vhost.get(vhost)
-            if known is None or beat.epoch >= known.beat.epoch:
-                self._by_vhost[vhost] = Leader(beat, heard_s)
+        self.note(vhost, beat, heard_s)
         self._is_current = self._is_current or offset + 1 >= self._end

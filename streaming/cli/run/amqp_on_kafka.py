@@ -253,8 +253,8 @@ def _not_serving(front: "Front") -> str:
         return ""
     led = [
         f"vhost '{name}' is led by {leader.beat.name}"
-        for name in front.settings.logs
-        if (leader := front.leaders.of(name)) is not None and not leader.beat.ends
+        for name, topic in front.settings.logs.items()
+        if (leader := front.leaders.of(name, topic)) is not None and not leader.beat.ends
     ]
     where = f": {', '.join(led)}. Ask there" if led else ""
     return f"this front serves no vhost now: it starts, or is a standby{where}"

@@ -60,7 +60,7 @@ class Listening:
         self.is_current, self.is_closed = True, False
         self.opened.append(self)
 
-    def of(self, _vhost):
+    def of(self, _vhost, _topic):
         return Leader(Beat("one", 0), self.heard_s)
 
     def close(self):

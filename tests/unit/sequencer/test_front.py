@@ -22,7 +22,7 @@ from streaming.protocol.log_records import LogKind, read_header
 from streaming.sequencer import front
 from streaming.sequencer.front import Front
 from streaming.sequencer.job_lag import LagMarks
-from streaming.sequencer.leaders import Beat, Leader
+from streaming.sequencer.leaders import Beat, HeardLeaders
 from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged
@@ -46,7 +46,7 @@ class BusyLog:
         self.end = end
         self.topic_id = "first"
         self.refused: set[int] = set()  # numbers of appends that the producer does not take
-        self.beats: list[Beat] = []
+        self.leaders = LeadersInMemory()
         self.committed: int | None = None
         self.held: list[Callable[[], None]] = []
         self.held_until = 0  # so many records are acknowledged together
@@ -108,7 +108,8 @@ class BusyWriter:
 
     def append(self, topic, value, headers, at_ms, *, is_last, key=None):
         if topic != LOG:
-            self._log.beats.append(msgspec.msgpack.decode(value, type=Beat))
+            beat = msgspec.msgpack.decode(value, type=Beat)
+            self._log.leaders.note(key, beat, time.monotonic())
             return 0
         self._tries += 1
         if self._tries in self._log.refused:
@@ -132,37 +133,13 @@ class BusyWriter:
         return True
 
 
-class NobodyLeads:
-    is_current = True
-
-    def __init__(self, _properties, _topic):
-        pass
-
-    def of(self, _vhost):
-        return None
-
-    def close(self):
-        pass
-
-
-class HeardLeaders:
-    """Those who lead a log, as they say."""
+class LeadersInMemory(HeardLeaders):
+    """Heartbeats that do not go through Kafka."""
 
     is_current = True
 
-    def __init__(self, log: BusyLog) -> None:
-        self._log = log
-
-    def of(self, _vhost):
-        beats = self._log.beats
-        newest = max(beats, key=lambda beat: beat.epoch, default=None)
-        if newest is None:
-            return None
-        last = [beat for beat in beats if beat.epoch == newest.epoch][-1]
-        return Leader(last, time.monotonic())
-
     def close(self):
-        pass
+        """End listening to them."""
 
 
 def a_log_of(messages: int) -> list[RawRecord]:
@@ -187,7 +164,7 @@ def log(monkeypatch):
     log = BusyLog(records, len(records) - 4)
     monkeypatch.setattr(front, "LogReader", log.reader)
     monkeypatch.setattr(front, "LogWriter", log.writer)
-    monkeypatch.setattr(front, "Leaders", NobodyLeads)
+    monkeypatch.setattr(front, "Leaders", lambda _properties, _topic: log.leaders)
     monkeypatch.setattr(front, "JobProgress", lambda _properties, _topics: log)
     return log
 
@@ -338,10 +315,7 @@ def test_a_front_does_not_go_on_with_the_state_of_a_topic_that_was_made_again(lo
     assert len(log.records) == log.end, "it wrote nothing"
 
 
-def test_of_two_standbys_that_take_over_at_once_one_leads_and_the_other_stands_by(
-    log, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(front, "Leaders", lambda _properties, _topic: HeardLeaders(log))
+def test_of_two_standbys_that_take_over_at_once_one_leads_and_the_other_stands_by(log, tmp_path):
     log.held_until = 2  # both have appended their epoch records when the first hears of its own
 
     async def race() -> tuple[int, list[str | None], list[int]]:
@@ -373,6 +347,28 @@ def test_of_two_standbys_that_take_over_at_once_one_leads_and_the_other_stands_b
     assert epoch == epochs[-1], "the later epoch record counts"
     assert reasons == [None, None]
     assert len(epochs) == 3, "that of the log's first writer, and one of each"
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_heartbeats_of_another_log_do_not_decide_who_leads_this_one(log, tmp_path, ends):
+    others = [("log", "before"), ("another", "first")]  # made again since, or of another job
+    for topic, topic_id in others:
+        log.leaders.note("/", Beat("old", 50_000, ends, topic, topic_id), time.monotonic())
+
+    async def life() -> tuple[str | None, bool]:
+        new = a_front(tmp_path)
+        await has_led(new)
+        first = log.leaders.of("/", LOG, "first")
+        assert first is not None, "who looks for it hears it, whatever the others say"
+        assert (first.beat.name, first.beat.ends) == ("new", False)
+        for topic, topic_id in others:
+            log.leaders.note("/", Beat("old", 50_000, ends, topic, topic_id), time.monotonic())
+        await until(lambda: log.leaders.of("/", LOG, "first") not in (None, first))
+        found = new.reason, "/" in new.server.vhosts
+        await new.stop()
+        return found
+
+    assert asyncio.run(life()) == (None, True)
 
 
 def kind_of(raw: RawRecord) -> int:
