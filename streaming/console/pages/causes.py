@@ -6,7 +6,8 @@ from typing import Final
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, View
 from streaming.console.reader import portable
-from streaming.queries.dead_letters.groups import dead_letter_groups
+from streaming.queries.dead_letters.groups import HEADER, dead_letter_groups
+from streaming.queries.dead_letters.header_names import header_names
 
 GROUPINGS: Final = (
     *("queue,reason", "cause", "queue,cause", "queue", "reason", "exchange", "routing_key"),
@@ -20,7 +21,10 @@ MAX_ROWS: Final = 10_000
 def causes(view: View) -> Answer:
     """Show the dead letters in groups, the largest first."""
     header = view.text("by_header")
-    by = f"header:{header}" if header else view.one_of("by", *GROUPINGS)
+    given = view.text("by") or ""
+    if given.startswith(HEADER):
+        header = header or given.removeprefix(HEADER)
+    by = f"{HEADER}{header}" if header else view.one_of("by", *GROUPINGS)
     names = [by] if header else by.split(",")
     new_since = view.instant("new_since")
     words = ["--by", by, *options_of(view), "--limit", str(PAGE_ROWS)]
@@ -32,6 +36,9 @@ def causes(view: View) -> Answer:
         f"groups {wanted} {names} {new_since}",
         lambda tables: list(islice(dead_letter_groups(tables, wanted, names, new_since), MAX_ROWS)),
     )
+    headers = view.once(f"header names {wanted}", lambda tables: header_names(tables, wanted))
+    if header and header not in headers:
+        headers = [header, *headers]
     first = (view.page - 1) * PAGE_ROWS
     rows = rows[first : first + PAGE_ROWS + 1]
     return {
@@ -40,7 +47,7 @@ def causes(view: View) -> Answer:
         "names": names,
         "by": by,
         "by_header": header,
-        "groupings": GROUPINGS,
+        "groupings": [*GROUPINGS, *(f"{HEADER}{name}" for name in headers)],
         "new_since": view.text("new_since"),
         "has_news": new_since is not None,
         "kept": kept(view),

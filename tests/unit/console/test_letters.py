@@ -8,6 +8,9 @@ import pytest
 from streaming.broker import commands
 from streaming.console.logins import Credentials, Guard, hash_password
 from streaming.console.pages import redrives
+from streaming.queries.dead_letters import header_names
+from streaming.queries.dead_letters.filters import DeadLetterFilter
+from streaming.queries.duckdb_tables import Tables
 from streaming.scenario.document import parse_scenario
 from tests.builders import Broker
 from tests.unit.console.conftest import HOST
@@ -191,3 +194,27 @@ def test_a_search_lists_the_oldest_deaths_first_if_asked(shop_console):
     assert times[0] == sorted(times[1], reverse=True) != times[1]
     assert times[1] == sorted(times[1])
     assert "--sort at --limit" in oldest
+
+
+def test_causes_offer_the_headers_that_occur(shop_console):
+    offered = shop_console.get("/causes").text
+    page = shop_console.get("/causes?by=header:tenant").text
+
+    assert '<option value="header:tenant">' in offered
+    assert '<option value="header:tenant" selected>' in page
+    assert 'href="/search?header=tenant%3Dacme"' in page
+    assert "--by header:tenant" in page
+    unknown = shop_console.get("/causes?by_header=nothing").text
+    assert '<option value="header:nothing" selected>' in unknown
+
+
+def test_headers_of_the_latest_letters_are_offered_within_the_search(shop_root, monkeypatch):
+    with Tables(shop_root) as tables:
+        everything = header_names.header_names(tables, DeadLetterFilter())
+        mail = header_names.header_names(
+            tables, DeadLetterFilter(queue="mail", where="reason = 'expired'")
+        )
+        monkeypatch.setattr(header_names, "LOOKED_AT", 1)
+        latest = header_names.header_names(tables, DeadLetterFilter())
+
+    assert (everything, mail, latest) == (["n", "tenant"], [], [])
