@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterable
 from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from streaming.management.errors import ApiError
 
@@ -15,7 +17,9 @@ _HEADERS: Final = {
     "vary": "accept, accept-encoding, origin",
     "x-content-type-options": "nosniff",
 }
-_AT_ONCE: Final = 200
+_PIECE: Final = 65_536
+"""Bytes that are sent at once, about."""
+
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -25,6 +29,11 @@ def encoded(document: object) -> bytes:
         return _encoder.encode(document)
     except UnicodeEncodeError:
         return json.dumps(document, separators=(",", ":")).encode("ascii")
+
+
+def as_bytes(item: Any) -> bytes:
+    """An item in JSON; bytes are written already."""
+    return item if isinstance(item, bytes) else encoded(item)
 
 
 def error_response(error: ApiError) -> Response:
@@ -46,18 +55,45 @@ def json_bytes(body: bytes, status: int = 200) -> Response:
     return Response(body, status, dict(_HEADERS), "application/json")
 
 
-async def as_long_json(items: list[Any]) -> Response:
-    """An answer with a list."""
-    return json_bytes(await long_encoded(items))
+Pieces = list[bytes]
+"""A long answer, cut so that each piece is sent in a short time."""
 
 
-async def long_encoded(items: list[Any]) -> bytes:
-    """Write a list as JSON, piece by piece: others are served meanwhile."""
-    pieces = []
-    for start in range(0, len(items), _AT_ONCE):
-        pieces.append(encoded(items[start : start + _AT_ONCE])[1:-1])
-        await asyncio.sleep(0)
-    return b"[%b]" % b",".join(pieces)
+async def written(items: AsyncIterable[Any], head: bytes = b"[", tail: bytes = b"]") -> Pieces:
+    """Write a list as JSON."""
+    pieces, some, size = [], [head], len(head)
+    is_first = True
+    async for item in items:
+        part = as_bytes(item)
+        some += [part] if is_first else [b",", part]
+        is_first = False
+        size += len(part)
+        if size >= _PIECE:
+            pieces.append(b"".join(some))
+            some, size = [], 0
+    return [*pieces, b"".join([*some, tail])]
+
+
+class LongAnswer(Response):
+    """An answer that is sent in pieces: others are served between two of them."""
+
+    media_type = "application/json"
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+        size = sum(map(len, pieces))
+        super().__init__(headers={**_HEADERS, "content-length": str(size)})
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send it (ASGI)."""
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
+        pieces = self._pieces if scope["method"] != "HEAD" else [b""]
+        for piece in pieces[:-1]:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": pieces[-1]})
 
 
 def created(*, new: bool = True, location: str | None = None) -> Response:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from streaming.amqp.login import User
 from streaming.management.access import Gate
-from streaming.management.answers import as_json, as_long_json, error_response
+from streaming.management.answers import as_json, error_response
 from streaming.management.bodies import read_body
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
 from streaming.management.errors import ApiError, bad_request, missing
@@ -104,9 +104,7 @@ class Management:
             raise ApiError(403, "forbidden", "A page of another site may not change anything")
         asked = await self._asked(request, resource, method, names)
         answer = await handler(asked)
-        if isinstance(answer, Response):
-            return answer
-        return await as_long_json(answer) if isinstance(answer, list) else as_json(answer)
+        return answer if isinstance(answer, Response) else as_json(answer)
 
     async def _asked(
         self, request: Request, resource: Resource, method: str, names: dict[str, str]

@@ -5,11 +5,12 @@
 Without `page` the list is an array, and `name` filters nothing, as in RabbitMQ.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from streaming.management.answers import LongAnswer, Pieces, as_bytes, encoded, written
 from streaming.management.errors import ApiError, bad_request
+from streaming.management.pacing import Pace
 from topology.errors import UnsupportedPatternError
 from topology.patterns import Pattern
 
@@ -24,19 +25,8 @@ _INVALID: Final = "Pagination parameters are invalid"
 T = TypeVar("T")
 Item = dict[str, Any]
 Query = Mapping[str, str]
-
-
-_AT_ONCE: Final = 200
-
-
-async def collected(items: Iterable[Item]) -> list[Item]:
-    """The items as a list; others are served while there are many."""
-    found = []
-    for item in items:
-        found.append(item)
-        if not len(found) % _AT_ONCE:
-            await asyncio.sleep(0)
-    return found
+Place = tuple[tuple[int, Any], ...]
+"""Where an item is in the order of a list."""
 
 
 class Page:
@@ -107,26 +97,18 @@ class Listing:
         """Whether the order follows from these members alone."""
         return set(self.sorts) <= set(names)
 
-    def ordered(self, items: list[Item]) -> list[Item]:
-        """The items that the filter wants, in order."""
-        if self.page is not None and self.page.wants is not None:
-            items = [item for item in items if self.wants(str(item.get("name", "")))]
-        return sorted(items, key=self._place, reverse=self.reverse)
-
-    async def arranged(self, items: Sequence[Item]) -> list[Item]:
-        """Very many items in order, unfiltered; others are served meanwhile."""
-        places = []
-        for start in range(0, len(items), _AT_ONCE):
-            places += [self._place(item) for item in items[start : start + _AT_ONCE]]
-            await asyncio.sleep(0)
-        order = sorted(range(len(items)), key=places.__getitem__, reverse=self.reverse)
-        return [items[index] for index in order]
+    @property
+    def end(self) -> int | None:
+        """How many items of the order are needed, from the first one; None for all."""
+        page = self.page
+        return None if page is None else page.number * page.size
 
     def wants(self, name: str) -> bool:
         """Whether the filter of the page wants an item of that name."""
         return self.page is None or self.page.wants is None or self.page.wants(name)
 
-    def _place(self, item: Item) -> tuple[tuple[int, Any], ...]:
+    def place(self, item: Item) -> Place:
+        """Where an item is in the order."""
         return tuple(_rank(_at(item, path)) for path in self._paths)
 
     def cut(self, items: Sequence[T]) -> Sequence[T]:
@@ -147,31 +129,48 @@ class Listing:
             )
         return items[first : first + page.size]
 
-    def wrapped(self, shown: list[Any], filtered: int, total: int) -> Any:
-        """What is sent: the items, with the numbers of the page if one was asked for."""
+    async def answer(self, items: AsyncIterable[Any], filtered: int, total: int) -> LongAnswer:
+        """Send items, with the numbers of the page if one was asked for.
+
+        Args:
+            items: those that are shown.
+            filtered, total: how many there are with the filter, and without.
+        """
+        return LongAnswer(await self.document(items, filtered, total))
+
+    async def document(self, items: AsyncIterable[Any], filtered: int, total: int) -> Pieces:
+        """What `answer` sends."""
         page = self.page
         if page is None:
-            return shown
-        return {
+            return await written(items)
+        parts = [as_bytes(item) async for item in items]
+        numbers = {
             "filtered_count": filtered,
-            "item_count": len(shown),
-            "items": shown,
+            "item_count": len(parts),
             "page": page.number,
             "page_count": -(-filtered // page.size),
             "page_size": page.size,
             "total_count": total,
         }
+        head = encoded(numbers)[:-1] + b',"items":['
+        return await written(Pace().each(parts), head, b"]}")
 
-    def shown(self, items: Sequence[Item]) -> list[Any]:
-        """The items with the columns that are asked for."""
-        if self.columns is None:
-            return list(items)
-        return [only(item, self.columns) for item in items]
+    def shown(self, item: Item) -> Any:
+        """An item with the columns that are asked for."""
+        return item if self.columns is None else only(item, self.columns)
 
-    def reply(self, items: list[Item]) -> Any:
-        """A whole list as it is sent."""
-        ordered = self.ordered(items)
-        return self.wrapped(self.shown(self.cut(ordered)), len(ordered), len(items))
+    async def reply(self, items: Iterable[Item]) -> LongAnswer:
+        """Send a whole list."""
+        pace = Pace()
+        found = [item async for item in pace.each(items)]
+        wanted = [
+            (self.place(item), number)
+            async for number, item in pace.each(enumerate(found))
+            if self.wants(str(item.get("name", "")))
+        ]
+        order = await pace.in_order(wanted, reverse=self.reverse, most=self.end)
+        chosen = (self.shown(found[number]) for _, number in self.cut(order))
+        return await self.answer(pace.each(chosen), len(wanted), len(found))
 
 
 Columns = dict[str, Any]

@@ -16,7 +16,7 @@ from streaming.management.bodies import Members, read_object
 from streaming.management.counting import Counting
 from streaming.management.errors import elsewhere, missing, not_authorised, not_found
 from streaming.management.port import Front
-from streaming.management.sharing import QueueNames, SharedAnswers
+from streaming.management.sharing import QueueNames, SharedAnswers, WrittenQueues
 
 PREFIX: Final = "/api/"
 MAX_PATH: Final = 8_192
@@ -29,16 +29,18 @@ class Api:
 
     Attributes:
         listeners: name of the protocol, address and port of what the server listens on.
-        queues: long lists of queues.
+        shared: answers about very many queues.
         names: of the queues, in order.
+        written: queues in JSON.
     """
 
     front: Front
     gate: Gate
     counting: Counting
     listeners: Callable[[], list[tuple[str, str, int]]]
-    queues: SharedAnswers = field(default_factory=SharedAnswers)
+    shared: SharedAnswers = field(default_factory=SharedAnswers)
     names: QueueNames = field(default_factory=QueueNames)
+    written: WrittenQueues = field(default_factory=WrittenQueues)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,7 @@ async def measure(management: Management, path: str) -> tuple[float, float]:
     found = []
     for _ in range(TIMES):
         steps: list[float] = []
-        if path == LIST:
-            await asyncio.sleep(1.1)  # longer than an answer is shared
+        await asyncio.sleep(1.1)  # longer than an answer is shared
 
         async def step_by_step(steps: list[float] = steps) -> None:
             last_s = time.thread_time()

@@ -1,6 +1,6 @@
 """Bindings. One is named by its two ends and a key made of its routing key and arguments."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import quote_plus, unquote_plus
 
@@ -12,7 +12,7 @@ from streaming.management.answers import created, done
 from streaming.management.binding_keys import properties_key
 from streaming.management.errors import missing
 from streaming.management.formats import binding_item, default_binding
-from streaming.management.listing import Listing, collected
+from streaming.management.listing import Listing
 from streaming.management.resources.doing import do
 from streaming.management.routing import Asked, Resource, anyone, of_vhost
 from topology.declarations import Binding, BindingEnd, DestinationType
@@ -21,33 +21,35 @@ _TYPES: Final[dict[str, DestinationType]] = {"e": "exchange", "q": "queue"}
 
 
 async def _reply(asked: Asked, vhost: OpenVhost, bindings: Iterable[Binding]) -> Any:
-    items = await collected(binding_item(vhost.name, binding) for binding in bindings)
-    return Listing(asked.query, _ORDER).reply(items)
+    items = (binding_item(vhost.name, binding) for binding in bindings)
+    return await Listing(asked.query, _ORDER).reply(items)
 
 
 _ORDER: Final = ("vhost", "source", "destination", "routing_key", "properties_key")
 
 
-def bindings_of(vhost: OpenVhost) -> list[Binding]:
+def _bindings_of(vhost: OpenVhost) -> Iterator[Binding]:
     """The bindings of a vhost, those to the default exchange first."""
     topology = vhost.shard.vhost
-    found = [default_binding(name) for name in sorted(topology.queues)]
-    return found + [binding for binding in topology.router.bindings.all() if binding.source]
+    yield from map(default_binding, list(topology.queues))
+    for exchange in list(topology.router.exchanges):
+        if exchange:
+            yield from topology.router.bindings.from_exchange(exchange)
 
 
 async def all_bindings(asked: Asked) -> Any:
     """The bindings of the vhost in the path, or of all that the user sees."""
-    items = await collected(
+    items = (
         binding_item(vhost.name, binding)
         for vhost in asked.one_or_all()
-        for binding in bindings_of(vhost)
+        for binding in _bindings_of(vhost)
     )
-    return Listing(asked.query, _ORDER).reply(items)
+    return await Listing(asked.query, _ORDER).reply(items)
 
 
-def _from(vhost: OpenVhost, exchange: str) -> list[Binding]:
+def _from(vhost: OpenVhost, exchange: str) -> Iterable[Binding]:
     if not exchange:
-        return [default_binding(name) for name in sorted(vhost.shard.vhost.queues)]
+        return map(default_binding, list(vhost.shard.vhost.queues))
     return vhost.shard.vhost.router.bindings.from_exchange(exchange)
 
 

@@ -18,7 +18,7 @@ from streaming.management.formats import (
     connection_item,
     consumer_item,
 )
-from streaming.management.listing import Item, Listing, collected, columns_of, only
+from streaming.management.listing import Item, Listing, columns_of, only
 from streaming.management.routing import (
     Asked,
     Resource,
@@ -63,8 +63,8 @@ def _item(asked: Asked, connection: Connection) -> Item:
 
 async def all_connections(asked: Asked) -> Any:
     """The connections that the user may see."""
-    items = await collected(_item(asked, one) for one in _connections(asked))
-    return Listing(asked.query).reply(items)
+    items = (_item(asked, one) for one in _connections(asked))
+    return await Listing(asked.query).reply(items)
 
 
 def _connection(asked: Asked) -> Connection:
@@ -102,7 +102,7 @@ async def connections_of_user(asked: Asked) -> Any:
         if one.user == asked.names["user"]
         for item in [_item(asked, one)]
     ]
-    return Listing(asked.query).reply(items)
+    return await Listing(asked.query).reply(items)
 
 
 async def close_connections_of_user(asked: Asked) -> Response:
@@ -127,23 +127,24 @@ def _channel(asked: Asked, connection: Connection, channel: Channel) -> Item:
     return item
 
 
-def _channels(asked: Asked, connections: list[Connection]) -> list[Item]:
-    return [
+def _channels(asked: Asked, connections: list[Connection]) -> Iterator[Item]:
+    return (
         _channel(asked, connection, channel)
         for connection in connections
+        if connection.vhost is not None
         for channel in list(connection.channels.values())
         if not channel.closing
-    ]
+    )
 
 
 async def all_channels(asked: Asked) -> Any:
     """The channels that the user may see."""
-    return Listing(asked.query).reply(_channels(asked, _connections(asked)))
+    return await Listing(asked.query).reply(_channels(asked, _connections(asked)))
 
 
 async def channels_of_connection(asked: Asked) -> Any:
     """The channels of a connection."""
-    return Listing(asked.query).reply(_channels(asked, [_connection(asked)]))
+    return await Listing(asked.query).reply(_channels(asked, [_connection(asked)]))
 
 
 async def one_channel(asked: Asked) -> Any:
@@ -179,8 +180,8 @@ def _consumers(asked: Asked, vhosts: list[OpenVhost]) -> Iterator[Item]:
 
 async def all_consumers(asked: Asked) -> Any:
     """The consumers that the user may see, of the vhost in the path or of all."""
-    items = await collected(_consumers(asked, asked.one_or_all(MONITORS)))
-    return Listing(asked.query, ("consumer_tag",)).reply(items)
+    items = _consumers(asked, asked.one_or_all(MONITORS))
+    return await Listing(asked.query, ("consumer_tag",)).reply(items)
 
 
 RESOURCES: Final = [

@@ -1,6 +1,5 @@
 """The cluster, which is one node, and the user: `overview`, `nodes`, `whoami` and the like."""
 
-import asyncio
 import os
 import platform
 import resource
@@ -17,6 +16,7 @@ from streaming.management.errors import bad_request, missing
 from streaming.management.formats import EXCHANGE_TYPES, NODE, VERSION
 from streaming.management.listing import Listing
 from streaming.management.routing import Asked, Resource, administrator, anyone, monitor
+from streaming.management.totals import totals_of
 
 STATS: Final = (
     *QUEUE_STATS,
@@ -24,9 +24,6 @@ STATS: Final = (
     "drop_unroutable",
     "return_unroutable",
 )
-_AT_ONCE: Final = 500
-"""Queues that are counted before others are served."""
-
 LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 _KHEPRI: Final = "khepri_db"
@@ -79,23 +76,12 @@ async def overview(asked: Asked) -> Any:
     """What the server is and does."""
     api, front = asked.api, asked.front
     vhosts = asked.vhosts()
-    queues = [vhost.shard.state.queues for vhost in vhosts]
-    ready = unacked = consumers = 0
-    for vhost, registry in zip(vhosts, queues, strict=True):
-        for seen, name in enumerate(list(vhost.shard.vhost.queues)):
-            if not seen % _AT_ONCE:
-                await asyncio.sleep(0)
-            if name not in vhost.shard.vhost.queues:
-                continue
-            queue = registry.named(name)
-            ready += queue.ready
-            unacked += queue.unacked
-            consumers += len(queue.consumers)
+    in_queues = await api.shared.get(vhosts, "totals", lambda: totals_of(vhosts))
     rates, lengths = Range(asked.query, "msg_rates"), Range(asked.query, "lengths")
     names = [vhost.name for vhost in vhosts]
     last_ms, samples = api.counting.last_ms, api.counting.all
     messages = api.counting.everything(names)
-    totals = lengths_of(ready, unacked)
+    totals = lengths_of(in_queues.ready, in_queues.unacked)
     open_connections = [one for one in front.server.connections if one.vhost is not None]
     found: dict[str, Any] = {
         "management_version": VERSION,
@@ -127,7 +113,7 @@ async def overview(asked: Asked) -> Any:
         "queue_totals": with_rates(totals, LENGTHS, samples, last_ms, lengths),
         "object_totals": {
             "channels": sum(len(one.channels) for one in open_connections),
-            "consumers": consumers,
+            "consumers": in_queues.consumers,
             "exchanges": sum(len(vhost.shard.vhost.router.exchanges) for vhost in vhosts),
             "queues": sum(len(vhost.shard.vhost.queues) for vhost in vhosts),
             "connections": len(open_connections),
@@ -246,7 +232,7 @@ def _node(asked: Asked) -> dict[str, Any]:
 
 async def nodes(asked: Asked) -> Any:
     """The one node."""
-    return Listing(asked.query, ("name",)).reply([_node(asked)])
+    return await Listing(asked.query, ("name",)).reply([_node(asked)])
 
 
 async def node(asked: Asked) -> Any:

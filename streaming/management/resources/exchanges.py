@@ -10,7 +10,7 @@ from streaming.management.answers import created, done
 from streaming.management.counting import Range, with_rates
 from streaming.management.errors import missing, not_authorised
 from streaming.management.formats import exchange_item
-from streaming.management.listing import Item, Listing, collected, columns_of, only
+from streaming.management.listing import Item, Listing, columns_of, only
 from streaming.management.resources.bindings import exchange_destination, exchange_source
 from streaming.management.resources.doing import do
 from streaming.management.resources.messages import publish
@@ -20,12 +20,12 @@ from topology.declarations import Exchange
 
 async def all_exchanges(asked: Asked) -> Any:
     """The exchanges of the vhost in the path, or of all that the user sees."""
-    items = await collected(
+    items = (
         _with_traffic(asked, vhost, exchange)
         for vhost in asked.one_or_all()
         for exchange in list(vhost.shard.vhost.router.exchanges.values())
     )
-    return Listing(asked.query).reply(items)
+    return await Listing(asked.query).reply(items)
 
 
 def _with_traffic(asked: Asked, vhost: OpenVhost, exchange: Exchange) -> Item:

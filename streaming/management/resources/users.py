@@ -87,7 +87,7 @@ def _user(asked: Asked) -> User:
 async def all_users(asked: Asked) -> Any:
     """All users."""
     items = [user_item(user) for user in asked.front.server.users.by_name.values()]
-    return Listing(asked.query, ("name",)).reply(items)
+    return await Listing(asked.query, ("name",)).reply(items)
 
 
 async def users_without_permissions(asked: Asked) -> Any:
@@ -218,7 +218,7 @@ async def permissions(asked: Asked) -> Any:
     if "user" in asked.names:
         _user(asked)
     items = _all_permissions(asked, topic=False)
-    return Listing(asked.query, ("vhost", "user")).reply(items)
+    return await Listing(asked.query, ("vhost", "user")).reply(items)
 
 
 async def topic_permissions(asked: Asked) -> Any:
@@ -226,7 +226,7 @@ async def topic_permissions(asked: Asked) -> Any:
     if "user" in asked.names:
         _user(asked)
     items = _all_permissions(asked, topic=True)
-    return Listing(asked.query, ("vhost", "user", "exchange")).reply(items)
+    return await Listing(asked.query, ("vhost", "user", "exchange")).reply(items)
 
 
 async def one_permission(asked: Asked) -> Any:

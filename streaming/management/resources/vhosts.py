@@ -16,11 +16,12 @@ from streaming.management.port import VhostInfo
 from streaming.management.resources.cluster import LENGTHS, STATS
 from streaming.management.resources.doing import administer
 from streaming.management.routing import Asked, Resource, administrator, anyone
+from streaming.management.totals import totals_of
 from topology.declarations import MAX_NAME_BYTES
 from topology.validation.arguments import QUEUE_TYPES
 
 
-def vhost_item(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
+async def vhost_item(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
     """A vhost and its messages."""
     described = described_vhost(asked.front.info(vhost.name))
     found = {
@@ -29,14 +30,10 @@ def vhost_item(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
         "tracing": False,
         "cluster_state": {NODE: "running"},
     }
-    ready = unacked = 0
-    for name in vhost.shard.vhost.queues:
-        queue = vhost.shard.state.queues.named(name)
-        ready += queue.ready
-        unacked += queue.unacked
+    totals = await asked.api.shared.get([vhost], "totals", lambda: totals_of([vhost]))
     counting = asked.api.counting
     counts, series = counting.vhost(vhost.name)
-    lengths = lengths_of(ready, unacked)
+    lengths = lengths_of(totals.ready, totals.unacked)
     wanted = Range(asked.query, "lengths")
     found |= with_rates(lengths, LENGTHS, series, counting.last_ms, wanted)
     if any(counts.values()):
@@ -64,13 +61,15 @@ async def all_vhosts(asked: Asked) -> Any:
     """The vhosts that the user may see."""
     vhosts = sorted(asked.front.server.vhosts.items())
     sees_all = asked.has(MONITORS)
-    items = [vhost_item(asked, vhost) for _, vhost in vhosts if sees_all or asked.may_log_in(vhost)]
-    return Listing(asked.query, ("name",)).reply(items)
+    items = [
+        await vhost_item(asked, vhost) for _, vhost in vhosts if sees_all or asked.may_log_in(vhost)
+    ]
+    return await Listing(asked.query, ("name",)).reply(items)
 
 
 async def one_vhost(asked: Asked) -> Any:
     """A vhost."""
-    return vhost_item(asked, asked.vhost)
+    return await vhost_item(asked, asked.vhost)
 
 
 def read_info(document: dict[str, Any], before: VhostInfo) -> VhostInfo:

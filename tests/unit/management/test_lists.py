@@ -1,3 +1,5 @@
+import asyncio
+import json
 from itertools import product
 from typing import Any
 
@@ -12,8 +14,24 @@ ITEMS: list[dict[str, Any]] = [
 ]
 
 
-def names(reply):
-    return [item["name"] for item in reply]
+def reply(query, items, default=("vhost", "name")):
+    document = asyncio.run(_sent(Listing(query, default).reply(items)))
+    return json.loads(document)
+
+
+async def _sent(answer):
+    pieces = []
+
+    async def send(message):
+        pieces.append(message.get("body", b""))
+
+    response = await answer
+    await response({"method": "GET"}, None, send)
+    return b"".join(pieces)
+
+
+def names(items):
+    return [item["name"] for item in items]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +46,7 @@ def names(reply):
     ],
 )
 def test_orders(query, expected):
-    assert names(Listing(query).reply(ITEMS)) == expected
+    assert names(reply(query, ITEMS)) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,7 +60,7 @@ def test_orders(query, expected):
     ],
 )
 def test_pages(query, expected, filtered):
-    page = Listing(query).reply(ITEMS)
+    page = reply(query, ITEMS)
 
     assert names(page["items"]) == expected
     assert (page["filtered_count"], page["total_count"]) == (filtered, 3)
@@ -52,15 +70,15 @@ def test_pages(query, expected, filtered):
 def test_columns():
     query = {"columns": "name,s.x.y,nothing,n.deep"}
 
-    assert Listing(query).reply(ITEMS[:1]) == [{"name": "b", "n": 2, "s": {"x": {"y": 1}}}]
-    assert Listing({"columns": "nothing"}).reply(ITEMS[:1]) == [[]]
-    assert Listing({"columns": "s.nothing"}).reply(ITEMS[:1]) == [[]]
+    assert reply(query, ITEMS[:1]) == [{"name": "b", "n": 2, "s": {"x": {"y": 1}}}]
+    assert reply({"columns": "nothing"}, ITEMS[:1]) == [[]]
+    assert reply({"columns": "s.nothing"}, ITEMS[:1]) == [[]]
 
 
 def test_values_of_any_kind_have_an_order():
     items = [{"v": value} for value in ([1], {"a": 1}, "text", True, 3, 2.5, None)]
 
-    (first, *_rest) = Listing({"sort": "v"}, ()).reply(items)
+    (first, *_rest) = reply({"sort": "v"}, items, ())
 
     assert first == {"v": None}
 
@@ -147,14 +165,58 @@ def test_lists_of_queues_are_ordered_and_cut_as_if_they_were_made_as_a_whole(man
                 continue
             query = {"sort": sort, "sort_reverse": reverse, **page}
             found = many.ask("GET", path, params=query).json()
-            whole = Listing(query).reply(everything)
+            whole = reply(query, everything)
             assert found == whole, (path, query)
 
 
 def test_a_long_list_is_the_same_as_a_short_one(many, monkeypatch):
     short = many.get("queues?columns=vhost,name,messages&sort=name")
-    monkeypatch.setattr("streaming.management.resources.queues._MANY", 10)
-    monkeypatch.setattr("streaming.management.resources.queues._AT_ONCE", 7)
+    monkeypatch.setattr("streaming.management.sharing.MANY", 10)
+    monkeypatch.setattr("streaming.management.pacing.STEP_S", 0.0)
+    monkeypatch.setattr("streaming.management.pacing._RUN", 7)
 
     assert many.get("queues?columns=vhost,name,messages&sort=name") == short
     assert many.get("queues/other?page=1&page_size=500")["items"] == many.get("queues/other")
+
+
+def _publish(api):
+    body = {"properties": {}, "routing_key": "q", "payload": "x", "payload_encoding": "string"}
+    assert api.ask("POST", "exchanges/%2F/amq.default/publish", body).json() == {"routed": True}
+
+
+def _get(api, mode):
+    body = {"count": 1, "ackmode": mode, "encoding": "auto"}
+    assert api.ask("POST", "queues/%2F/q/get", body).status_code == 200
+
+
+CHANGES = [
+    _publish,
+    lambda api: _get(api, "ack_requeue_true"),
+    lambda api: _get(api, "ack_requeue_true"),
+    lambda api: _get(api, "ack_requeue_false"),
+    lambda api: _get(api, "ack_requeue_false"),
+    _publish,
+    lambda api: api.ask("DELETE", "queues/%2F/q/contents"),
+    lambda api: api.put("policies/%2F/p", {"pattern": "q", "definition": {"max-length": 5}}),
+    lambda api: api.put("policies/%2F/p", {"pattern": "q", "definition": {"max-length": 6}}),
+    lambda api: api.ask("DELETE", "policies/%2F/p"),
+    lambda api: api.ask("DELETE", "queues/%2F/q"),
+    lambda api: api.put("queues/%2F/q", {"durable": False, "auto_delete": True}),
+]
+
+
+def test_a_list_of_queues_is_of_now_whatever_happens_in_them(api):
+    api.put("queues/%2F/q", {"durable": True})
+    for change in CHANGES:
+        change(api)
+        if api.ask("GET", "queues/%2F/q").status_code == 404:
+            assert api.get("queues") == []
+            continue
+
+        one = api.get("queues/%2F/q")
+        (listed,) = api.get("queues")
+        (of_page,) = api.get("queues?page=1")["items"]
+
+        assert listed == of_page == {name: one[name] for name in listed}
+        assert ("policy" in listed) == (one["policy"] is not None)
+        assert ("message_stats" in listed) == ("message_stats" in one)

@@ -1,0 +1,30 @@
+"""What is in all queues together."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from streaming.amqp.vhosts import OpenVhost
+from streaming.management.pacing import Pace
+
+
+class Totals(NamedTuple):
+    """Numbers of messages and consumers."""
+
+    ready: int
+    unacked: int
+    consumers: int
+
+
+async def totals_of(vhosts: Iterable[OpenVhost]) -> Totals:
+    """What is in the queues of vhosts."""
+    pace = Pace()
+    ready = unacked = consumers = 0
+    for vhost in vhosts:
+        known, queues = vhost.shard.vhost.queues, vhost.shard.state.queues
+        async for name in pace.each(list(known)):
+            if name in known:
+                queue = queues.named(name)
+                ready += queue.ready
+                unacked += queue.unacked
+                consumers += len(queue.consumers)
+    return Totals(ready, unacked, consumers)
