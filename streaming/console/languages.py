@@ -33,6 +33,7 @@ MAX_ACCEPTED: Final = 20
 _NUMBER: Final = mark("1,234.5")
 _SEPARATORS: Final = re.compile(r"1(\D?)234(\D)5")
 _NAMED: Final = re.compile(r"%\((\w+)\)s")
+_OF_SCRIPTS: Final = re.compile(r"\{\w+\}")
 
 logger = logging.getLogger(__name__)
 
@@ -216,7 +217,8 @@ def fits(message: Any) -> bool:
     sources = message.id if isinstance(message.id, tuple) else (message.id,)
     targets = message.string if isinstance(message.string, tuple) else (message.string,)
     names = {name: "" for one in sources for name in _NAMED.findall(one)}
+    in_scripts = {name for one in sources for name in _OF_SCRIPTS.findall(one)}
     try:
-        return all(isinstance(one % names, str) for one in targets)
+        return all(in_scripts >= {*_OF_SCRIPTS.findall(one % names)} for one in targets)
     except (KeyError, TypeError, ValueError):
         return False

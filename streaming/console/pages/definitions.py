@@ -75,7 +75,7 @@ def plan(view: View) -> Answer:
     return {
         "of_vhost": vhost,
         "graphs": [
-            dot(one, lambda kind, name: topology_address(view, vhost, kind, name))
+            dot(one, lambda kind, name: topology_address(view, vhost, kind, name), view.language)
             for one in pictures
             if any(each.spots for each in pictures)
         ],

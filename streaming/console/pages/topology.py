@@ -53,7 +53,9 @@ def topology(view: View) -> Answer:
         "around": around,
         "total": total,
         "drawn": sum(spot.members for spot in drawn.spots if spot.kind != "lost"),
-        "dot": dot(drawn, lambda kind, name: topology_address(view, vhost, kind, name)),
+        "dot": dot(
+            drawn, lambda kind, name: topology_address(view, vhost, kind, name), view.language
+        ),
         "traffic": moved,
         "ways": _ways(diagram, moved, sources),
         "loops": [one for one in findings if _LOOPS.search(one.code)],

@@ -51,7 +51,7 @@ def topology_changes(view: View) -> Answer:
         "end": end,
         "differences": compared.differences,
         "graphs": [
-            dot(one, lambda kind, name: topology_address(view, vhost, kind, name))
+            dot(one, lambda kind, name: topology_address(view, vhost, kind, name), view.language)
             for one in compared.pictures
         ],
         "changes": [

@@ -10,7 +10,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
+from streaming.console.languages import ENGLISH, Language
 from streaming.queries.traffic import VhostTraffic
+from streaming.sentences import mark, say, say_count
 from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode
 from topology.declarations import Definitions
 
@@ -22,6 +24,8 @@ ALIKE: Final = 3
 
 THICKEST: Final = 5.0
 NEW_LINE: Final = "\n"
+_LOST: Final = mark("%(count)s lost")
+_UNROUTED: Final = mark("%(count)s unrouted")
 SHAPES: Final = {"exchange": "hexagon", "queue": "cylinder", "missing": "note", "lost": "plaintext"}
 STYLES: Final = {"binding": "solid", "dead letters": "dashed", "otherwise": "bold"}
 
@@ -94,7 +98,7 @@ def picture(
     for node in diagram.nodes:
         name = name_of(node)
         died = deaths.get(name, 0) if node.kind == "queue" else 0
-        lines = (*node.lines, f"{died:,} died") if died else node.lines
+        lines = (*node.lines, say("%(count)s died", count=died)) if died else node.lines
         mark = marks.get(_key(node))
         spots.append(Spot(node.id, node.kind, name, lines, (mark,) if mark else ()))
     for edge in diagram.edges:
@@ -119,12 +123,12 @@ def _with_losses(
     for spot in spots:
         count = lost.get((spot.kind, spot.name), 0)
         if count:
-            what = f"{count:,} lost" if spot.kind == "queue" else f"{count:,} unrouted"
+            what = say(_LOST if spot.kind == "queue" else _UNROUTED, count=count)
             ways.append(Way(spot.id, "lost", "binding", (what,), count, ("loss",)))
             spot = spot._replace(marks=(*spot.marks, "loss"))  # noqa: PLW2901 - marked
         found.append(spot)
     if any(way.target == "lost" for way in ways):
-        found.append(Spot("lost", "lost", "", ("no queue",), ("loss",)))
+        found.append(Spot("lost", "lost", "", (say("no queue"),), ("loss",)))
     return found, ways
 
 
@@ -146,7 +150,7 @@ def grouped(drawn: Picture) -> Picture:
             spots += members
             continue
         first, prefix = members[0], _prefix([one.name for one in members])
-        lines = (f"{prefix}…", f"{len(members):,} queues")
+        lines = (f"{prefix}…", say_count("%(count)s queue", "%(count)s queues", len(members)))
         spots.append(first._replace(name=prefix, lines=lines, members=len(members)))
         stands_for |= {one.id: first.id for one in members}
     return Picture(spots, _merged_ways(drawn.ways, stands_for))
@@ -184,13 +188,13 @@ def busiest(drawn: Picture, most: int = MAX_DRAWN) -> Picture:
     )
 
 
-def dot(drawn: Picture, link: Link) -> str:
-    """The picture in Graphviz's language, ending in a newline."""
+def dot(drawn: Picture, link: Link, language: Language = ENGLISH) -> str:
+    """The picture in Graphviz's language, ending in a newline, with words in one of people."""
     most = max((way.copies for way in drawn.ways), default=0)
     lines = ["digraph topology {", '    bgcolor="transparent"; rankdir=LR;']
     for spot in drawn.spots:
         kinds = _text(" ".join((spot.kind, *spot.marks)))
-        label = _text(NEW_LINE.join(spot.lines))
+        label = _label(spot.lines, language)
         lines.append(
             f"    {spot.id} [shape={SHAPES[spot.kind]}, class={kinds}, "
             f"URL={_text(_address(spot, link))}, label={label}];"
@@ -200,9 +204,13 @@ def dot(drawn: Picture, link: Link) -> str:
         width = 1 + (THICKEST - 1) * math.log1p(way.copies) / math.log1p(most) if way.copies else 1
         lines.append(
             f"    {way.source} -> {way.target} [style={STYLES[way.kind]}, penwidth={width:.2f}, "
-            f"class={_text(' '.join(marks))}, label={_text(NEW_LINE.join(way.lines))}];"
+            f"class={_text(' '.join(marks))}, label={_label(way.lines, language)}];"
         )
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def _label(lines: Iterable[str], language: Language) -> str:
+    return _text(NEW_LINE.join(map(language.said, lines)))
 
 
 def _address(spot: Spot, link: Link) -> str:

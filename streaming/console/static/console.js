@@ -1,5 +1,6 @@
 // What every page does: keys, copying the command, and fetching the content again after a batch.
 // Pages need none of it to work.
+import { say } from "/static/words.js";
 
 const keysDialog = document.getElementById("keys");
 let leader = false;
@@ -36,7 +37,7 @@ async function look() {
     const found = page.querySelector("#places");
     if (wanted === asked && found) places.replaceChildren(...found.children);
   } catch (error) {
-    if (error.name !== "AbortError") places.textContent = "The console does not answer.";
+    if (error.name !== "AbortError") places.textContent = say("silent");
   }
 }
 
@@ -108,8 +109,8 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
   const source = document.getElementById(button.dataset.copy);
-  button.textContent = await copied(source) ? "Copied" : "Selected: press Ctrl+C";
-  setTimeout(() => { button.textContent = "Copy"; }, 3000);
+  button.textContent = say(await copied(source) ? "copied" : "selected");
+  setTimeout(() => { button.textContent = say("copy"); }, 3000);
 });
 
 // Browsers have a clipboard only on HTTPS and localhost; elsewhere the selection is copied.
@@ -153,7 +154,11 @@ document.addEventListener("htmx:after:swap", () => {
   refresh();
 });
 
-const ago = (age) => age >= 172_800 ? `${Math.floor(age / 86_400)} d` : age >= 7_200 ? `${Math.floor(age / 3_600)} h` : `${Math.floor(age / 60)} min`;
+function lasting(age) {
+  if (age >= 172_800) return say("days", { count: Math.floor(age / 86_400) });
+  if (age >= 7_200) return say("hours", { count: Math.floor(age / 3_600) });
+  return say("minutes", { count: Math.floor(age / 60) });
+}
 const busy = () => document.activeElement?.closest("main form") || document.querySelector("main dialog[open]");
 
 // The browser reconnects by itself and names the last batch that it has seen.
@@ -168,9 +173,9 @@ if (document.querySelector("main[data-live]")) {
     const late = connected && age >= STALE_S;
     status.classList.toggle("on", connected && !late);
     status.classList.toggle("late", late);
-    if (!connected) status.textContent = "not connected";
-    else if (known === null) status.textContent = "live";
-    else status.textContent = late ? `batch ${known} · ${ago(age)} ago` : `live · batch ${known}`;
+    if (!connected) status.textContent = say("unconnected");
+    else if (known === null) status.textContent = say("live");
+    else status.textContent = late ? say("late", { batch: known, age: lasting(age) }) : say("batch", { batch: known });
     return late;
   };
   let looked = Date.now();

@@ -1,5 +1,6 @@
 // Draws graphs in Graphviz's language with Viz.js, WebAssembly and all; they zoom, pan and search.
 import { instance } from "/static/vendor/viz.js";
+import { say } from "/static/words.js";
 
 const STEP = 1.25;
 const CLICK_PX = 4;
@@ -114,7 +115,7 @@ export async function draw() {
       else fit(place);
       if (isNew) listen(place);
     } catch (error) {
-      place.textContent = `The graph cannot be drawn: ${error.message}`;
+      place.textContent = say("undrawn", { fault: error.message });
     }
     place.drawn = place.dataset.dot;
     place.dataset.drawn = place.dataset.dot;
