@@ -49,7 +49,7 @@ LINK_S: Final = 60
 TOPIC: Final = "viewed"
 PAGES: Final = (
     *("/", "/queues", "/queue?queue=w1", "/queue?queue=dlq", "/causes", "/search"),
-    *("/definitions", "/topology", "/redrives", "/health"),
+    *("/definitions", "/topology", "/redrives", "/health", "/balance"),
 )
 
 

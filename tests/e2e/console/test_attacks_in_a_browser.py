@@ -30,6 +30,7 @@ SHOWN = (
     *(f"/search?page={page}" for page in range(1, 7)),
     *("/causes", "/causes?page=2", "/causes?by=queue", "/queues", "/queue?queue=dead&stretch=all"),
     *("/", "/redrive/plan", "/audit", "/sql?sql=FROM+dead_letters", "/balance", "/definitions"),
+    *("/?order=oldest", "/search?order=oldest", "/causes?by=header:x-exception"),
     *("/topology", "/health", "/changes?queue=dead&from=0&to=0", "/find?q=script", "/find?q=1"),
     *(f"/compare?id=m{number}&with=m{number + 1}" for number in range(7, len(INJECTIONS), 60)),
     *(f"/message?id=m{number}&body=json" for number in range(3, len(INJECTIONS), 25)),

@@ -114,7 +114,7 @@ INJECTIONS: Final = tuple(
 
 
 def attacked_tables(root: Any, last: str) -> str:
-    """Write tables whose bodies, headers, users and names of queues are attacks; all died.
+    """Write tables whose bodies, headers, users, queues and correlation ids are attacks; all died.
 
     Args:
         last: the body of one more message.
@@ -127,7 +127,9 @@ def attacked_tables(root: Any, last: str) -> str:
         broker.queue(name[:120])
     for number, one in enumerate((*INJECTIONS, last)):
         headers = {"x-exception": one, one[:100] or "empty": one}
-        broker.publish("", "work", one, headers=headers, user=one[:50], message_id=f"m{number}")
+        pair = INJECTIONS[number // 2 * 2 % len(INJECTIONS)][:200]
+        properties: dict[str, Any] = {"message_id": f"m{number}", "correlation_id": pair}
+        broker.publish("", "work", one, headers=headers, user=one[:50], **properties)
     broker.get("work", "g", len(INJECTIONS) + 1, channel="<script>", user="<b>anna</b>")
     refs = tuple(f"g/{number}" for number in range(len(INJECTIONS) + 1))
     broker.do(commands.Reject(refs=refs, channel="<script>"), user="<b>anna</b>")

@@ -5,8 +5,10 @@ import re
 import subprocess
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from streaming.config.alerts import ABOUT_QUEUES
+from streaming.console.all_pages import PAGES
 from streaming.metrics.alerts import (
     CASES,
     RULES,
@@ -67,6 +69,23 @@ def test_each_alert_has_a_section_of_the_documentation():
         page, _, section = link.partition("#")
         assert section in anchors(DOCS.parent / page), name
         assert section == name.lower()
+
+
+def test_each_alert_links_a_page_of_the_console_at_the_instant():
+    rules = yaml.safe_load(RULES.read_text())["groups"]
+    links = {
+        rule["alert"]: rule["annotations"]["console"]
+        for group in rules
+        for rule in group["rules"]
+        if "alert" in rule
+    }
+
+    assert links.keys() == alert_names().keys()
+    known = {page.path for page in PAGES}
+    for name, link in links.items():
+        [path] = re.findall(r'label "url" }}(/[a-z]*)\?', link)
+        assert path in known, name
+        assert 'as_of=@{{ with query "time()" }}' in link, name
 
 
 def test_the_annotations_link_into_the_console_at_the_instant(tmp_path):
