@@ -12,15 +12,21 @@ ANY_TIME_MS: Final = str((1 << 63) - 1)
 
 
 def log_topic_settings(config: JobConfig, topic: str) -> NewTopic:
-    """The log of a sequenced vhost: it keeps all records, and the timestamps of their writer."""
-    properties = {
+    """The log of a sequenced vhost, as it is created."""
+    return new_topic(config, topic, 1, log_topic_properties(config))
+
+
+def log_topic_properties(config: JobConfig) -> dict[str, str]:
+    """What a log must have: it keeps all records, and the timestamps of their writer."""
+    return {
+        "cleanup.policy": "delete",
         "retention.ms": "-1",
+        "retention.bytes": "-1",
         "message.timestamp.type": "CreateTime",
         "message.timestamp.before.max.ms": ANY_TIME_MS,
         "message.timestamp.after.max.ms": ANY_TIME_MS,
         "max.message.bytes": str(config.kafka.max_message_bytes),
     }
-    return new_topic(config, topic, 1, properties)
 
 
 def new_topic(

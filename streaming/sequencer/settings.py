@@ -18,6 +18,7 @@ from streaming.kafka_offsets import quiet_admin
 from streaming.log_topics import log_topic_settings, new_topic
 from streaming.protocol.addressing import alive_topic
 from streaming.sequencer.job_lag import NO_MARKS, LagMarks
+from streaming.sequencer.log_settings import correct_logs
 from streaming.storage.location import AnyPath
 from topology.errors import DlxError
 
@@ -110,11 +111,12 @@ def _heartbeats(config: JobConfig, vhosts: list[str]) -> dict[str, str]:
     return {name: alive_topic(config.outbound.topic_of(name, user)) for name in vhosts}
 
 
-def create_topics(config: JobConfig, settings: FrontSettings) -> None:
-    """Create the topics that are missing.
+def prepare_topics(config: JobConfig, settings: FrontSettings) -> None:
+    """Create the topics that are missing, and correct the settings of the others.
 
     Raises:
         LogTopicError: Kafka does not answer, or refuses.
+        LogSettingsError: a log would not keep what the front writes.
     """
     admin = quiet_admin(settings.properties)
     try:
@@ -130,6 +132,7 @@ def create_topics(config: JobConfig, settings: FrontSettings) -> None:
     if settings.leaders_topic not in known:
         properties = {"retention.ms": str(_LEADERS_MS)}
         missing.append(new_topic(config, settings.leaders_topic, 1, properties))
+    correct_logs(admin, config, [each for each in settings.logs.values() if each in known])
     if not missing:
         return
     for name, future in admin.create_topics(missing, request_timeout=_CREATE_S).items():

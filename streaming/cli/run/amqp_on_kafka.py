@@ -52,7 +52,7 @@ def serve_logs(
     from streaming.config import load_config
     from streaming.config.clients import librdkafka_properties
     from streaming.job_locations import checkpoint_place
-    from streaming.sequencer.settings import create_topics, front_settings
+    from streaming.sequencer.settings import front_settings, prepare_topics
 
     logging.basicConfig(level=logging.INFO, format=_LOG_FORM, stream=sys.stderr)
     config = load_config(file)
@@ -66,7 +66,7 @@ def serve_logs(
     )
     imports, queue_types = _imports(config, names, document)
     users = _users(config, document)
-    create_topics(config, settings)
+    prepare_topics(config, settings)
     where = _Ports(
         _management_port(config, listening.host, ports[0]),
         _metrics_port(config, listening.host, ports[1]),

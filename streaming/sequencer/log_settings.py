@@ -1,0 +1,94 @@
+"""The settings of logs that somebody else has made, or that were made with other limits.
+
+A log with Kafka's defaults would lose records after a week, or refuse a message that a client may
+send. A front corrects that before it begins, and does not begin where it cannot.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from streaming.config import JobConfig
+from streaming.log_topics import log_topic_properties
+from topology.errors import DlxError
+
+_ANSWER_S: Final = 30
+_AT_LEAST: Final = frozenset(
+    {"max.message.bytes", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
+)
+
+logger = logging.getLogger(__name__)
+
+
+class LogSettingsError(DlxError):
+    """A log would not keep what the front writes."""
+
+    help_code = "topic-limit"
+
+
+def correct_logs(admin: Any, config: JobConfig, topics: Iterable[str]) -> None:
+    """Give logs the settings that they must have.
+
+    Raises:
+        LogSettingsError: one has others, and Kafka does not let them be altered.
+    """
+    for topic in topics:
+        found = _settings(admin, topic)
+        wrong = {
+            name: value
+            for name, value in log_topic_properties(config).items()
+            if name in found and not _is_enough(name, found[name], value)
+        }
+        if wrong:
+            _alter(admin, topic, found, wrong)
+
+
+def _is_enough(name: str, found: str, wanted: str) -> bool:
+    return int(found) >= int(wanted) if name in _AT_LEAST else found == wanted
+
+
+def _settings(admin: Any, topic: str) -> dict[str, str]:
+    """The settings of a topic that Kafka shows."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    [asked] = admin.describe_configs([resource], request_timeout=_ANSWER_S).values()
+    try:
+        shown = asked.result()
+    except KafkaException as error:
+        logger.warning(
+            "the settings of the log %s are unknown (%s). Let the front describe configs (Kafka's "
+            "ACL operation DescribeConfigs)",
+            *(topic, error.args[0].str()),
+        )
+        return {}
+    return {name: str(entry.value) for name, entry in shown.items() if entry.value is not None}
+
+
+def _alter(admin: Any, topic: str, found: dict[str, str], wanted: dict[str, str]) -> None:
+    changes = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in wanted.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+    [asked] = admin.incremental_alter_configs([resource], request_timeout=_ANSWER_S).values()
+    was = ", ".join(f"{name} = {found[name]}" for name in wanted)
+    try:
+        asked.result()
+    except KafkaException as error:
+        config = ",".join(f"{name}={value}" for name, value in wanted.items())
+        raise LogSettingsError(
+            f"the log {topic} has {was}, so Kafka would refuse, change or delete records of it, "
+            f"and the front cannot correct that ({error.args[0].str().rstrip('.')}). Set them "
+            f"(kafka-configs --alter --topic {topic} --add-config {config}), or let the front "
+            f"alter the topic; a lower max.message.bytes may stay if kafka.max_message_bytes is as "
+            f"low"
+        ) from error
+    is_now = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+    logger.warning("the log %s had %s: now it has %s", topic, was, is_now)
