@@ -113,6 +113,7 @@ class Connection:
         frame_max: the largest frame that both sides take, in bytes.
         client_properties: what the client says of itself.
         publishes: whether it has published anything: such connections may be blocked.
+        blocked_by: why publishers are blocked; None if they are not.
         has_opened: whether it has ever opened a vhost.
         mechanism: how it logged in.
         bytes_received, bytes_sent: since it was opened.
@@ -148,7 +149,8 @@ class Connection:
         self._user = User("")
         self._before = b""  # bytes of the protocol header
         self._received_at_s = self._sent_at_s = self.connected_at_s
-        self._sends_blocked = False
+        self.blocked_by: str | None = None
+        self._sends_blocked = self._is_told_blocked = False
         self._has_news = False
         self._is_unread = False
         self._acking: list[Channel] = []  # they may have acks that wait for the end of the turn
@@ -276,7 +278,8 @@ class Connection:
             if channel is None or not channel.flows or self.state is not opened:
                 self._take_apart(unit)
             elif isinstance(unit, Published):
-                self.publishes = True
+                if not self.publishes:
+                    self._publish_first()
                 try:
                     method = self._publishes.read(unit.method)
                     channel.publish(method, unit.properties, unit.body)
@@ -342,7 +345,8 @@ class Connection:
             elif kind == HEADER:
                 channel.content_header(payload)
             elif payload[:4] == PUBLISH:
-                self.publishes = True
+                if not self.publishes:
+                    self._publish_first()
                 channel.publish_method(self._publishes.read(payload))
             else:
                 method = ids_in(payload)
@@ -573,9 +577,18 @@ class Connection:
             channel.hold(held=held)
 
     def block(self, reason: str | None) -> None:
-        """Tell a client that listens for it that publishers are blocked; None: no more."""
-        if self._sends_blocked and self.state is State.OPEN:
+        """Note that publishers are blocked, and tell a client that publishes; None: no more."""
+        self.blocked_by = reason
+        is_blocked = reason is not None and self.publishes
+        if is_blocked == self._is_told_blocked or self.state is not State.OPEN:
+            return
+        self._is_told_blocked = is_blocked
+        if self._sends_blocked:
             self._send(m.ConnectionUnblocked() if reason is None else m.ConnectionBlocked(reason))
+
+    def _publish_first(self) -> None:
+        self.publishes = True
+        self.block(self.blocked_by)
 
     # -- time
 

@@ -77,7 +77,7 @@ class Server:
         self.with_certificates = with_certificates
         self.server_properties = server_properties()
         self.connections: dict[Connection, _Socket] = {}
-        self.is_blocked = False
+        self.is_blocked = self._is_low_on_memory = False
         self.is_stopping = False
         self.pressure: Callable[[], str | None] = lambda: None
         self.high_mark_bytes = high_mark_bytes or _default_mark_bytes()
@@ -243,8 +243,11 @@ class Server:
     def check_flow(self) -> None:
         """Stop or resume reading from connections that publish."""
         resident = sum(vhost.resident_bytes for vhost in self.vhosts.values())
-        mark = self.high_mark_bytes * (_LOW_MARK if self.is_blocked else 1)
-        reason = LOW_ON_MEMORY if resident > mark else self.pressure()
+        mark = self.high_mark_bytes * (_LOW_MARK if self._is_low_on_memory else 1)
+        self._is_low_on_memory = resident > mark
+        reason = self.pressure()  # is asked in any case: it has marks of its own
+        if self._is_low_on_memory:
+            reason = LOW_ON_MEMORY
         blocked, self.blocked_by = reason is not None, reason
         if blocked == self.is_blocked:
             return
@@ -322,6 +325,7 @@ class _Socket(asyncio.Protocol):
             certificate_name=_name_in(transport.get_extra_info("peercert")),
         )
         self._connection = Connection(name, self._server, client, time.monotonic)
+        self._connection.blocked_by = self._server.blocked_by
         self._server.connections[self._connection] = self
 
     def data_received(self, data: bytes) -> None:

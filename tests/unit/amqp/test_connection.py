@@ -277,6 +277,9 @@ def test_the_secret_may_be_updated(broker):
 def test_blocked_publishers_are_told(broker):
     client = RawClient(broker)
 
+    client.connection.block("not to be told to who publishes nothing")
+    client.connection.block(None)
+    client.publish("", "q", b"x")
     client.connection.block("low on memory")
     client.connection.block(None)
 

@@ -68,6 +68,14 @@ class SocketClient:
                     return method
             self._came = await self.methods()
 
+    async def heard(self, kind):
+        """The next methods, up to one of a kind."""
+        found: list[m.Method] = []
+        while not any(isinstance(each, kind) for each in found):
+            found += self._came or await self.methods()
+            self._came = []
+        return found
+
 
 def serving(test, tls=None, broker=MemoryBroker, **options):
     """Run a test beside a server on a free port."""
@@ -176,6 +184,60 @@ def test_publishers_wait_while_messages_take_too_much_memory_and_others_do_not()
         await publishing.until(m.QueueDeclareOk)
 
     serving(test, high_mark_bytes=5000)
+
+
+def test_a_client_that_publishes_first_while_publishers_wait_is_told_and_others_never_are():
+    async def test(broker, port):
+        filling, reading = await SocketClient.connect(port), await SocketClient.connect(port)
+        filling.send(1, m.QueueDeclare(queue="q"))
+        filling.publish("q", bytes(10_000))
+        filling.send(1, m.QueueDeclare(queue="q", passive=True))
+        await filling.until(m.QueueDeclareOk)
+        await filling.until(m.QueueDeclareOk)
+        broker.server.check_flow()
+        broker.server.turn_ended()
+
+        late = await SocketClient.connect(port)
+        late.publish("q", b"x")
+        blocked = await late.until(m.ConnectionBlocked)
+        reading.send(1, m.QueuePurge(queue="q"))
+        purged = await reading.heard(m.QueuePurgeOk)
+        broker.server.check_flow()
+        broker.server.turn_ended()
+        await late.until(m.ConnectionUnblocked)
+        reading.send(1, m.QueueDeclare(queue="q", passive=True))
+        heard = purged + await reading.heard(m.QueueDeclareOk)
+
+        assert blocked.reason == "low on memory"
+        assert [type(each) for each in heard] == [m.QueuePurgeOk, m.QueueDeclareOk]
+
+    serving(test, high_mark_bytes=5000)
+
+
+class Holding:
+    """A vhost with so much in it, for the server's mark."""
+
+    resident_bytes = 0
+
+
+def test_each_reason_for_which_publishers_wait_has_marks_of_its_own():
+    asked = server.Server({}, Users.default(), lambda _user, _vhost: True, high_mark_bytes=1_000)
+    held = Holding()
+    asked.vhosts["/"] = held  # type: ignore[assignment]
+    pressing: list[str | None] = [None]
+    asked.pressure = lambda: pressing[0]
+
+    def reason(resident_bytes: int, pressure: str | None = None) -> str | None:
+        held.resident_bytes, pressing[0] = resident_bytes, pressure
+        asked.check_flow()
+        return asked.blocked_by
+
+    assert reason(850, "Kafka is slow") == "Kafka is slow"
+    assert reason(850) is None, "memory was never short"
+    assert reason(1_001) == "low on memory"
+    assert reason(850, "Kafka is slow") == "low on memory"
+    assert reason(800, "Kafka is slow") == "Kafka is slow"
+    assert reason(850) is None
 
 
 def test_a_server_that_ends_tells_its_clients():
