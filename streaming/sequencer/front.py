@@ -42,6 +42,7 @@ from streaming.sequencer.log_vhost import LogVhost, Role
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
 from streaming.sequencer.records import Record
 from streaming.sequencer.settings import FrontSettings
+from streaming.sequencer.slow_kafka import SlowKafka
 from streaming.sequencer.snapshots import FOLDER, LogIdentity, Snapshot, Snapshots
 from topology.errors import DlxError
 
@@ -56,8 +57,6 @@ DRAIN_S: Final = 10.0
 """How long a stop waits for Kafka."""
 
 _CHECK_S: Final = 0.25
-_SLOW_MS: Final = 1_000
-_LONG_QUEUE: Final = 50_000
 _READ_S: Final = 0.2
 _PROMPT_S: Final = 1.0
 
@@ -111,6 +110,7 @@ class Front:
         self._loop = asyncio.get_running_loop()
         self._writer = LogWriter(settings.properties, self._acknowledged, self._lost)
         self._leaders = Leaders(settings.properties, settings.leaders_topic)
+        self._kafka = SlowKafka()
         self._progress = JobProgress(settings.properties, settings.heartbeats)
         self._logs = {name: _Log(self, name) for name in settings.logs}
         self._by_topic = {topic: self._logs[name] for name, topic in settings.logs.items()}
@@ -217,13 +217,12 @@ class Front:
         """Why publishers must wait."""
         vhosts = [log.vhost for log in self._logs.values() if log.vhost is not None]
         waiting = len(self._writer) + sum(vhost.unsent for vhost in vhosts)
-        if waiting > (_LONG_QUEUE // 2 if self.server.is_blocked else _LONG_QUEUE):
-            return KAFKA_IS_SLOW
         now_ms = WallClock().now_ms()
-        for vhost in vhosts:
-            oldest_ms = vhost.oldest_ms
-            if oldest_ms is not None and now_ms - oldest_ms > _SLOW_MS:
-                return KAFKA_IS_SLOW
+        oldest = [vhost.oldest_ms for vhost in vhosts]
+        age_ms = max((now_ms - at_ms for at_ms in oldest if at_ms is not None), default=0)
+        self._kafka.update(waiting, age_ms / 1000, time.monotonic())
+        if self._kafka.is_slow:
+            return KAFKA_IS_SLOW
         if any(log.leads and log.lag.is_high for log in self._logs.values()):
             return JOB_IS_BEHIND
         return None
