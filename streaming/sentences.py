@@ -5,7 +5,7 @@
         .template, .values                      for the console, see `streaming.console.languages`
 
 Values are named, because another language may need them in another order. A percent sign of the
-text itself is doubled. `./dlx docs --generate` collects the texts of `say`, `say_count` and `mark`.
+text itself is doubled. `./dlx docs --generate` collects the texts, also those of `to_say`.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ def say_count(one: str, many: str, count: int, /, **values: object) -> Sentence:
     return _sentence(one, many, count, {"count": count, **values})
 
 
-def mark(text: str) -> str:
+def to_say(text: str) -> str:
     """Return a text that is translated where it is shown."""
     return text
 

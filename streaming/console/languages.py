@@ -19,7 +19,7 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from streaming.console import shown
-from streaming.sentences import Sentence, filled, mark
+from streaming.sentences import Sentence, filled, to_say
 from topology.errors import DlxError
 
 FOLDER: Final = Path(__file__).parent / "translations"
@@ -30,7 +30,7 @@ MAX_ACCEPTED: Final = 20
 """How many languages of a browser are looked at."""
 
 # Translators: how your language writes this number; the console writes all numbers like it
-_NUMBER: Final = mark("1,234.5")
+_NUMBER: Final = to_say("1,234.5")
 _SEPARATORS: Final = re.compile(r"1(\D?)234(\D)5")
 _NAMED: Final = re.compile(r"%\((\w+)\)s")
 _OF_SCRIPTS: Final = re.compile(r"\{\w+\}")
@@ -69,7 +69,7 @@ class Language:
         return self._translations.ngettext(text.template, text.many, text.counted)
 
     def word(self, text: str) -> str:
-        """Translate a text that `mark` marks; one that it does not know is returned as it is."""
+        """Translate a text that `to_say` marks; one that it does not know is returned as it is."""
         return self._translations.gettext(text) if text else text
 
     def number(self, value: float | None) -> str:

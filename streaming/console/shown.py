@@ -8,21 +8,21 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from streaming.queries.damage import one_line
-from streaming.sentences import Sentence, mark, say
+from streaming.sentences import Sentence, say, to_say
 
 __all__ = ["FILTERS", "finalize", "one_line", "printable"]
 
 PREVIEW_CHARACTERS: Final = 200
 _KEPT: Final = "\n\t"
 _SPANS: Final = (
-    (86_400, mark("%(count)s d")),
-    (3_600, mark("%(count)s h")),
-    (60, mark("%(count)s min")),
+    (86_400, to_say("%(count)s d")),
+    (3_600, to_say("%(count)s h")),
+    (60, to_say("%(count)s min")),
 )
 _SIZES: Final = (
-    (1e9, mark("%(size)s GB")),
-    (1e6, mark("%(size)s MB")),
-    (1e3, mark("%(size)s kB")),
+    (1e9, to_say("%(size)s GB")),
+    (1e6, to_say("%(size)s MB")),
+    (1e3, to_say("%(size)s kB")),
 )
 
 

@@ -20,7 +20,7 @@ from streaming.queries.message_attributes import (
 )
 from streaming.queries.read_rights import CONTENT, ReadRights
 from streaming.queries.result import plain
-from streaming.sentences import mark
+from streaming.sentences import to_say
 
 _EVENT_COLUMNS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
@@ -39,13 +39,13 @@ _OPENING: Final = "* EXCLUDE (envelope, delivered_seq, delivered_at, accepted, c
 
 
 LOSSES: Final = {
-    "no_exchange": mark("the dead-letter exchange does not exist or is not set"),
-    "no_route": mark("no queue is bound for it"),
-    "cycle": mark("it would enter a cycle"),
-    "refused": mark("its targets are full"),
-    "cascade_limit": mark("it has too many descendants"),
-    "strategy_changed": mark("its queue stopped dead-lettering at least once while it was held"),
-    "rerouted_before": mark("it was rerouted before"),
+    "no_exchange": to_say("the dead-letter exchange does not exist or is not set"),
+    "no_route": to_say("no queue is bound for it"),
+    "cycle": to_say("it would enter a cycle"),
+    "refused": to_say("its targets are full"),
+    "cascade_limit": to_say("it has too many descendants"),
+    "strategy_changed": to_say("its queue stopped dead-lettering at least once while it was held"),
+    "rerouted_before": to_say("it was rerouted before"),
 }
 """Outcome of a death -> why the letter reached no queue, in words."""
 

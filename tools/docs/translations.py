@@ -16,7 +16,7 @@ from streaming.console.languages import FOLDER
 from tools.docs.markdown import ROOT, name_of
 
 TEMPLATE: Final = FOLDER / "console.pot"
-CALLS: Final = {"say": None, "say_count": (1, 2), "mark": None}
+CALLS: Final = {"say": None, "say_count": (1, 2), "to_say": None}
 """The functions whose first arguments are texts; see `streaming.sentences`."""
 
 SOURCES: Final = ("streaming/console", "streaming/queries", "topology")

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from streaming.console.languages import ENGLISH, Language
 from streaming.queries.traffic import VhostTraffic
-from streaming.sentences import mark, say, say_count
+from streaming.sentences import say, say_count, to_say
 from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode
 from topology.declarations import Definitions
 
@@ -24,8 +24,8 @@ ALIKE: Final = 3
 
 THICKEST: Final = 5.0
 NEW_LINE: Final = "\n"
-_LOST: Final = mark("%(count)s lost")
-_UNROUTED: Final = mark("%(count)s unrouted")
+_LOST: Final = to_say("%(count)s lost")
+_UNROUTED: Final = to_say("%(count)s unrouted")
 SHAPES: Final = {"exchange": "hexagon", "queue": "cylinder", "missing": "note", "lost": "plaintext"}
 STYLES: Final = {"binding": "solid", "dead letters": "dashed", "otherwise": "bold"}
 
@@ -123,7 +123,8 @@ def _with_losses(
     for spot in spots:
         count = lost.get((spot.kind, spot.name), 0)
         if count:
-            what = say(_LOST if spot.kind == "queue" else _UNROUTED, count=count)
+            template = _LOST if spot.kind == "queue" else _UNROUTED
+            what = say(template, count=count)
             ways.append(Way(spot.id, "lost", "binding", (what,), count, ("loss",)))
             spot = spot._replace(marks=(*spot.marks, "loss"))  # noqa: PLW2901 - marked
         found.append(spot)

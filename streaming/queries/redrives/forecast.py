@@ -38,17 +38,18 @@ from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
 from streaming.queries.redrives.candidates import overtaken, stored_letter
 from streaming.queries.vhosts.clients import consumer_counts
+from streaming.sentences import to_say
 from topology.values import table_from_json
 from topology.vhost import Vhost
 
 EXPIRED: Final = "expired"
 MAXLEN: Final = "maxlen"
-WAITS: Final = "waits"
-CYCLE: Final = "cycle"
-NO_CONSUMER: Final = "no consumer"
-OVERTAKEN: Final = "a later one was acked"
-AGAIN: Final = "redriven before"
-COPY: Final = "a copy that stays"
+WAITS: Final = to_say("waits")
+CYCLE: Final = to_say("cycle")
+NO_CONSUMER: Final = to_say("no consumer")
+OVERTAKEN: Final = to_say("a later one was acked")
+AGAIN: Final = to_say("redriven before")
+COPY: Final = to_say("a copy that stays")
 FORECASTS: Final = (
     *(moves.QUEUE_GONE, moves.TARGET_GONE, moves.NO_ROUTE, moves.TOO_LARGE, moves.CAP),
     *(EXPIRED, WAITS, MAXLEN, CYCLE, NO_CONSUMER, OVERTAKEN, AGAIN, COPY),

@@ -210,3 +210,11 @@ def test_a_viewer_sees_no_letter_of_a_closed_queue(make_client_of_anna, two_vhos
     assert "Redrive the" not in page
     assert "closed rejected 1" in page
     assert "vault" not in client.get("/queues").text
+
+
+@pytest.mark.parametrize("shown", ["unserved", "nearly_full", "dead", "filled", "moving"])
+def test_a_list_of_no_queues_says_which_it_would_have(shop_console, shown):
+    page = shop_console.get(f"/queues?show={shown}&name=nowhere").text
+
+    assert "No queues, of those with “" in page
+    assert "with “nowhere” in their name" in page

@@ -1,0 +1,186 @@
+"""The shipped translations are whole, and every page can be said in another language."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.pofile import read_po, write_po
+
+from streaming.console.app import PAGES
+from streaming.console.languages import FOLDER, Languages, fits
+from tests.unit.console.addresses import ORIGIN
+from tests.unit.console.test_pages import PARAMETERS
+from tools.docs.translations import template
+
+SHIPPED = sorted(FOLDER.glob("*.po"))
+VALUES = re.compile(r"%\(\w+\)s|\{\w+\}")
+TAGS = re.compile(r"<[^>]+>")
+WORD = re.compile(r"(?<!\w)[A-Za-z_][\w.-]*\w")
+OPEN, SHUT = "⟦", "⟧"
+
+
+def messages(file):
+    with file.open("rb") as content:
+        return [one for one in read_po(content) if one.id]
+
+
+def texts(one):
+    return one if isinstance(one, tuple) else (one,)
+
+
+def test_german_is_shipped():
+    assert "de" in [file.stem for file in SHIPPED]
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_a_shipped_translation_is_complete_and_has_the_values_and_tags_of_each_message(file):
+    for one in messages(file):
+        sources, targets = texts(one.id), texts(one.string)
+        assert all(targets), one.id
+        assert not one.fuzzy, one.id
+        assert fits(one), one.id
+        for find in (VALUES, TAGS):
+            wanted = {tuple(sorted(find.findall(source))) for source in sources}
+            assert {tuple(sorted(find.findall(target))) for target in targets} == wanted, one.id
+        assert all(text == text.strip() for text in targets), one.id
+
+
+@pytest.mark.parametrize("language", [file.stem for file in SHIPPED])
+@pytest.mark.parametrize("address", [page.path for page in PAGES if not page.is_action])
+def test_every_page_is_shown_in_each_language(shop_console, address, language):
+    headers = {"accept-language": language}
+    address = f"{address}?{PARAMETERS.get(address, '')}"
+    answer = shop_console.get(address, headers=headers)
+
+    assert answer.status_code == shop_console.get(address).status_code
+    if "text/html" in answer.headers["content-type"]:
+        assert f'<html lang="{language}">' in answer.text
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory):
+    """A language that is English in brackets, so that other texts stand out."""
+    catalog = Catalog(locale="de")
+    for one in template():
+        if one.id and one.id != "1,234.5":
+            said = tuple(f"{OPEN}{text}{SHUT}" for text in texts(one.id))
+            catalog.add(one.id, said if isinstance(one.id, tuple) else said[0])
+    file = tmp_path_factory.mktemp("languages") / "strange.po"
+    with file.open("wb") as content:
+        write_po(content, catalog)
+    return Languages(str(file))
+
+
+class Unsaid(HTMLParser):
+    """Collects the texts of a page outside the brackets."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+        self._depth = 0
+        self._inside = []
+
+    def handle_starttag(self, tag, attrs):
+        is_english = tag != "html" and "lang" in dict(attrs)
+        if is_english or tag in {"code", "kbd", "pre", "script", "time", "textarea"}:
+            self._inside.append(tag)
+        for name, value in attrs:
+            if name in {"title", "aria-label", "placeholder", "alt", "data-ago"} and value:
+                outside = self._outside(value, 0)[0]
+                self.found += [outside] if outside.strip() else []
+
+    def handle_endtag(self, tag):
+        if tag in self._inside:
+            self._inside.remove(tag)
+
+    def handle_data(self, data):
+        outside, self._depth = self._outside(data, self._depth)
+        if not self._inside and outside.strip():
+            self.found.append(outside.strip())
+
+    @staticmethod
+    def _outside(text, depth):
+        kept = ""
+        for one in text:
+            depth += one == OPEN
+            kept += one if not depth else ""
+            depth -= one == SHUT
+        return kept, depth
+
+
+def unsaid(page):
+    found = Unsaid()
+    found.feed(page)
+    return found.found
+
+
+ADDRESSES = (
+    *(f"{page.path}?{PARAMETERS.get(page.path, '')}" for page in PAGES if not page.is_action),
+    *(
+        "/queue?queue=billing&state=unacked",
+        "/queue?queue=nowhere",
+        "/queues?show=dead&name=nowhere",
+    ),
+    *(
+        "/message?id=0/0/2&body=hex",
+        "/find?q=order",
+        "/search?queue=nowhere",
+        "/causes?by_header=x",
+    ),
+    *(
+        "/redrive/plan?queue=billing",
+        "/redrive?id=bad",
+        "/topology?around=mail",
+        "/exchanges?name=nowhere",
+    ),
+    *("/audit?message=0/0/2", "/goto?q=b", "/goto?q=nowhere", "/nowhere", "/health?as_of=soon"),
+)
+NO_TEXTS = {
+    word
+    for line in (
+        "dlx direct fanout topic headers classic rejected expired maxlen delivery_limit orphaned",
+        "enqueued delivered died consumed acked unroutable publish_error entered published ready",
+        "bound declared dead_lettered dead_letter_exchange overflow drop-head reject-publish",
+        "message_ttl_ms max_length guest editor default binding absent to x-dead-letter-exchange",
+        "x-message-ttl x-overflow x-max-length exchange_declared queue_declared",
+        "queue vhost reason exchange routing_key cause outcome header x message_id redrive",
+        "redrives definitions deployments erasures permissions policies purges snapshots messages",
+        "events dead_letters queue_contents quarantine snapshot_contents search_keys body what",
+        "name source destination_type arguments type declaration durable auto_delete internal",
+        "alternate_exchange true false text code NOT_FOUND topic_number partition offset",
+        "timestamp discard restore keep clear csv jsonl parquet hex json raw live SQL NAME VALUE",
+        "LIKE eu tenant attempt decode replace eur EUR priority expiration",
+        "billing mail dead box orders missing order line anna clerk dlx.publishes bill.eu mail.eu",
+        "cash.eu bill first same acme nowhere arrow amq.direct amq.fanout amq.headers amq.match",
+        "amq.topic n x07é",
+    )
+    for word in line.split()
+}
+"""Names that are the same in every language."""
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_every_word_that_people_read_can_be_translated(make_client, shop_root, strange, address):
+    client = make_client(shop_root, languages=strange)
+    answer = client.get(address)
+    if "text/html" not in answer.headers["content-type"]:
+        return
+
+    words = {word for text in unsaid(answer.text) for word in WORD.findall(text)}
+    assert words - NO_TEXTS == set()
+
+
+def test_what_a_form_answers_can_be_translated(make_client, shop_root, strange, state_home):
+    client = make_client(shop_root, languages=strange)
+    document = '{"queues": [{"name": "new", "vhost": "/", "durable": true}]}'
+    forms = {
+        "/definitions/plan": {"vhost": "/", "document": document},
+        "/redrive/seal?queue=dead": {},
+        "/redrive/approve?id=r-123456789012": {"reason": ""},
+        "/search/save": {"name": ""},
+    }
+    for address, form in forms.items():
+        page = client.post(address, headers=ORIGIN, data=form).text
+        words = {word for text in unsaid(page) for word in WORD.findall(text)}
+        assert words - NO_TEXTS - {"new"} == set(), address
