@@ -17,6 +17,7 @@ from streaming.queries.as_of.instant import resolve
 from streaming.queries.audit.balance import balance as draw_balance
 from streaming.queries.death_rates import losses
 from streaming.queries.job_totals import last_batches
+from streaming.sentences import say
 from topology.errors import DlxError
 
 PAUSE_S: Final = 300.0
@@ -115,7 +116,7 @@ class BalanceWatch:
             raise
         except Exception as error:  # the page says that it is unknown
             logger.exception("console: the balance could not be drawn")
-            what = f"the balance could not be drawn: {type(error).__name__}"
+            what = say("the balance could not be drawn: %(fault)s", fault=type(error).__name__)
             raise DlxError(what) from None
         if asked.as_of is None:
             self._live[asked.vhosts] = found

@@ -144,8 +144,8 @@ class Languages:
             self._only = self.named(chosen)
         else:
             known = ", ".join(self.codes)
-            what = f"language: there is no translation {chosen!r}; there are {known}"
-            raise LanguageError(f"{what}, and files whose names end in .po")
+            fault = f"language: there is no translation {chosen!r}; there are {known}"
+            raise LanguageError(f"{fault}, and files whose names end in .po")
 
     @property
     def codes(self) -> list[str]:

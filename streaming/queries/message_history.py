@@ -20,7 +20,7 @@ from streaming.queries.message_attributes import (
 )
 from streaming.queries.read_rights import CONTENT, ReadRights
 from streaming.queries.result import plain
-from streaming.sentences import to_say
+from streaming.sentences import say, to_say
 
 _EVENT_COLUMNS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),
@@ -111,9 +111,15 @@ def history_of(tables: Tables, name: str) -> MessageHistory:
     opening = _opening(tables, key, min(batches, default=-1))
     if not batches and not opening:
         raise QueryError(
-            f"there is no message {name!r}: partition {key.partition} of topic number "
-            f"{key.topic_number} has none at offset {key.offset}{_perhaps_removed(tables)}; "
-            "`dlx dead-letters list` shows ids"
+            say(
+                "there is no message %(name)s: partition %(partition)s of topic number %(topic)s "
+                "has none at offset %(offset)s%(perhaps)s; `dlx dead-letters list` shows ids",
+                name=repr(name),
+                partition=str(key.partition),
+                topic=str(key.topic_number),
+                offset=str(key.offset),
+                perhaps=_perhaps_removed(tables),
+            )
         )
     forgotten = _forgotten(tables, message, min(batches, default=-1))
     if forgotten.events_at is not None:
@@ -228,7 +234,11 @@ def _perhaps_removed(tables: Tables) -> str:
     if not runs:
         return ""
     last = max(runs, key=lambda one: one.batch_id)
-    return f", or tables.retention removed it (rows up to batch {last.batch_id}, at {last.at})"
+    return say(
+        ", or tables.retention removed it (rows up to batch %(batch)s, at %(at)s)",
+        batch=str(last.batch_id),
+        at=str(last.at),
+    )
 
 
 def _by_topic(tables: Tables, name: str) -> MessageId | None:
@@ -275,14 +285,23 @@ def _by_property(tables: Tables, name: str) -> MessageId:
             return key
         case []:
             raise QueryError(
-                f"there is no message {name!r}: no message has that message_id, and it is not an "
-                "id such as 1/0/42; `dlx dead-letters list` shows ids, and its "
-                "--where \"decode(body) LIKE '%17%'\" searches bodies"
+                say(
+                    "there is no message %(name)s: no message has that message_id, and it is not "
+                    "an id such as 1/0/42; `dlx dead-letters list` shows ids, and its "
+                    "--where %(example)s searches bodies",
+                    name=repr(name),
+                    example="\"decode(body) LIKE '%17%'\"",
+                )
             )
         case _:
             more = ", ..." if len(keys) > _MAX_AMBIGUOUS else ""
             names = ", ".join(str(key) for key in keys[:_MAX_AMBIGUOUS])
-            raise QueryError(f"several messages have message_id {name!r}: {names}{more}")
+            what = say(
+                "several messages have message_id %(name)s: %(ids)s",
+                name=repr(name),
+                ids=names + more,
+            )
+            raise QueryError(what)
 
 
 def _message(tables: Tables, key: MessageId) -> Row | None:

@@ -15,6 +15,7 @@ from streaming.queries.as_of.snapshots import list_snapshots, opening_batch, ref
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Tables
 from streaming.queries.message_attributes import RECORD
+from streaming.sentences import say
 
 BATCH: Final = re.compile(r"[0-9]{1,18}")
 _NO_BATCH: Final = -1
@@ -38,7 +39,12 @@ def resolve(tables: Tables, wanted: str, parse_time: Callable[[str], datetime]) 
     if BATCH.fullmatch(wanted):
         cut = Cut(int(wanted))
         if cut.batch_id > last:
-            raise QueryError(f"as of {wanted}: the last batch is {last}; batches count from 0")
+            what = say(
+                "as of %(wanted)s: the last batch is %(last)s; batches count from 0",
+                wanted=wanted,
+                last=str(last),
+            )
+            raise QueryError(what)
     elif record is not None:
         cut = _of_record(tables, wanted, record)
     else:
@@ -76,8 +82,11 @@ def at_time(tables: Tables, instant: datetime, last: int) -> Cut:
     later = _first_batch_after(tables, instant)
     if later is None and instant > datetime.now(UTC):
         raise QueryError(
-            f"as of {instant:%Y-%m-%dT%H:%M:%SZ}: is in the future, of which nothing is known; "
-            "leave the instant out to see what is there now"
+            say(
+                "as of %(instant)s: is in the future, of which nothing is known; leave the instant "
+                "out to see what is there now",
+                instant=instant.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            )
         )
     whole = last if later is None else later - 1
     opening = opening_batch(tables, EVENTS)
@@ -85,8 +94,12 @@ def at_time(tables: Tables, instant: datetime, last: int) -> Cut:
         first = first_event(tables)
         if first is not None and first > instant:
             raise BeforeHistoryError(
-                f"as of {_text(instant)}: history begins at {_text(first)}, and nothing earlier "
-                "is known: name that instant or a later one",
+                say(
+                    "as of %(instant)s: history begins at %(first)s, and nothing earlier is known: "
+                    "name that instant or a later one",
+                    instant=_text(instant),
+                    first=_text(first),
+                ),
                 first,
             )
     return Cut(whole, instant)
@@ -150,12 +163,16 @@ def _of_record(tables: Tables, wanted: str, record: re.Match[str]) -> Cut:
         [*key, offset],
     )
     if not found:
-        removed = ""
+        removed: str = ""
         if opening_batch(tables, "messages") >= 0:
-            removed = ", or tables.retention removed it, and nothing earlier is known"
+            removed = say(", or tables.retention removed it, and nothing earlier is known")
         raise QueryError(
-            f"as of {wanted}: the tables have no message with that topic, partition and offset"
-            f"{removed}; `dlx dead-letters list` and `dlx queues peek` print such ids"
+            say(
+                "as of %(wanted)s: the tables have no message with that topic, partition and "
+                "offset%(removed)s; `dlx dead-letters list` and `dlx queues peek` print such ids",
+                wanted=wanted,
+                removed=removed,
+            )
         )
     batch_id, vhost, lane, number = found[0]
     before = Cut(batch_id - 1)
@@ -172,7 +189,9 @@ def _of_record(tables: Tables, wanted: str, record: re.Match[str]) -> Cut:
         [batch_id, vhost, lane, number, partition, offset],
     ).fetchall()
     if seq is None:
-        raise QueryError(f"as of {wanted}: no event says how that message arrived")
+        raise QueryError(
+            say("as of %(wanted)s: no event says how that message arrived", wanted=wanted)
+        )
     return before._replace(at=_of_micros(at), last_seq={(vhost, lane): seq})
 
 

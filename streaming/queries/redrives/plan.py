@@ -24,6 +24,7 @@ from streaming.queries.redrives.edits import EditWish, LetterEdit, contents_of, 
 from streaming.queries.redrives.forecast import COPY, DryRun, Expected, Forecast
 from streaming.queries.vhosts.declared import declared
 from streaming.queries.vhosts.declared_rights import reading_as
+from streaming.sentences import say
 from topology.declarations import too_long
 from topology.refusals import access_refused
 from topology.vhost import Vhost
@@ -117,11 +118,18 @@ def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
             raise QueryError(f"destination {given[:20]!r}...: {too_long(given)}")
     rows = _rows(tables, wish)
     if len(rows) > wish.most:
-        raise QueryError(f"{len(rows)} letters match, more than {wish.most}: narrow the filter")
+        what = say(
+            "%(count)s letters match, more than %(most)s: narrow the filter",
+            count=str(len(rows)),
+            most=str(wish.most),
+        )
+        raise QueryError(what)
     vhosts = sorted({row["vhost"] for row in rows})
     if len(vhosts) > 1:
         names = ", ".join(map(repr, vhosts))
-        raise QueryError(f"the letters are in the vhosts {names}: choose one vhost")
+        raise QueryError(
+            say("the letters are in the vhosts %(names)s: choose one vhost", names=names)
+        )
     name = vhosts[0] if vhosts else wish.wanted.vhost or "/"
     vhost = declared(tables)[name].vhost() if vhosts else Vhost("4.0")
     matching = len(rows)

@@ -1,5 +1,6 @@
-"""No page has a text that a translation cannot reach: templates are read, not rendered."""
+"""No page has a text that a translation cannot reach: code and templates are read, not run."""
 
+import ast
 import re
 from html.parser import HTMLParser
 
@@ -120,3 +121,35 @@ def unmarked(template):
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_every_text_of_a_template_is_marked(template):
     assert unmarked(template) == []
+
+
+ERRORS = {"Refused", "QueryError", "BudgetError", "FrontError", "Concern"}
+"""What a page shows the arguments of."""
+
+
+def said_plainly(module):
+    """The texts in a module that a page shows, and that no translation knows."""
+    for node in ast.walk(ast.parse((HERE / module).read_text("utf-8"))):
+        shown = []
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in ERRORS:
+                shown = node.args[:2]
+            case ast.Assign(targets=[ast.Attribute(attr="title")]):
+                shown = [node.value]
+            case ast.Assign(targets=[ast.Name(id="what")]):
+                shown = [node.value]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="found" | "said"), attr="append")):
+                shown = node.args
+            case ast.keyword(arg="nav"):
+                shown = [node.value]
+        for one in shown:
+            text = ast.unparse(one)
+            if isinstance(one, ast.JoinedStr) or (
+                isinstance(one, ast.Constant) and isinstance(one.value, str) and " " in one.value
+            ):
+                yield text
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_text_of_a_module_is_a_sentence(module):
+    assert list(said_plainly(module)) == []
