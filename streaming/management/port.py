@@ -15,11 +15,16 @@ from streaming.management.sessions import Session
 
 
 class VhostInfo(msgspec.Struct, frozen=True):
-    """What people say of a vhost, and the type of queues that name none."""
+    """What people say of a vhost, and the type of queues that name none.
+
+    Attributes:
+        tracing: whether somebody put it on; nothing is traced.
+    """
 
     description: str = ""
     tags: tuple[str, ...] = ()
     default_queue_type: str = "classic"
+    tracing: bool = False
 
 
 class Front(Protocol):

@@ -35,7 +35,7 @@ from streaming.management.resources.users import (
     topic_permission_item,
     user_item,
 )
-from streaming.management.resources.vhosts import described_vhost, read_info
+from streaming.management.resources.vhosts import described_vhost, imported_info
 from streaming.management.routing import Asked, Resource, administrator
 from topology.declarations import RESERVED_PREFIX, BindingEnd
 from topology.definitions.json_object import MAX_PROBLEMS
@@ -235,7 +235,7 @@ async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) ->
     for user in users:
         await front.put_user(user)
     for one in listed:
-        await front.put_vhost(one["name"], read_info(one, front.info(one["name"])))
+        await front.put_vhost(one["name"], imported_info(one, front.info(one["name"])))
     for one in parameters:
         name = str(one.get("name", ""))
         if name and name != "internal_cluster_id":

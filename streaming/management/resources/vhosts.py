@@ -8,6 +8,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.access import MONITORS
 from streaming.management.answers import created, done
+from streaming.management.bodies import Members
 from streaming.management.counting import Range, lengths_of, with_rates
 from streaming.management.errors import bad_request, missing
 from streaming.management.formats import NODE
@@ -23,11 +24,11 @@ from topology.validation.arguments import QUEUE_TYPES
 
 async def vhost_item(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
     """A vhost and its messages."""
-    described = described_vhost(asked.front.info(vhost.name))
+    info = asked.front.info(vhost.name)
     found = {
         "name": vhost.name,
-        **described,
-        "tracing": False,
+        **described_vhost(info),
+        "tracing": info.tracing,
         "cluster_state": {NODE: "running"},
     }
     totals = await asked.api.shared.get([vhost], "totals", lambda: totals_of([vhost]))
@@ -72,15 +73,19 @@ async def one_vhost(asked: Asked) -> Any:
     return await vhost_item(asked, asked.vhost)
 
 
-def read_info(document: dict[str, Any], before: VhostInfo) -> VhostInfo:
-    """What a request or a definitions document says of a vhost.
+def imported_info(document: dict[str, Any], before: VhostInfo) -> VhostInfo:
+    """What a definitions document says of a vhost; see `read_info`."""
+    metadata = document.get("metadata")
+    return read_info({**(metadata if isinstance(metadata, dict) else {}), **document}, before)
+
+
+def read_info(said: dict[str, Any], before: VhostInfo) -> VhostInfo:
+    """What a request says of a vhost. It replaces all but the type of queues and the tracing.
 
     Raises:
         ApiError: 400, the type of queues is unknown.
     """
-    metadata = document.get("metadata")
-    said = {**(metadata if isinstance(metadata, dict) else {}), **document}
-    tags = said.get("tags", before.tags)
+    tags = said.get("tags") or []
     words = tags.split(",") if isinstance(tags, str) else tags
     named = (
         said.get("default_queue_type", said.get("defaultqueuetype")) or before.default_queue_type
@@ -88,12 +93,13 @@ def read_info(document: dict[str, Any], before: VhostInfo) -> VhostInfo:
     queue_type = before.default_queue_type if named == "undefined" else named
     if queue_type not in QUEUE_TYPES:
         raise bad_request(f"Unsupported default queue type '{queue_type}'")
-    if not isinstance(words, list | tuple):
+    if not isinstance(words, list):
         raise bad_request("tags must be a text or an array")
     return VhostInfo(
-        str(said.get("description", before.description) or ""),
+        str(said.get("description") or ""),
         tuple(str(word).strip() for word in words if str(word).strip()),
         str(queue_type),
+        Members(said).flag("tracing", default=before.tracing),
     )
 
 
