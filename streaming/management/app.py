@@ -17,6 +17,7 @@ from streaming.management.answers import as_json, error_response
 from streaming.management.bodies import read_body
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
 from streaming.management.errors import ApiError, bad_request, missing
+from streaming.management.listing import narrowed
 from streaming.management.port import Front
 from streaming.management.resources.every import RESOURCES
 from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resources
@@ -104,7 +105,10 @@ class Management:
             raise ApiError(403, "forbidden", "A page of another site may not change anything")
         asked = await self._asked(request, resource, method, names)
         answer = await handler(asked)
-        return answer if isinstance(answer, Response) else as_json(answer)
+        if isinstance(answer, Response):
+            return answer
+        is_whole = method != "GET" or not resource.has_columns
+        return as_json(answer if is_whole else narrowed(answer, asked.query))
 
     async def _asked(
         self, request: Request, resource: Resource, method: str, names: dict[str, str]

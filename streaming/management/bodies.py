@@ -140,9 +140,9 @@ def _amqp(value: Any, depth: int) -> Any:
 
 
 def from_base64(text: str) -> bytes:
-    """Decode base64; 400 if it is none."""
+    """Decode base64, which may have spaces and ends of lines; 400 if it is none."""
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
         raise bad_request(["not_base64", text[:100]]) from None
 

@@ -39,8 +39,8 @@ class Page:
             ApiError: 400, they are invalid.
         """
         self.number = _whole(query["page"])
-        size = query.get("page_size", "")
-        self.size = _whole(size) if size else DEFAULT_PAGE_SIZE
+        size = query.get("page_size")
+        self.size = DEFAULT_PAGE_SIZE if size is None else _whole(size)
         if self.number < 1 or not 1 <= self.size <= MAX_PAGE_SIZE:
             raise ApiError(
                 400,
@@ -75,7 +75,11 @@ def _name_filter(query: Query) -> Callable[[str], bool] | None:
 
 def paged(query: Query) -> Page | None:
     """The page that is asked for, if any; ApiError 400 if its parameters are invalid."""
-    return Page(query) if query.get("page") else None
+    if "page" in query:
+        return Page(query)
+    if "page_size" in query:
+        _whole(query["page_size"])
+    return None
 
 
 class Listing:
@@ -83,15 +87,23 @@ class Listing:
 
     Args:
         default_sort: the order if none is asked for.
+        has_pages, has_columns: whether RabbitMQ heeds these parameters of this list.
     """
 
-    def __init__(self, query: Query, default_sort: Sequence[str] = ("vhost", "name")) -> None:
-        self.page = paged(query)
+    def __init__(
+        self,
+        query: Query,
+        default_sort: Sequence[str] = ("vhost", "name"),
+        *,
+        has_pages: bool = True,
+        has_columns: bool = True,
+    ) -> None:
+        self.page = paged(query) if has_pages else None
         asked = query.get("sort", "")
         self.sorts = [asked, *default_sort] if asked else list(default_sort)
         self._paths = [name.split(".") for name in self.sorts]
         self.reverse = query.get("sort_reverse") == "true"
-        self.columns = columns_of(query)
+        self.columns = columns_of(query) if has_columns else None
 
     def sorts_by_only(self, names: Iterable[str]) -> bool:
         """Whether the order follows from these members alone."""
@@ -183,8 +195,8 @@ def columns_of(query: Query) -> Columns | None:
     Raises:
         ApiError: 400, there are too many.
     """
-    text = query.get("columns", "")
-    if not text:
+    text = query.get("columns")
+    if text is None:
         return None
     paths = text.split(",")
     if len(paths) > MAX_COLUMNS:
@@ -197,6 +209,10 @@ def columns_of(query: Query) -> Columns | None:
     return columns
 
 
+_WHOLE: Final = frozenset({"arguments", "definition", "metadata"})
+"""Members of which RabbitMQ chooses no part."""
+
+
 def only(item: Item, columns: Columns) -> Any:
     """An item with some of its members; RabbitMQ writes one without any as an empty array."""
     found = {}
@@ -205,12 +221,22 @@ def only(item: Item, columns: Columns) -> Any:
         if below is None:
             continue
         value = item[name]
-        if below and isinstance(value, dict):
+        if below and isinstance(value, dict) and name not in _WHOLE:
             value = only(value, below)
             if not value:
                 continue
         found[name] = value
     return found or []
+
+
+def narrowed(document: Any, query: Query) -> Any:
+    """An object, or each of a list of them, with the columns that are asked for."""
+    columns = columns_of(query)
+    if columns is None:
+        return document
+    if isinstance(document, list):
+        return [narrowed(item, query) for item in document]
+    return only(document, columns) if isinstance(document, dict) else document
 
 
 def _at(item: Any, path: list[str]) -> Any:

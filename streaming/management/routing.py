@@ -184,6 +184,7 @@ class Resource:
         path: below /api/; parts in braces are variable.
         rule: who may use it; `rules` has that of single methods.
         is_open: whether it needs no login.
+        has_columns: whether `columns` chooses members of what GET answers, as of all but few.
     """
 
     path: str
@@ -191,6 +192,7 @@ class Resource:
     handlers: Mapping[str, Handler]
     rules: Mapping[str, Rule] | None = None
     is_open: bool = False
+    has_columns: bool = True
 
     @property
     def allowed(self) -> str:

@@ -22,7 +22,7 @@ _TYPES: Final[dict[str, DestinationType]] = {"e": "exchange", "q": "queue"}
 
 async def _reply(asked: Asked, vhost: OpenVhost, bindings: Iterable[Binding]) -> Any:
     items = (binding_item(vhost.name, binding) for binding in bindings)
-    return await Listing(asked.query, _ORDER).reply(items)
+    return await Listing(asked.query, _ORDER, has_pages=False).reply(items)
 
 
 _ORDER: Final = ("vhost", "source", "destination", "routing_key", "properties_key")
@@ -44,7 +44,7 @@ async def all_bindings(asked: Asked) -> Any:
         for vhost in asked.one_or_all()
         for binding in _bindings_of(vhost)
     )
-    return await Listing(asked.query, _ORDER).reply(items)
+    return await Listing(asked.query, _ORDER, has_pages=False).reply(items)
 
 
 def _from(vhost: OpenVhost, exchange: str) -> Iterable[Binding]:

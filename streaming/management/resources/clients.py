@@ -18,7 +18,7 @@ from streaming.management.formats import (
     connection_item,
     consumer_item,
 )
-from streaming.management.listing import Item, Listing, columns_of, only
+from streaming.management.listing import Item, Listing
 from streaming.management.routing import (
     Asked,
     Resource,
@@ -64,7 +64,7 @@ def _item(asked: Asked, connection: Connection) -> Item:
 async def all_connections(asked: Asked) -> Any:
     """The connections that the user may see."""
     items = (_item(asked, one) for one in _connections(asked))
-    return await Listing(asked.query).reply(items)
+    return await Listing(asked.query, has_pages="vhost" not in asked.names).reply(items)
 
 
 def _connection(asked: Asked) -> Connection:
@@ -82,8 +82,7 @@ async def one_connection(asked: Asked) -> Any:
     """A connection."""
     item = _item(asked, _connection(asked))
     item |= {name: item[name] or "" for name in _TEXTS}
-    columns = columns_of(asked.query)
-    return item if columns is None else only(item, columns)
+    return item
 
 
 async def close_connection(asked: Asked) -> Response:
@@ -139,7 +138,8 @@ def _channels(asked: Asked, connections: list[Connection]) -> Iterator[Item]:
 
 async def all_channels(asked: Asked) -> Any:
     """The channels that the user may see."""
-    return await Listing(asked.query).reply(_channels(asked, _connections(asked)))
+    items = _channels(asked, _connections(asked))
+    return await Listing(asked.query, has_pages="vhost" not in asked.names).reply(items)
 
 
 async def channels_of_connection(asked: Asked) -> Any:
@@ -158,9 +158,7 @@ async def one_channel(asked: Asked) -> Any:
                 for one in _consumers(asked, [asked.front.server.vhosts[item["vhost"]]])
                 if one["channel_details"]["name"] == item["name"]
             ]
-            item |= {"consumer_details": consumers, "deliveries": [], "publishes": []}
-            columns = columns_of(asked.query)
-            return item if columns is None else only(item, columns)
+            return item | {"consumer_details": consumers, "deliveries": [], "publishes": []}
     raise missing()
 
 
@@ -181,13 +179,16 @@ def _consumers(asked: Asked, vhosts: list[OpenVhost]) -> Iterator[Item]:
 async def all_consumers(asked: Asked) -> Any:
     """The consumers that the user may see, of the vhost in the path or of all."""
     items = _consumers(asked, asked.one_or_all(MONITORS))
-    return await Listing(asked.query, ("consumer_tag",)).reply(items)
+    return await Listing(asked.query, ("consumer_tag",), has_pages=False).reply(items)
 
 
 RESOURCES: Final = [
     Resource("connections", anyone, {"GET": all_connections}),
     Resource(
-        "connections/{connection}", anyone, {"GET": one_connection, "DELETE": close_connection}
+        "connections/{connection}",
+        anyone,
+        {"GET": one_connection, "DELETE": close_connection},
+        has_columns=False,
     ),
     Resource("connections/{connection}/channels", anyone, {"GET": channels_of_connection}),
     Resource(

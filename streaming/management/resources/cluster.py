@@ -232,7 +232,7 @@ def _node(asked: Asked) -> dict[str, Any]:
 
 async def nodes(asked: Asked) -> Any:
     """The one node."""
-    return await Listing(asked.query, ("name",)).reply([_node(asked)])
+    return await Listing(asked.query, ("name",), has_pages=False).reply([_node(asked)])
 
 
 async def node(asked: Asked) -> Any:

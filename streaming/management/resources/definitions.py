@@ -19,7 +19,6 @@ from streaming.management.formats import (
     policy_item,
     queue_arguments,
 )
-from streaming.management.listing import columns_of, only
 from streaming.management.resources.cluster import cluster_name
 from streaming.management.resources.doing import administer
 from streaming.management.resources.parameters import (
@@ -167,8 +166,7 @@ async def export_all(asked: Asked) -> Any:
         "exchanges": topology["exchanges"],
         "bindings": topology["bindings"],
     }
-    columns = columns_of(asked.query)
-    return found if columns is None else only(found, columns)
+    return found
 
 
 async def export_vhost(asked: Asked) -> Any:

@@ -10,7 +10,7 @@ from streaming.management.answers import created, done
 from streaming.management.counting import Range, with_rates
 from streaming.management.errors import missing, not_authorised
 from streaming.management.formats import exchange_item
-from streaming.management.listing import Item, Listing, columns_of, only
+from streaming.management.listing import Item, Listing
 from streaming.management.resources.bindings import exchange_destination, exchange_source
 from streaming.management.resources.doing import do
 from streaming.management.resources.messages import publish
@@ -42,9 +42,7 @@ def _with_traffic(asked: Asked, vhost: OpenVhost, exchange: Exchange) -> Item:
 async def one_exchange(asked: Asked) -> Any:
     """An exchange."""
     item = _with_traffic(asked, asked.vhost, _exchange(asked)) | {"incoming": [], "outgoing": []}
-    columns = columns_of(asked.query)
-    item = dict(sorted(item.items()))
-    return item if columns is None else only(item, columns)
+    return dict(sorted(item.items()))
 
 
 def _exchange(asked: Asked) -> Exchange:

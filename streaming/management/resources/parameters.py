@@ -76,7 +76,7 @@ async def all_parameters(asked: Asked) -> Any:
     """The parameters of the component and vhost in the path, or of all."""
     component = asked.names.get("component")
     items = [one for vhost in asked.one_or_all() for one in parameters_of(vhost, component)]
-    return await Listing(asked.query, ("vhost", "component", "name")).reply(items)
+    return await Listing(asked.query, ("vhost", "component", "name"), has_pages=False).reply(items)
 
 
 async def one_parameter(asked: Asked) -> Any:
@@ -167,7 +167,7 @@ async def all_limits(asked: Asked) -> Any:
         for vhost in asked.one_or_all(MONITORS)
         if limits_of(vhost)
     ]
-    return await Listing(asked.query, ("vhost",)).reply(items)
+    return await Listing(asked.query, ("vhost",), has_pages=False, has_columns=False).reply(items)
 
 
 async def put_limit(asked: Asked) -> Response:
@@ -198,7 +198,7 @@ async def all_global(asked: Asked) -> Any:
     items = [
         {"name": name, "value": value} for name, value in asked.front.global_parameters().items()
     ]
-    return await Listing(asked.query, ("name",)).reply(items)
+    return await Listing(asked.query, ("name",), has_pages=False).reply(items)
 
 
 async def one_global(asked: Asked) -> Any:

@@ -68,7 +68,7 @@ class _Policies:
             for vhost in asked.one_or_all()
             for policy in self._of(vhost)
         ]
-        return await Listing(asked.query).reply(items)
+        return await Listing(asked.query, has_pages=False).reply(items)
 
     async def one(self, asked: Asked) -> Any:
         """A policy."""

@@ -10,7 +10,7 @@ from streaming.management.answers import created, done
 from streaming.management.counting import Range
 from streaming.management.errors import bad_request, missing, not_authorised
 from streaming.management.formats import queue_details
-from streaming.management.listing import Item, columns_of, only
+from streaming.management.listing import Item
 from streaming.management.resources.bindings import queue_bindings
 from streaming.management.resources.doing import do
 from streaming.management.resources.messages import get
@@ -36,8 +36,7 @@ async def one_queue(asked: Asked) -> Any:
     owner = _owner(vhost, declaration)
     if owner is not None:
         item["owner_pid_details"] = owner
-    columns = columns_of(asked.query)
-    return item if columns is None else only(item, columns)
+    return item
 
 
 def _owner(vhost: OpenVhost, declaration: Queue) -> Item | None:

@@ -93,11 +93,12 @@ async def all_users(asked: Asked) -> Any:
 async def users_without_permissions(asked: Asked) -> Any:
     """Users who may open no vhost."""
     vhosts = asked.front.server.vhosts.values()
-    return [
+    items = [
         user_item(user)
-        for name, user in sorted(asked.front.server.users.by_name.items())
+        for name, user in asked.front.server.users.by_name.items()
         if not any(vhost.shard.vhost.permissions.knows(name) for vhost in vhosts)
     ]
+    return await Listing(asked.query, ("name",)).reply(items)
 
 
 async def one_user(asked: Asked) -> Any:
@@ -218,7 +219,7 @@ async def permissions(asked: Asked) -> Any:
     if "user" in asked.names:
         _user(asked)
     items = _all_permissions(asked, topic=False)
-    return await Listing(asked.query, ("vhost", "user")).reply(items)
+    return await Listing(asked.query, ("vhost", "user"), has_pages=False).reply(items)
 
 
 async def topic_permissions(asked: Asked) -> Any:
@@ -226,7 +227,7 @@ async def topic_permissions(asked: Asked) -> Any:
     if "user" in asked.names:
         _user(asked)
     items = _all_permissions(asked, topic=True)
-    return await Listing(asked.query, ("vhost", "user", "exchange")).reply(items)
+    return await Listing(asked.query, ("vhost", "user", "exchange"), has_pages=False).reply(items)
 
 
 async def one_permission(asked: Asked) -> Any:
