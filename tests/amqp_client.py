@@ -78,7 +78,7 @@ class RawClient:
         if isinstance(self.broker, DelayedBroker):
             self.broker.settle()
         found: list[Received] = []
-        for kind, channel, payload in self._reader.feed(self.connection.take_output()):
+        for kind, channel, payload in self._reader.feed(self._output()):
             if kind == METHOD:
                 found.append(Received(channel, read_method(payload)))
             elif kind == HEADER:
@@ -87,6 +87,14 @@ class RawClient:
             elif kind == BODY:
                 found[-1] = found[-1]._replace(body=found[-1].body + payload)
         return found
+
+    def _output(self) -> bytes:
+        """All that the server sends, as a client that reads all of it."""
+        parts = [self.connection.take_output()]
+        while parts[-1]:
+            self.connection.go_on()
+            parts.append(self.connection.take_output())
+        return b"".join(parts)
 
 
 def content_frames(channel: int, body: bytes, properties: dict[str, Any]) -> bytes:

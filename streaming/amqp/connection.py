@@ -10,6 +10,7 @@ sent, everything but its answer is ignored. The driver (`server.py`) moves the b
 when `next_check_s` is reached, and closes the socket when the state is CLOSED.
 """
 
+from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, Final, Protocol
@@ -66,6 +67,9 @@ MAX_PARKED_BYTES: Final = 1 << 20
 FRAME_OVERHEAD: Final = 128
 """What a frame takes in memory besides its bytes."""
 
+MAX_WAITING_BYTES: Final = 1 << 20
+"""When so much waits to be sent to a client, nothing more of what it has sent is taken."""
+
 _HEADER_SIZE: Final = len(PROTOCOL_HEADER)
 
 
@@ -110,6 +114,7 @@ class Connection:
 
     Attributes:
         output: what is to be sent; the driver takes it.
+        waiting_bytes: how much that is.
         frame_max: the largest frame that both sides take, in bytes.
         client_properties: what the client says of itself.
         publishes: whether it has published anything: such connections may be blocked.
@@ -123,7 +128,8 @@ class Connection:
     def __init__(self, name: str, host: Host, client: Client, now_s: Callable[[], float]) -> None:
         self.name = name
         self.state = State.HEADER
-        self.output: list[bytes] = []
+        self.output: deque[bytes | memoryview] = deque()
+        self.waiting_bytes = 0
         self.frame_max = FRAME_MAX
         self.channel_max = CHANNEL_MAX
         self.heartbeat_s = 0
@@ -158,6 +164,14 @@ class Connection:
         self._resumes = False
         self._left: Callable[[], None] | None = None
         self._parked_bytes = 0
+        self._most_waiting = MAX_WAITING_BYTES  # none while nothing may be handed out
+        self._later: list[Unit] = []  # what came while too much waited to be sent
+        self._later_bytes = 0  # about
+
+    @property
+    def must_read_first(self) -> bool:
+        """Whether it has sent so much without reading that no more may be read from it."""
+        return self._later_bytes > MAX_PARKED_BYTES
 
     @property
     def is_crowded(self) -> bool:
@@ -182,13 +196,30 @@ class Connection:
             return
         reader = self._reader
         units = reader.feed_joined(data)
+        if self._later or (units and self.waiting_bytes > self._most_waiting):
+            self._later += units
+        else:
+            self._take(units)
+        if self._later:
+            self._later_bytes += len(data)
+
+    def _take(self, units: list[Unit]) -> None:
+        broken = self._reader.broken
         try:
             self._units(units)
-            if reader.broken is not None:
-                raise reader.broken
+            if broken is not None and not self._later:
+                raise broken
         except AmqpError as failure:
             self.fail(failure)
         self._finish()
+
+    def go_on(self) -> None:
+        """Take what came while too much waited to be sent; the driver has sent it."""
+        if self._later and self.waiting_bytes <= self._most_waiting:
+            units, self._later = self._later, []
+            self._take(units)
+            if not self._later:
+                self._later_bytes = 0
 
     def _finish(self) -> None:
         """Pass on what the frames have asked for, and what came of it."""
@@ -218,6 +249,14 @@ class Connection:
     def send(self, data: bytes) -> None:
         """See `Peer`."""
         self.output.append(data)
+        self.waiting_bytes += len(data)
+        if not self._has_news:
+            self._tell_host()
+
+    def send_parts(self, parts: list[bytes | memoryview]) -> None:
+        """See `Peer`."""
+        self.output.extend(parts)
+        self.waiting_bytes += sum(map(len, parts))
         if not self._has_news:
             self._tell_host()
 
@@ -231,16 +270,30 @@ class Connection:
         self._has_news = True
         self._host.has_news(self)
 
-    def take_output(self) -> bytes:
-        """Remove and return what is to be sent."""
+    def take_output(self, most: int | None = None) -> bytes:
+        """Remove and return what is to be sent.
+
+        Args:
+            most: leave what is behind about so many bytes.
+        """
         for number in sorted(self._confirming):
             channel = self.channels.get(number)
             if channel is not None:
                 channel.send_confirms()
         self._confirming.clear()
         self._has_news = False
-        data = b"".join(self.output)
-        self.output.clear()
+        output = self.output
+        if most is None or self.waiting_bytes <= most:
+            data = b"".join(output)
+            output.clear()
+            self.waiting_bytes = 0
+        else:
+            parts, size = [], 0
+            while output and size < most:
+                parts.append(output.popleft())
+                size += len(parts[-1])
+            data = b"".join(parts)
+            self.waiting_bytes -= size
         self.bytes_sent += len(data)
         if data:
             self._sent_at_s = self._now_s()
@@ -270,8 +323,12 @@ class Connection:
 
     def _units(self, units: list[Unit]) -> None:
         channels, opened = self.channels, State.OPEN
-        for unit in units:
+        left = iter(units)
+        for unit in left:
             if isinstance(unit, tuple):
+                if self.waiting_bytes > self._most_waiting:
+                    self._later = [unit, *left]
+                    return
                 self._frame(unit)
                 continue
             channel = channels.get(unit.channel)
@@ -542,6 +599,7 @@ class Connection:
 
     def lost(self) -> None:
         """Note that the connection is gone."""
+        self._later.clear()
         self._leave()
         self.state = State.CLOSED
 
@@ -567,12 +625,17 @@ class Connection:
         self.channels.pop(number, None)
 
     def unread(self, *, unread: bool) -> None:
-        """Note that the driver does not read the client for now: its heartbeats cannot be seen."""
+        """Note that the server cannot read the client now: its heartbeats cannot be seen."""
         self._is_unread = unread
+        self.is_heard()
+
+    def is_heard(self) -> None:
+        """Note that the client does something."""
         self._received_at_s = self._now_s()
 
     def hold(self, *, held: bool) -> None:
-        """Hand out nothing while the client does not read what it was sent."""
+        """Hand out nothing, and do nothing, while the client does not read what it was sent."""
+        self._most_waiting = -1 if held else MAX_WAITING_BYTES
         for channel in list(self.channels.values()):
             channel.hold(held=held)
 

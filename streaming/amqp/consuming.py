@@ -27,6 +27,9 @@ NO_TAG: Final = (1 << 63) - 1
 MAX_STRETCHES: Final = 10_000
 """How many stretches of deliveries between direct replies are remembered."""
 
+MAX_REPLY_BYTES: Final = 64 << 20
+"""When so much waits to be sent to a client, direct replies to it are dropped."""
+
 _GENERATED_TAG: Final = "amq.ctag-"
 
 
@@ -166,10 +169,13 @@ class Consuming:
                 self._traffic.redeliver += 1
             self._outgoing.deliver(out, stored, self._own_tags.shown(out.tag))
 
-    def reply(self, consumer_tag: str, address: str, properties: bytes, body: bytes) -> None:
+    def reply(self, consumer_tag: str, address: str, properties: bytes, body: bytes) -> bool:
         """See `Receiver`."""
+        if self._outgoing.waiting_bytes > MAX_REPLY_BYTES:
+            return False
         tag = self._own_tags.next()
         self._outgoing.deliver_reply(consumer_tag, tag, address, properties, body)
+        return True
 
     def ended(self, consumer_tag: str) -> None:
         """Note that the broker ended a consumer."""

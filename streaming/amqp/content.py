@@ -29,6 +29,9 @@ _DELIVER: Final = b"\x00\x3c\x00\x3c"
 _GET_OK: Final = b"\x00\x3c\x00\x47"
 _MAX_KNOWN: Final = 2000
 
+SHARED_BODY: Final = 16 * 1024
+"""From this size on, the body of a message is not copied before it is written to the socket."""
+
 _method_head: Final = struct.Struct(">BHI").pack
 _tag: Final = struct.Struct(">QB").pack
 _content_head: Final = struct.Struct(">BHIHHQ").pack
@@ -189,6 +192,10 @@ class DeliveryMethod:
         self._before = _method_head(METHOD, channel, len(prefix) + 9 + len(source)) + prefix
         self._after = source + b"\xce"
 
+    def alone(self, tag: int, *, redelivered: bool) -> bytes:
+        """The method frame of a delivery."""
+        return b"%b%b%b" % (self._before, _tag(tag, redelivered), self._after)
+
     def with_content(
         self,
         tag: int,
@@ -205,7 +212,7 @@ class DeliveryMethod:
         channel = self._channel
         size = len(body)
         if not size or (frame_max and size > frame_max - FRAME_OVERHEAD):
-            method = b"%b%b%b" % (self._before, _tag(tag, redelivered), self._after)
+            method = self.alone(tag, redelivered=redelivered)
             return method + content_frames(channel, properties, body, frame_max)
         return b"%b%b%b%b%b\xce%b%b\xce" % (
             self._before,
@@ -218,34 +225,35 @@ class DeliveryMethod:
         )
 
 
-def got(
-    channel: int,
-    tag: int,
-    source: bytes,
-    message_count: int,
-    properties: bytes,
-    body: bytes,
-    frame_max: int,
-    *,
-    redelivered: bool,
-) -> bytes:
-    """The frames that answer a get; see `DeliveryMethod`."""
+def got(channel: int, tag: int, source: bytes, message_count: int, *, redelivered: bool) -> bytes:
+    """The method frame that answers a get; see `DeliveryMethod`."""
     method = _GET_OK + _tag(tag, redelivered) + source + message_count.to_bytes(4)
-    return frame(METHOD, channel, method) + content_frames(channel, properties, body, frame_max)
+    return frame(METHOD, channel, method)
 
 
 def content_frames(channel: int, properties: bytes, body: bytes, frame_max: int) -> bytes:
     """The header frame and the body frames of a message."""
     size = len(body)
     header = _content_head(HEADER, channel, HEADER_FIELDS + len(properties), BASIC, 0, size)
-    limit = frame_max - FRAME_OVERHEAD if frame_max else size
-    if size <= limit:
-        if not size:
-            return b"%b%b\xce" % (header, properties)
+    if not size:
+        return b"%b%b\xce" % (header, properties)
+    if not frame_max or size <= frame_max - FRAME_OVERHEAD:
         return b"%b%b\xce%b%b\xce" % (header, properties, _method_head(BODY, channel, size), body)
-    parts = [header, properties, b"\xce"]
-    parts += [frame(BODY, channel, body[start : start + limit]) for start in range(0, size, limit)]
-    return b"".join(parts)
+    return b"".join(content_parts(channel, properties, body, frame_max))
+
+
+def content_parts(
+    channel: int, properties: bytes, body: bytes, frame_max: int
+) -> list[bytes | memoryview]:
+    """The same frames of a message that has a body, in parts that share its memory."""
+    size, view = len(body), memoryview(body)
+    limit = frame_max - FRAME_OVERHEAD if frame_max else size
+    header = _content_head(HEADER, channel, HEADER_FIELDS + len(properties), BASIC, 0, size)
+    parts: list[bytes | memoryview] = [header, properties, b"\xce"]
+    for start in range(0, size, limit):
+        part = view[start : start + limit]
+        parts += (_method_head(BODY, channel, len(part)), part, b"\xce")
+    return parts
 
 
 _ACK_HEAD: Final = struct.Struct(">BHI4sQBB").pack

@@ -8,7 +8,15 @@ from bisect import bisect_left
 from typing import Final, NamedTuple, Protocol
 
 from streaming.amqp import methods as m
-from streaming.amqp.content import DeliveryMethod, confirm, content_frames, got, source_of
+from streaming.amqp.content import (
+    SHARED_BODY,
+    DeliveryMethod,
+    confirm,
+    content_frames,
+    content_parts,
+    got,
+    source_of,
+)
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.frames import METHOD, Frame, frame
 from streaming.amqp.method_codec import write_method
@@ -32,15 +40,20 @@ class Peer(Protocol):
         hears_cancels: whether the client wants to know of consumers that the server ended.
         user: who logged in.
         impersonates: whether the user may publish in the name of others.
+        waiting_bytes: what waits to be sent to the client.
     """
 
     frame_max: int
     hears_cancels: bool
     user: str
     impersonates: bool
+    waiting_bytes: int
 
     def send(self, data: bytes) -> None:
         """Send frames to the client."""
+
+    def send_parts(self, parts: list[bytes | memoryview]) -> None:
+        """Send frames in parts that others may share."""
 
     def has_confirms(self, number: int) -> None:
         """Note that a channel has confirms to send at the end of the turn."""
@@ -144,6 +157,11 @@ class Outgoing:
         self._compat: Compat = compat
         self._ways: dict[str, dict[Envelope, _Way]] = {}  # by consumer tag
 
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits to be sent to the client, by all of its channels."""
+        return self._peer.waiting_bytes
+
     def method(self, method: m.Method) -> None:
         """Send a method."""
         self.send_confirms()
@@ -168,10 +186,21 @@ class Outgoing:
             properties = stored.properties
         else:
             properties = self._properties(out, stored)
+        body = stored.body
+        if len(body) >= SHARED_BODY:
+            self._content(way.method.alone(tag, redelivered=is_redelivered), properties, body)
+            return
         frame_max = self._peer.frame_max
-        self._peer.send(
-            way.method.with_content(tag, is_redelivered, properties, stored.body, frame_max)
-        )
+        self._peer.send(way.method.with_content(tag, is_redelivered, properties, body, frame_max))
+
+    def _content(self, method: bytes, properties: bytes, body: bytes) -> None:
+        """Send the frame of a method, and a message."""
+        frame_max = self._peer.frame_max
+        if len(body) < SHARED_BODY:
+            self._peer.send(method + content_frames(self.number, properties, body, frame_max))
+        else:
+            parts = content_parts(self.number, properties, body, frame_max)
+            self._peer.send_parts([method, *parts])
 
     def _way(self, consumer_tag: str, envelope: Envelope) -> _Way:
         source = source_of(envelope.exchange, envelope.routing_keys[0])
@@ -189,25 +218,15 @@ class Outgoing:
     ) -> None:
         """Send a direct reply."""
         method = DeliveryMethod(self.number, consumer_tag, source_of("", address))
-        frame_max = self._peer.frame_max
-        self._peer.send(method.with_content(tag, False, properties, body, frame_max))  # noqa: FBT003
+        self._content(method.alone(tag, redelivered=False), properties, body)
 
     def got(self, out: DeliveryOut, stored: Stored, tag: int, ready: int) -> None:
         """Send the answer to a get; `ready`: how many messages are left."""
         self.send_confirms()
         envelope = out.copy.envelope
-        self._peer.send(
-            got(
-                self.number,
-                tag,
-                source_of(envelope.exchange, envelope.routing_keys[0]),
-                ready,
-                self._properties(out, stored),
-                stored.body,
-                self._peer.frame_max,
-                redelivered=out.delivery_count > 0,
-            )
-        )
+        source = source_of(envelope.exchange, envelope.routing_keys[0])
+        method = got(self.number, tag, source, ready, redelivered=out.delivery_count > 0)
+        self._content(method, self._properties(out, stored), stored.body)
 
     def returned(self, out: ReturnOut, stored: Stored) -> None:
         """Send a message back to its publisher."""
@@ -220,8 +239,8 @@ class Outgoing:
 
     def content(self, method: m.Method, properties: bytes, body: bytes) -> None:
         """Send a method with a message."""
-        self.method(method)
-        self._peer.send(content_frames(self.number, properties, body, self._peer.frame_max))
+        self.send_confirms()
+        self._content(frame(METHOD, self.number, write_method(method)), properties, body)
 
     def forget_consumer(self, consumer_tag: str) -> None:
         """Forget a consumer that has ended."""

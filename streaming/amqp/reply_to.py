@@ -13,8 +13,8 @@ REPLY_TO_QUEUE: Final = "amq.rabbitmq.reply-to"
 class Receiver(Protocol):
     """The channel of a consumer of replies."""
 
-    def reply(self, consumer_tag: str, address: str, properties: bytes, body: bytes) -> None:
-        """Deliver a reply to the client."""
+    def reply(self, consumer_tag: str, address: str, properties: bytes, body: bytes) -> bool:
+        """Deliver a reply to the client; False if it does not read those before."""
 
 
 class _Consumer(NamedTuple):
@@ -60,10 +60,9 @@ class ReplyConsumers:
             del self._channels[found.address]
 
     def deliver(self, address: str, properties: bytes, body: bytes) -> bool:
-        """Hand a reply to its consumer; False if it has gone."""
+        """Hand a reply to its consumer; False if it has gone, or does not read."""
         channel = self._channels.get(address)
         if channel is None:
             return False
         found = self._by_channel[channel]
-        found.receiver.reply(found.consumer_tag, address, properties, body)
-        return True
+        return found.receiver.reply(found.consumer_tag, address, properties, body)

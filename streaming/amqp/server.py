@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any, Final, cast
 
-from streaming.amqp.connection import Connection, State
+from streaming.amqp.connection import CLOSE_TIMEOUT_S, Connection, State
 from streaming.amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, AmqpError, error
 from streaming.amqp.login import Client, User, Users
 from streaming.amqp.reply_to import ReplyConsumers
@@ -175,11 +175,10 @@ class Server:
             news, self._news = self._news, []
             for connection in news:
                 socket = self.connections.get(connection)
-                data = connection.take_output()
-                if socket is not None:
-                    socket.write(data)
-                    if connection.is_closed:
-                        socket.close()
+                if socket is None:
+                    connection.take_output()
+                else:
+                    socket.send_output()
         for socket in list(self.crowded):
             socket.read_or_wait()
         if self.follows_wall_clock:
@@ -235,14 +234,14 @@ class Server:
             now_s = time.monotonic()
             for connection, socket in list(self.connections.items()):
                 if connection.next_check_s <= now_s:
-                    connection.check()
-                    socket.settle()
+                    socket.check()
             self.check_flow()
             self.turn_ended()
 
     def check_flow(self) -> None:
         """Stop or resume reading from connections that publish."""
         resident = sum(vhost.resident_bytes for vhost in self.vhosts.values())
+        resident += sum(connection.waiting_bytes for connection in self.connections)
         mark = self.high_mark_bytes * (_LOW_MARK if self._is_low_on_memory else 1)
         self._is_low_on_memory = resident > mark
         reason = self.pressure()  # is asked in any case: it has marks of its own
@@ -313,6 +312,10 @@ class _Socket(asyncio.Protocol):
         self._connection: Connection | None = None
         self._must_drain = False
         self._waits = False
+        self._is_unread = False
+        self._closes = False
+        self._abort: asyncio.TimerHandle | None = None
+        self._written = self._taken = 0  # bytes: by us, by the network
 
     def connection_made(self, base: asyncio.BaseTransport) -> None:
         transport = self._transport = cast("asyncio.Transport", base)  # uvloop's is not one by type
@@ -334,7 +337,7 @@ class _Socket(asyncio.Protocol):
         self._server.bytes_received += len(data)
         connection.receive(data)
         self._server.turn_ended()
-        if self._server.is_blocked or connection.is_crowded:
+        if self._server.is_blocked or connection.is_crowded or connection.must_read_first:
             self.read_or_wait()
         if connection.state is State.CLOSED:
             self.close()
@@ -342,22 +345,25 @@ class _Socket(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         connection = self._connection
         assert connection is not None, "a connection is made before it is lost"
+        if self._abort is not None:
+            self._abort.cancel()
         connection.lost()
         self._server.crowded.discard(self)
         self._server.gone(connection)
 
     def pause_writing(self) -> None:
+        assert self._connection is not None, "a connection is made first"
         self._must_drain = True
-        self._drain_or_not()
+        self._connection.hold(held=True)
 
     def resume_writing(self) -> None:
-        self._must_drain = False
-        self._drain_or_not()
-
-    def _drain_or_not(self) -> None:
-        """Hand out nothing to a client that does not read, and do not read it."""
         assert self._connection is not None, "a connection is made first"
-        self._connection.hold(held=self._must_drain)
+        self._must_drain = False
+        self.send_output()
+        if not self._must_drain:
+            self._connection.hold(held=False)
+            self._connection.go_on()
+        self._server.turn_ended()
         self.read_or_wait()
 
     def read_or_wait(self) -> None:
@@ -366,17 +372,19 @@ class _Socket(asyncio.Protocol):
         if connection is None or transport is None or transport.is_closing():
             return
         server = self._server
-        waits = self._must_drain or (server.is_blocked and connection.publishes)
-        waits = waits or server.is_stopping
+        unread = server.is_stopping or (server.is_blocked and connection.publishes)
         if connection.is_crowded:
-            waits = True
+            unread = True
             server.crowded.add(self)
         else:
             server.crowded.discard(self)
+        if unread != self._is_unread:
+            self._is_unread = unread
+            connection.unread(unread=unread)
+        waits = unread or connection.must_read_first
         if waits == self._waits:
             return
         self._waits = waits
-        connection.unread(unread=waits)
         if waits:
             transport.pause_reading()
         else:
@@ -385,25 +393,60 @@ class _Socket(asyncio.Protocol):
     @property
     def buffered_bytes(self) -> int:
         """How many bytes wait for the client to read."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if self._transport is None or self._connection is None:
+            return 0
+        return self._transport.get_write_buffer_size() + self._connection.waiting_bytes
 
-    def write(self, data: bytes) -> None:
+    def send_output(self) -> None:
+        """Send what its connection has to say, as far as the client reads; then it goes on."""
+        connection = self._connection
+        assert connection is not None, "a connection is made first"
+        while not self._must_drain:
+            self._write(connection.take_output(_WRITE_BUFFER))
+            if not connection.output:
+                break
+        if connection.is_closed or self._closes:
+            self.close()
+        else:
+            connection.go_on()
+
+    def _write(self, data: bytes) -> None:
         """Send bytes, unless the socket is closing."""
         self._server.bytes_sent += len(data)
         if data and self._transport is not None and not self._transport.is_closing():
+            self._written += len(data)
             self._transport.write(data)
+
+    def check(self) -> None:
+        """Let a connection do what is due; one that it gives up is not waited for."""
+        connection = self._connection
+        assert connection is not None, "a connection is made first"
+        taken = self._written + connection.waiting_bytes - self.buffered_bytes
+        if taken != self._taken and connection.must_read_first:
+            connection.is_heard()  # it reads, so that it may be read again soon
+        self._taken = taken
+        connection.check()
+        self.settle()
+        if connection.is_closed and self.buffered_bytes:
+            self.abort()
 
     def settle(self) -> None:
         """Close the socket if its connection has ended."""
         assert self._connection is not None, "a connection is made first"
         if self._connection.state is State.CLOSED:
-            self.write(self._connection.take_output())
-            self.close()
+            self.send_output()
 
     def close(self) -> None:
-        """Close the socket when all is sent."""
-        if self._transport is not None:
-            self._transport.close()
+        """Close the socket when all is sent; the client has some time to read that."""
+        connection, transport = self._connection, self._transport
+        if transport is None or connection is None:
+            return
+        self._closes = True
+        if self._abort is None:
+            loop = asyncio.get_running_loop()
+            self._abort = loop.call_later(CLOSE_TIMEOUT_S, transport.abort)
+        if not connection.output:
+            transport.close()
 
     def abort(self) -> None:
         """Close the socket now."""

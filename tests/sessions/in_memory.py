@@ -33,6 +33,7 @@ class MemoryWire(Wire):
             if isinstance(self._broker, DelayedBroker):
                 self._broker.settle()
             self._parse(self._connection.take_output())
+            self._connection.go_on()
         if self._frames:
             return self._frames.popleft()
         if self._connection.is_closed:

@@ -309,3 +309,53 @@ def test_the_login_fits_a_frame_of_the_smallest_size():
 
     assert login(3900) is m.ConnectionTune
     assert login(4096) is m.ConnectionClose
+
+
+def test_a_client_that_does_not_read_is_heard_and_what_it_asks_waits(broker):
+    client = RawClient(broker, heartbeat=10)
+    client.connection.hold(held=True)
+
+    for client.now_s in range(5, 100, 5):
+        client.raw(HEARTBEAT_FRAME)
+        client.connection.check()
+    client.send(1, m.QueueDeclare(queue="q"))
+    assert client.connection.state is State.OPEN
+    assert client.received() == []
+
+    client.connection.hold(held=False)
+    client.connection.go_on()
+
+    assert client.received()[-1].method == m.QueueDeclareOk("q", 0, 0)
+
+
+def test_a_client_that_sends_much_without_reading_is_not_read_and_ends_unless_it_begins_to(broker):
+    client = RawClient(broker, heartbeat=10)
+    client.connection.hold(held=True)
+    for _ in range(20):
+        client.publish("", "q", bytes(100_000))
+    assert client.connection.must_read_first
+
+    client.now_s = 19
+    client.connection.is_heard()
+    client.now_s = 38
+    client.connection.check()
+    assert client.connection.state is State.OPEN
+    client.now_s = 39
+    client.connection.check()
+
+    assert client.connection.is_closed
+
+
+def test_what_is_broken_is_told_behind_what_waits(broker):
+    client = RawClient(broker)
+    client.connection.hold(held=True)
+    client.send(1, m.QueueDeclare(queue="q"))
+    client.raw(b"\1\0\1\0\0\0\0\0")
+    client.connection.hold(held=False)
+    client.connection.go_on()
+
+    declared, closed = client.received()
+
+    assert declared.method == m.QueueDeclareOk("q", 0, 0)
+    assert isinstance(closed.method, m.ConnectionClose)
+    assert closed.method.reply_code == 501

@@ -234,7 +234,7 @@ def test_a_client_that_does_not_read_is_held_while_it_waits(later):
     later.send(1, m.QueueDeclare(queue="q"))
     later.send(1, m.BasicConsume(queue="q", consumer_tag="c", no_ack=True))
     later.connection.hold(held=True)
-    later.publish("", "q", b"1")
+    RawClient(later.broker).publish("", "q", b"1")
 
     assert methods(later) == [m.QueueDeclareOk("q", 0, 0), m.BasicConsumeOk("c")]
     later.connection.hold(held=False)

@@ -1,17 +1,24 @@
 import asyncio
 import ssl
+import tracemalloc
 from typing import Any
 
 import pytest
 import trustme
 
-from streaming.amqp import connection, server
+from streaming.amqp import connection, consuming, server
 from streaming.amqp import methods as m
 from streaming.amqp.clocks import WallClock
-from streaming.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, frame
+from streaming.amqp.frames import (
+    METHOD,
+    PROTOCOL_HEADER,
+    FrameReader,
+    frame,
+)
 from streaming.amqp.login import User, Users
 from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.method_codec import read_method, write_method
+from streaming.amqp.reply_to import REPLY_TO_QUEUE
 from streaming.broker import commands
 from tests.amqp_client import CAPABILITIES
 from tests.delayed_broker import DelayedBroker
@@ -31,7 +38,7 @@ class SocketClient:
         self._came = []
 
     @classmethod
-    async def connect(cls, port, tls=None, login=LOGIN, vhost="/"):
+    async def connect(cls, port, tls=None, login=LOGIN, vhost="/", heartbeat=0):
         host = None if tls is None else "localhost"
         client = cls(
             *await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=host)
@@ -39,7 +46,7 @@ class SocketClient:
         CLIENTS.append(client)
         client.writer.write(PROTOCOL_HEADER)
         client.send(0, login)
-        client.send(0, m.ConnectionTuneOk(10, 131_072, 0))
+        client.send(0, m.ConnectionTuneOk(10, 131_072, heartbeat))
         client.send(0, m.ConnectionOpen(vhost))
         client.send(1, m.ChannelOpen())
         await client.until(m.ChannelOpenOk)
@@ -157,6 +164,106 @@ def test_a_client_that_does_not_read_gets_no_more_and_disturbs_nobody():
         waiting = sum(socket.buffered_bytes for socket in broker.server.connections.values())
 
         assert waiting < 20_000_000
+        slow.writer.transport.resume_reading()
+        for _ in range(400):
+            await slow.until(m.BasicDeliver)
+
+    serving(test)
+
+
+def test_what_is_written_for_a_client_that_does_not_read_is_not_copied_before():
+    async def test(broker, port):
+        asking = await SocketClient.connect(port)
+        asking.send(1, m.QueueDeclare(queue="q"))
+        asking.publish("q", bytes(130_000))
+        await asking.until(m.QueueDeclareOk)
+        asking.writer.transport.pause_reading()
+        tracemalloc.start()
+        for tag in range(1, 2001):
+            asking.send(1, m.BasicGet(queue="q"))
+            asking.send(1, m.BasicReject(tag, requeue=True))
+        [[connection, socket]] = broker.server.connections.items()
+        await until(lambda: connection.bytes_received > 2000 * 40)
+        await until(lambda: socket.buffered_bytes)
+        _now, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+        assert most < 20_000_000  # of 260 million
+        asking.writer.transport.resume_reading()
+        for tag in range(1, 2001):
+            assert (await asking.until(m.BasicGetOk)).delivery_tag == tag
+
+    serving(test)
+
+
+def test_a_client_that_does_not_read_is_ended_when_no_heartbeat_comes_either(monkeypatch):
+    monkeypatch.setattr(server, "_CHECK_EVERY_S", 0.05)
+
+    async def test(broker, port):
+        dead, other = (
+            await SocketClient.connect(port, heartbeat=1),
+            await SocketClient.connect(port),
+        )
+        other.send(1, m.QueueDeclare(queue="q"))
+        await other.until(m.QueueDeclareOk)
+        for _ in range(200):
+            other.publish("q", bytes(100_000))
+            await other.writer.drain()
+        dead.writer.transport.pause_reading()
+        dead.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+        [connection] = [one for one in broker.server.connections if one.heartbeat_s]
+        await until(lambda: broker.server.connections[connection].buffered_bytes > 1 << 20)
+
+        await until(lambda: connection not in broker.server.connections)
+
+        other.send(1, m.QueueDeclare(queue="q", passive=True))
+        assert await other.until(m.QueueDeclareOk) == m.QueueDeclareOk("q", 200, 0)
+
+    serving(test)
+
+
+def test_a_socket_that_its_client_does_not_read_is_closed_in_the_end(monkeypatch):
+    monkeypatch.setattr(server, "CLOSE_TIMEOUT_S", 0.1)
+
+    async def test(broker, port):
+        client = await SocketClient.connect(port)
+        client.send(1, m.QueueDeclare(queue="q"))
+        for _ in range(200):
+            client.publish("q", bytes(100_000))
+            await client.writer.drain()
+        await client.until(m.QueueDeclareOk)
+        client.writer.transport.pause_reading()
+        client.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+        [[connection, socket]] = broker.server.connections.items()
+        await until(lambda: socket.buffered_bytes > 1 << 20)
+
+        connection.lost()
+        socket.settle()
+
+        await until(lambda: not broker.server.connections)
+
+    serving(test)
+
+
+def test_direct_replies_to_a_client_that_does_not_read_are_dropped(monkeypatch):
+    monkeypatch.setattr(consuming, "MAX_REPLY_BYTES", 3_000_000)
+
+    async def test(broker, port):
+        asking, replying = await SocketClient.connect(port), await SocketClient.connect(port)
+        replying.send(1, m.QueueDeclare(queue="q"))
+        asking.send(1, m.BasicConsume(queue=REPLY_TO_QUEUE, no_ack=True))
+        await asking.until(m.BasicConsumeOk)
+        names = [one.channels[1].name for one in broker.server.connections]
+        [address] = filter(None, map(broker.server.replies["/"].address_of, names))
+        asking.writer.transport.pause_reading()
+        for _ in range(400):
+            replying.publish(address, bytes(100_000))
+            await replying.writer.drain()
+        replying.send(1, m.QueueDeclare(queue="q"))
+        await replying.until(m.QueueDeclareOk)
+        await replying.until(m.QueueDeclareOk)
+
+        assert 3_000_000 < sum(one.waiting_bytes for one in broker.server.connections) < 3_200_000
 
     serving(test)
 

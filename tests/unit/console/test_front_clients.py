@@ -30,12 +30,8 @@ from tests.unit.console.test_messages import words
 class Socket:
     """What a server knows of a connection whose bytes a test moves."""
 
-    def __init__(self, connection):
-        self._connection = connection
-
-    def write(self, data):
+    def send_output(self):
         """Leave what is sent to the client of the test."""
-        self._connection.output.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +40,7 @@ def front():
     broker = memory_broker()
     client = RawClient(broker)
     connections: Any = broker.server.connections
-    connections[client.connection] = Socket(client.connection)
+    connections[client.connection] = Socket()
     client.ask(m.BasicQos(0, 7, False))
     client.ask(m.QueueDeclare(queue="<b>q</b>"))
     client.ask(m.BasicConsume(queue="<b>q</b>", consumer_tag="<i>tag</i>"))

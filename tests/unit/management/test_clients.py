@@ -11,19 +11,15 @@ from topology.values import Table
 @pytest.fixture
 def amqp(broker):
     client = RawClient(broker)
-    broker.server.connections[client.connection] = _Socket(client.connection)
+    broker.server.connections[client.connection] = _Socket()
     return client
 
 
 class _Socket:
     """What a server knows of a connection whose bytes a test moves."""
 
-    def __init__(self, connection):
-        self._connection = connection
-
-    def write(self, data):
+    def send_output(self):
         """Leave what is sent to the client of the test."""
-        self._connection.output.append(data)
 
 
 def test_connections(api, amqp):

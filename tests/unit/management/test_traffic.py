@@ -19,7 +19,7 @@ ROUNDS = 30
 @pytest.fixture
 def amqp(broker, management):
     client = RawClient(broker)
-    broker.server.connections[client.connection] = _Socket(client.connection)
+    broker.server.connections[client.connection] = _Socket()
     client.ask(m.ChannelOpen(), 2)
     client.ask(m.ConfirmSelect())
     for name in ("x", "none"):
@@ -33,12 +33,8 @@ def amqp(broker, management):
 class _Socket:
     """What a server knows of a connection whose bytes a test moves."""
 
-    def __init__(self, connection):
-        self._connection = connection
-
-    def write(self, data):
+    def send_output(self):
         """Leave what is sent to the client of the test."""
-        self._connection.output.append(data)
 
 
 @pytest.fixture
