@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Literal, TypeVar
+from typing import Literal
 
 from streaming.console.account import account_of_all, entered_none
 from streaming.console.fronts import Heard
@@ -19,10 +19,7 @@ from streaming.queries.dead_letters.waiting import WaitingQueue, waiting_queues
 from streaming.queries.death_rates import deaths_by_minute, pattern_of
 from streaming.queries.job_totals import last_batches
 from streaming.queries.life.what_died import what_died
-from streaming.queries.queues import QueueDepth
 from streaming.sentences import say_count
-
-_Queue = TypeVar("_Queue", WaitingQueue, QueueDepth)
 
 
 def now(view: View) -> Answer:
@@ -86,8 +83,8 @@ def now(view: View) -> Answer:
         minutes=loud,
         lost=sum(row["lost"] for row in deaths),
         waiting=_loud(waiting, quiet),
-        unserved=[] if last is None else _loud(marked(view, "unserved"), quiet),
-        nearly_full=[] if last is None else _loud(marked(view, "nearly_full"), quiet),
+        unserved=[] if last is None else marked(view, "unserved"),
+        nearly_full=[] if last is None else marked(view, "nearly_full"),
         gate=None if last is None else last.detail.gate,
         silence_s=silence_s,
         has_batch=last is not None,
@@ -143,7 +140,7 @@ def _sees(view: View) -> Literal["all", "some", "none"]:
     return "some" if view.tables.vhosts else "none"
 
 
-def _loud(queues: list[_Queue], quiet: tuple[str, ...]) -> list[_Queue]:
+def _loud(queues: list[WaitingQueue], quiet: tuple[str, ...]) -> list[WaitingQueue]:
     if not quiet:
         return queues
     pattern = re.compile(pattern_of(quiet))

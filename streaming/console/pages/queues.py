@@ -1,5 +1,6 @@
 """The queues, and one queue: how deep it was when, what is in it, what entered and left it."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from streaming.console.reader import portable, read_instant
 from streaming.console.verdict import STALE_S
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.dead_letters.waiting import WaitingLetters, deaths_before, waiting_letters
+from streaming.queries.death_rates import pattern_of
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
 from streaming.queries.duckdb_tables import BeforeHistoryError, Row
 from streaming.queries.queue_changes import queue_changes
@@ -137,6 +139,7 @@ def _lines(view: View) -> list[Line]:
             for name, one in each.vhost().all_settings().items()
         },
     )
+    quiet = re.compile(pattern_of(view.console.quiet)) if view.console.quiet else None
     found = []
     for depth in view.once("queues", list_queues):
         if view.sees(depth.vhost):
@@ -144,6 +147,7 @@ def _lines(view: View) -> list[Line]:
             flow = flows.get(place, NO_FLOW)
             rules = settings.get(place)
             fill = _fill(depth, rules)
+            is_quiet = quiet is not None and quiet.fullmatch(depth.queue) is not None
             found.append(
                 Line(
                     depth,
@@ -151,8 +155,9 @@ def _lines(view: View) -> list[Line]:
                     flow,
                     dead[place],
                     fill,
-                    _is_unserved(depth, consumers.get(place, 0), flow, rules, inside[place]),
-                    (fill or 0) >= NEAR_LIMIT and not _is_ring(rules),
+                    not is_quiet
+                    and _is_unserved(depth, consumers.get(place, 0), flow, rules, inside[place]),
+                    not is_quiet and (fill or 0) >= NEAR_LIMIT and not _is_ring(rules),
                 )
             )
     return found

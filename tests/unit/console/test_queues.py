@@ -76,6 +76,11 @@ def test_a_queue_near_its_limit_says_how_full_it_is(make_client, tmp_path):
     client = make_client(recording.root)
 
     assert listed(client, "show=nearly_full") == ["bytes", "full"]
+    now = words(client.get("/?as_of=0").text)
+    assert "2 queues are nearly full, such as" in now
+    quiet = make_client(recording.root, quiet=("by*", "full"))
+    assert listed(quiet, "show=nearly_full") == []
+    assert "nearly full, such as" not in words(quiet.get("/?as_of=0").text)
     assert "90 % full" in row(client, "full")
     assert "95 % full" in row(client, "bytes")
     assert "full" not in row(client, "ring")
