@@ -10,3 +10,4 @@ def test_the_page_of_a_message_links_them(make_client, tmp_path):
     listed = page[page.index('id="related"') :]
     assert 'href="/message?id=0%2F0%2F0"' in listed[: listed.index("</ul>")]
     assert "<strong>rejected</strong>" in listed
+    assert "has the same order, 17" in listed
