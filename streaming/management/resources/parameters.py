@@ -110,7 +110,10 @@ async def set_parameter(
     if not isinstance(value, dict):
         raise not_valid(f"{name} should be an object")
     if component == OPERATOR_POLICY:
-        policy = read_policy(name, Members(value), operator=True)
+        absent = [key for key in ("definition", "pattern", "priority") if key not in value]
+        if absent:
+            raise not_valid("\n".join(f'Key "{key}" not found in {name}' for key in absent))
+        policy = read_policy(name, Members(value))
         await set_policy(asked, vhost, policy, operator=True)
         return
     for limit, number in value.items():

@@ -11,6 +11,7 @@ from streaming.management.bodies import Members
 from streaming.management.errors import missing, not_valid
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
+from streaming.management.policy_keys import check_inert_keys
 from streaming.management.resources.doing import administer
 from streaming.management.routing import (
     Asked,
@@ -28,7 +29,7 @@ def policies_of(vhost: OpenVhost, *, operator: bool) -> list[Policy]:
     return vhost.shard.vhost.policies.policies(operator=operator)
 
 
-def read_policy(name: str, members: Members, *, operator: bool) -> Policy:
+def read_policy(name: str, members: Members) -> Policy:
     """The policy that a request describes.
 
     Raises:
@@ -42,12 +43,14 @@ def read_policy(name: str, members: Members, *, operator: bool) -> Policy:
     if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
         shown = f'<<"{priority}">>' if isinstance(priority, str) else priority
         raise not_valid(f"priority should be a number, actually was {shown}")
-    apply_to = members.text("apply-to", "queues" if operator else "all")
+    apply_to = members.text("apply-to", "all")
     return Policy(name, members.text("pattern"), definition, priority or 0, apply_to)
 
 
 async def set_policy(asked: Asked, vhost: OpenVhost, policy: Policy, *, operator: bool) -> None:
     """Put a policy in force; ApiError 400 if it is not valid."""
+    if vhost.config.compat == "4.0":
+        check_inert_keys(policy, operator=operator)
     kind = commands.SetOperatorPolicy if operator else commands.SetPolicy
     await administer(asked, vhost, kind(policy=policy))
 
@@ -80,7 +83,7 @@ class _Policies:
     async def put(self, asked: Asked) -> Response:
         """Set a policy."""
         vhost, name = asked.vhost, asked.names["name"]
-        policy = read_policy(name, asked.members(), operator=self._operator)
+        policy = read_policy(name, asked.members())
         new = all(one.name != name for one in self._of(vhost))
         await set_policy(asked, vhost, policy, operator=self._operator)
         return created(new=new)

@@ -1,6 +1,12 @@
 import pytest
+from starlette.testclient import TestClient
 
+from streaming.amqp.clocks import ManualClock
+from streaming.amqp.memory import MemoryBroker
+from streaming.management.app import Management
 from streaming.management.formats import NODE
+from streaming.management.memory import MemoryFront
+from tests.management_api import Api
 
 
 def test_the_node(api, broker):
@@ -128,7 +134,7 @@ def test_global_parameters(api):
 
 
 def test_parameters_are_policies_and_limits(api):
-    operator = {"pattern": "^q", "definition": {"max-length": 5}}
+    operator = {"pattern": "^q", "definition": {"max-length": 5}, "priority": 0}
     assert api.put("parameters/operator_policy/%2F/op", {"value": operator}) == 201
     assert api.put("parameters/vhost-limits/%2F/limits", {"value": {"max-queues": 3}}) == 201
 
@@ -147,6 +153,23 @@ def test_parameters_are_policies_and_limits(api):
     assert api.refusal("DELETE", "parameters/policy/%2F/p")[0] == 404
     api.put("policies/%2F/p", {"pattern": "a", "definition": {"max-length": 1}})
     assert api.refusal("DELETE", "parameters/policy/%2F/p")[0] == 400
+
+
+def test_keys_of_an_older_rabbitmq_are_imported_and_refused_over_http(api):
+    policy = {"pattern": "q", "definition": {"ha-mode": "all", "max-length": 9}}
+
+    document = {"policies": [{"name": "p", "vhost": "/", "apply-to": "all", **policy}]}
+    assert api.ask("POST", "definitions", document).status_code == 204
+    assert api.get("policies/%2F/p")["definition"] == policy["definition"]
+    assert api.refusal("PUT", "policies/%2F/p", policy)[0] == 400
+
+
+def test_compat_3_10_knows_the_keys_of_mirrored_queues():
+    old = MemoryBroker(ManualClock(), compat="3.10")
+    api = Api(TestClient(Management(MemoryFront(old)), client=("127.0.0.1", 50_000)))
+
+    definition = {"ha-mode": "all", "max-priority": 5}
+    assert api.put("policies/%2F/p", {"pattern": "q", "definition": definition}) == 201
 
 
 def test_a_policy_shows_on_its_queue(api):
