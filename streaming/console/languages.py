@@ -102,6 +102,10 @@ class Language:
         """Translate markup; values are escaped as everywhere."""
         return self._markup(template, self._translations.gettext(template), values)
 
+    def pgettext(self, context: str, template: str, /, **values: object) -> Markup:
+        """Translate markup that English has in several senses; the context tells them apart."""
+        return self._markup(template, self._translations.pgettext(context, template), values)
+
     def ngettext(self, one: str, many: str, count: int, /, **values: object) -> Markup:
         """Translate markup that counts."""
         return self._markup(one, self._translations.ngettext(one, many, count), values)

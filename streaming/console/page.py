@@ -478,6 +478,7 @@ def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
         "_": language.gettext,
         "gettext": language.gettext,
         "ngettext": language.ngettext,
+        "pgettext": language.pgettext,
         "language": language.code,
     }
     templates.filters |= FILTERS

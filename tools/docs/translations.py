@@ -20,7 +20,7 @@ CALLS: Final = {"say": None, "say_count": (1, 2), "to_say": None}
 """The functions whose first arguments are texts; see `streaming.sentences`."""
 
 SOURCES: Final = ("streaming/console", "streaming/queries", "topology")
-_IN_TEMPLATES: Final = {"_": None, "gettext": None, "ngettext": (1, 2)}
+_IN_TEMPLATES: Final = {"_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
 _OPTIONS: Final = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
 _DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """No date of a file: it would change with each renewal."""

@@ -23,6 +23,7 @@ PIRATE = (
     'msgid "needs %(name)s"\nmsgstr "needs %(nam)s"\n\n'
     'msgid "whole"\nmsgstr "100 %"\n\n'
     'msgid "plain"\nmsgstr "\\"<b>"\n\n'
+    'msgctxt "of a ship"\nmsgid "plain"\nmsgstr "smooth"\n\n'
     'msgid "empty"\nmsgstr ""\n'
 )
 
@@ -102,6 +103,13 @@ def test_the_translation_of_a_text_without_markup_has_none(pirate):
     templates = make_templates(pirate)
 
     assert templates.from_string("{{ _('plain') }}").render() == "&quot;&lt;b>"
+
+
+def test_the_senses_of_a_word_are_told_apart(pirate):
+    templates = make_templates(pirate)
+    text = "{{ _('plain') }} {{ pgettext('of a ship', 'plain') }}"
+
+    assert templates.from_string(text).render() == "&quot;&lt;b> smooth"
 
 
 def test_a_template_counts(pirate):

@@ -65,7 +65,8 @@ def strange(tmp_path_factory):
     for one in template():
         if one.id and one.id != "1,234.5":
             said = tuple(f"{OPEN}{text}{SHUT}" for text in texts(one.id))
-            catalog.add(one.id, said if isinstance(one.id, tuple) else said[0])
+            said_once = said if isinstance(one.id, tuple) else said[0]
+            catalog.add(one.id, said_once, context=one.context)
     file = tmp_path_factory.mktemp("languages") / "strange.po"
     with file.open("wb") as content:
         write_po(content, catalog)
