@@ -14,12 +14,12 @@ class Drawn(NamedTuple):
     """A balance, with what is lost.
 
     Attributes:
-        at_s: the instant of its last batch, epoch seconds; None: there is none.
+        at: the instant of its last batch; None: there is none.
     """
 
     balance: Balance
     losses: Losses
-    at_s: float | None
+    at: str | None
 
 
 class Account(NamedTuple):

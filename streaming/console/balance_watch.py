@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from streaming.console.account import Drawn
@@ -110,8 +111,10 @@ class BalanceWatch:
                     tables.cut = resolve(tables, asked.as_of, read_instant)
                 drawn = draw_balance(tables)
                 batches = last_batches(tables, 1)
-                at_s = batches[0].at_s if batches else None
-                found = Drawn(drawn, losses(tables, asked.quiet), at_s)
+                at = None
+                if batches:
+                    at = datetime.fromtimestamp(batches[0].at_s, UTC).isoformat()
+                found = Drawn(drawn, losses(tables, asked.quiet), at)
         except DlxError:
             raise
         except Exception as error:  # the page says that it is unknown
