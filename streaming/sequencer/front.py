@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -34,7 +33,7 @@ from streaming.sequencer.input_reader import InputReader
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.job_lag import JobLag
 from streaming.sequencer.job_progress import JobProgress
-from streaming.sequencer.leaders import BEAT_S, Beat, Leader, Leaders, deaf_since_s
+from streaming.sequencer.leaders import BEAT_S, Beat, Leader, Leaders
 from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
 from streaming.sequencer.log_state import LogState
@@ -42,6 +41,7 @@ from streaming.sequencer.log_vhost import LogVhost, Role
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
 from streaming.sequencer.records import Record
 from streaming.sequencer.settings import FrontSettings
+from streaming.sequencer.silence import SaidOrNot, Silence
 from streaming.sequencer.slow_kafka import SlowKafka
 from streaming.sequencer.snapshots import FOLDER, LogIdentity, Snapshot, Snapshots
 from topology.errors import DlxError
@@ -52,6 +52,9 @@ FOLLOW_S: Final = 0.05
 KAFKA_IS_SLOW: Final = "Kafka is slow"
 JOB_IS_BEHIND: Final = "the job is behind"
 """Why publishers have to wait, besides memory."""
+
+SNAPSHOT_AGAIN_S: Final = 10.0
+"""The pause behind a snapshot that was not written."""
 
 DRAIN_S: Final = 10.0
 """How long a stop waits for Kafka."""
@@ -111,6 +114,7 @@ class Front:
         self._writer = LogWriter(settings.properties, self._acknowledged, self._lost)
         self._leaders = Leaders(settings.properties, settings.leaders_topic)
         self._kafka = SlowKafka()
+        self._heard = SaidOrNot(settings.leaders_topic, settings.takeover_ms / 1000)
         self._progress = JobProgress(settings.properties, settings.heartbeats)
         self._logs = {name: _Log(self, name) for name in settings.logs}
         self._by_topic = {topic: self._logs[name] for name, topic in settings.logs.items()}
@@ -136,8 +140,10 @@ class Front:
             task.cancel()
         for log in led:
             if log.leads:
-                await log.snapshot()
+                why_none = await log.snapshot()
                 log.beat(ends=True)
+                if why_none is not None:
+                    self.end(f"{why_none}. The next start folds the log from the one before")
         await asyncio.to_thread(self._writer.close, DRAIN_S)
         for log in self._logs.values():
             await asyncio.to_thread(log.close)
@@ -204,6 +210,7 @@ class Front:
                 for log in self._logs.values():
                     if log.leads:
                         log.beat()
+                        self._heard.update(self._writer.said_s, now_s)
             for log in self._logs.values():
                 if log.vhost is not None:
                     log.vhost.send_rest()
@@ -280,7 +287,9 @@ class _Log:
         self._written_s: float | None = None
         self._takeover_s: float | None = None
         self._before: Counter[str] = Counter()  # of vhosts that it followed or led before
-        self._snapshot_s = time.monotonic()
+        self._lost_s = float("-inf")
+        self._unheard_losses = 0
+        self._next_snapshot_s = time.monotonic() + settings.snapshot_ms / 1000
         self._one_snapshot = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log")  # all that reads the log
         self._appended = 0
@@ -484,41 +493,57 @@ class _Log:
         Raises:
             CannotLeadError: another front leads, and this one is no standby.
         """
-        settings = self._front.settings
+        settings, vhost, leaders = self._front.settings, self._opened, self._front.leaders
         takeover_s = settings.takeover_ms / 1000
-        begin_s = time.monotonic() - takeover_s
-        leader = self.leader
-        deaf_s = deaf_since_s(leader, opening_s, time.monotonic(), takeover_s)
+        begin_s = time.monotonic()
+        is_new = vhost.fold.epoch == NO_EPOCH
+        must_listen = settings.standby and not self._is_heard and not is_new
+        losses = self._unheard_losses if must_listen else None
+        silence = Silence(takeover_s, self.leader, opening_s, begin_s, losses)
         while True:
-            if self._may_lead(takeover_s) and time.monotonic() - deaf_s >= takeover_s:
-                if await self._is_kafka_there():
+            if leaders.is_current and self._is_over(silence):
+                end = await self._end_if_kafka_is_there()
+                if end is None:
+                    silence.was_deaf(time.monotonic())
+                elif end <= vhost.position and self._is_over(silence):
                     return
-                deaf_s = time.monotonic()
             leader = self.leader
-            if not settings.standby and time.monotonic() - begin_s > 3 * takeover_s:
+            if not settings.standby and time.monotonic() - begin_s > 2 * takeover_s:
                 name = "another front" if leader is None else leader.beat.name
                 raise CannotLeadError(
                     f"vhost {self.name}: {name} leads it. Stop that first, or start this one with "
                     "--standby"
                 )
             records = await self._in_thread(self._reader.read, FOLLOW_S)
-            self._opened.follow(records)
+            counted = vhost.counted
+            vhost.follow(records)
+            if vhost.counted > counted:
+                silence.read(time.monotonic())
 
-    async def _is_kafka_there(self) -> bool:
-        """Whether Kafka answers at once: otherwise nobody's heartbeats can be heard."""
+    @property
+    def _is_heard(self) -> bool:
+        """Whether a heartbeat of the newest epoch was heard, since the lead was lost."""
+        leader = self.leader
+        epoch = self._opened.fold.epoch
+        return leader is not None and leader.beat.epoch >= epoch and leader.heard_s > self._lost_s
+
+    def _is_over(self, silence: Silence) -> bool:
+        """Whether the leader was silent for long enough, although it could be heard."""
+        if self._is_heard:
+            self._unheard_losses = 0
+            silence.is_heard()
+        now_s, leader = time.monotonic(), self.leader
+        silence.look(leader, now_s)
+        return silence.is_over(leader, self._opened.fold.epoch, now_s)
+
+    async def _end_if_kafka_is_there(self) -> int | None:
+        """The end of the log; None if Kafka does not answer at once: then nobody can be heard."""
         begin_s = time.monotonic()
         try:
-            await self._in_thread(self._reader.ends)
+            _first, end = await self._in_thread(self._reader.ends)
         except LogUnreadableError:
-            return False
-        return time.monotonic() - begin_s < _PROMPT_S
-
-    def _may_lead(self, takeover_s: float) -> bool:
-        leaders = self._front.leaders
-        if not leaders.is_current:
-            return False
-        leader = self.leader
-        return leader is None or leader.beat.ends or leader.silent_s() > takeover_s
+            return None
+        return end if time.monotonic() - begin_s < _PROMPT_S else None
 
     def note_lag(self, committed: int | None) -> None:
         """Note how far the job is; None: none follows."""
@@ -544,15 +569,9 @@ class _Log:
             *(self._front.settings.name, self._opened.epoch, ends),
             *(identity.topic, identity.topic_id),
         )
-        with suppress(BufferError):  # Kafka takes nothing now, and there is another one soon
-            self._front.writer.append(
-                self._front.settings.leaders_topic,
-                msgspec.msgpack.encode(beat),
-                [],
-                WallClock().now_ms(),
-                is_last=False,
-                key=self.name,
-            )
+        topic = self._front.settings.leaders_topic
+        value = msgspec.msgpack.encode(beat)
+        self._front.writer.say(topic, self.name, value, WallClock().now_ms())
 
     # -- snapshots
 
@@ -561,24 +580,28 @@ class _Log:
         settings = self._front.settings
         return not self._one_snapshot.locked() and (
             self._opened.fold.next_offset - self._snapshot_at >= settings.snapshot_records
-            and time.monotonic() - self._snapshot_s >= settings.snapshot_ms / 1000
+            and time.monotonic() >= self._next_snapshot_s
         )
 
-    async def snapshot(self) -> None:
-        """Write a snapshot; the vhost goes on meanwhile."""
+    async def snapshot(self) -> str | None:
+        """Write a snapshot; the vhost goes on meanwhile. Return why none was written."""
         async with self._one_snapshot:
             taken = self._opened.snapshot()
             if taken is None or taken.next_offset == self._snapshot_at:
-                return
+                return None
             assert self._snapshots is not None, "the vhost was opened"
-            self._snapshot_at = taken.next_offset
-            self._snapshot_s = time.monotonic()
+            pause_s = self._front.settings.snapshot_ms / 1000
+            self._next_snapshot_s = time.monotonic() + min(pause_s, SNAPSHOT_AGAIN_S)
             try:
                 job_at = self._front.job_at(self.name)
                 await asyncio.to_thread(self._snapshots.write, taken, job_at)
-                self._written_s = time.time()
             except OSError as error:
                 logger.warning("vhost %s: no snapshot was written: %s", self.name, error)
+                return f"vhost {self.name}: no snapshot was written: {error}"
+            self._next_snapshot_s = time.monotonic() + pause_s
+            self._snapshot_at = taken.next_offset
+            self._written_s = time.time()
+            return None
 
     # -- what the vhost needs (`Host`)
 
@@ -628,6 +651,8 @@ class _Log:
         """See `Host`."""
         logger.warning("vhost %s: this front leads it no more: %s", self.name, reason)
         self._before["losses"] += 1
+        self._lost_s = time.monotonic()
+        self._unheard_losses += 1
         server = self._front.server
         if server.vhosts.get(self.name) is vhost:
             server.remove_vhost(self.name, SHUTDOWN)

@@ -53,23 +53,6 @@ class Leader(NamedTuple):
     beat: Beat
     heard_s: float
 
-    def silent_s(self) -> float:
-        """How long nothing was heard of it."""
-        return time.monotonic() - self.heard_s
-
-
-def deaf_since_s(leader: Leader | None, begin_s: float, now_s: float, takeover_s: float) -> float:
-    """Since when a front has listened for a leader, once it has read its log.
-
-    While it read, Kafka may not have answered: then a leader that was heard before is not silent.
-
-    Args:
-        begin_s: when it began to read.
-    """
-    is_slow = now_s - begin_s > takeover_s / 2
-    was_there = leader is not None and leader.heard_s > begin_s - takeover_s
-    return now_s if is_slow and was_there else now_s - takeover_s
-
 
 _decoder: Final = msgspec.msgpack.Decoder(Beat)
 

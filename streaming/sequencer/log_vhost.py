@@ -120,6 +120,7 @@ class LogVhost(OpenVhost):
         role: see the top of this file.
         epoch: offset of its epoch record, once it leads.
         position: offset of the next record of the log.
+        counted: offset of the newest record that was read and is of the newest epoch.
         log_bytes: of the records that were folded here.
         copied: how far inputs were copied into the log.
         digests_written, digests_compared: how many, since it was opened.
@@ -144,6 +145,7 @@ class LogVhost(OpenVhost):
         super().__init__(config, now_ms, stored=bodies, shard=shard)
         self._fold = self.fold = LogFold(shard, self._store, self._terms)
         self.position = self.fold.next_offset
+        self.counted = self.position - 1
         self.log_bytes = 0
         self.copied = CopiedPositions(self._store)
         bodies.needed = NeededOffsets(self._store.read(NEEDED))
@@ -196,8 +198,9 @@ class LogVhost(OpenVhost):
                 *(self.name, record.offset, error),
             )
             return None
-        if header.kind == LogKind.DIGEST and header.epoch == self.fold.epoch:
-            self.digests_compared += 1
+        if header.epoch == self.fold.epoch or header.kind == LogKind.EPOCH:
+            self.counted = record.offset
+            self.digests_compared += header.kind == LogKind.DIGEST
         return header
 
     # -- leading

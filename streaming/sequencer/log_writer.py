@@ -10,7 +10,9 @@ the producer itself fails; then `failed` is told, and nothing more is acknowledg
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
 from typing import Any, Final, NamedTuple
@@ -44,6 +46,9 @@ class LogWriter:
         properties: of librdkafka.
         acknowledged: called on the loop with what is new, by topic.
         failed: called on the loop, once, when a record is lost or the producer cannot go on.
+
+    Attributes:
+        said_s: when Kafka took the newest heartbeat, by the monotonic clock; None for never.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class LogWriter:
             "log_level": 0,
             "error_cb": self._note_error,
         }
+        self.said_s: float | None = None
         self._loop = asyncio.get_running_loop()
         self._producer = Producer(settings)
         self._acknowledged = acknowledged
@@ -92,7 +98,6 @@ class LogWriter:
         at_ms: int,
         *,
         is_last: bool,
-        key: str | None = None,
     ) -> int:
         """Append a record; return its number among those of its log.
 
@@ -108,7 +113,6 @@ class LogWriter:
             self._producer.produce(
                 topic,
                 value,
-                key,
                 partition=0,
                 timestamp=at_ms,
                 headers=headers,  # type: ignore[arg-type] # its stubs allow no list of pairs of bytes
@@ -118,6 +122,13 @@ class LogWriter:
             self._lose(error.args[0])
         self._counts[topic] = count
         return count
+
+    def say(self, topic: str, key: str, value: bytes, at_ms: int) -> None:
+        """Send a heartbeat, if Kafka takes anything now: there is another one soon."""
+        with suppress(BufferError, KafkaException):
+            self._producer.produce(
+                topic, value, key, partition=0, timestamp=at_ms, on_delivery=self._said
+            )
 
     def close(self, timeout_s: float) -> bool:
         """Wait until Kafka has everything; return whether it has. Nothing is told any more."""
@@ -142,6 +153,10 @@ class LogWriter:
         with self._lock:
             self._news[topic] = Acknowledged(number, offset)
             self._tell()
+
+    def _said(self, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            self.said_s = time.monotonic()
 
     def _note_error(self, error: KafkaError) -> None:
         if error.fatal():

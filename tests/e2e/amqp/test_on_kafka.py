@@ -126,6 +126,27 @@ def test_a_standby_replaces_a_leader_that_sleeps_and_that_confirms_nothing_more(
     assert b"lost0" not in bodies
 
 
+def test_a_standby_that_slept_does_not_replace_a_healthy_leader(fronts):
+    leader = fronts.start()
+    channel = fronts.connect(leader).channel()
+    declare(channel)
+    standby = fronts.start("--standby")
+    wait_until(lambda: standby.log.exists() and "records of" in standby.log.read_text())
+    assert standby.pid is not None
+
+    os.kill(standby.pid, signal.SIGSTOP)
+    for number in range(50):  # for longer than a takeover takes
+        fill(channel, 1, f"asleep {number} ")
+        channel.connection.sleep(0.1)
+    os.kill(standby.pid, signal.SIGCONT)
+    for number in range(50):
+        fill(channel, 1, f"awake {number} ")
+        channel.connection.sleep(0.1)
+
+    assert ready(channel, "work") == 100
+    assert "leads since" not in standby.log.read_text()
+
+
 def test_a_backlog_larger_than_the_memory_for_bodies_is_delivered_in_order(fronts):
     connection = fronts.connect(fronts.start())
     channel = connection.channel()

@@ -27,7 +27,8 @@ from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.settings import FrontSettings
-from streaming.sequencer.snapshots import LogIdentity
+from streaming.sequencer.snapshots import LogIdentity, Snapshot, Snapshots
+from streaming.storage.port import StoreError
 from tests.log_port import CONFIG, LogPort
 from topology.declarations import Queue
 
@@ -47,6 +48,7 @@ class BusyLog:
         self.topic_id = "first"
         self.refused: set[int] = set()  # numbers of appends that the producer does not take
         self.leaders = LeadersInMemory()
+        self.takes_beats = True
         self.committed: int | None = None
         self.held: list[Callable[[], None]] = []
         self.held_until = 0  # so many records are acknowledged together
@@ -102,15 +104,18 @@ class BusyWriter:
         self._log = log
         self._acknowledged = acknowledged
         self._count = self._tries = 0
+        self.said_s: float | None = None
 
     def __len__(self):
         return 0
 
-    def append(self, topic, value, headers, at_ms, *, is_last, key=None):
-        if topic != LOG:
+    def say(self, _topic, key, value, _at_ms):
+        if self._log.takes_beats:
             beat = msgspec.msgpack.decode(value, type=Beat)
-            self._log.leaders.note(key, beat, time.monotonic())
-            return 0
+            self.said_s = time.monotonic()
+            self._log.leaders.note(key, beat, self.said_s)
+
+    def append(self, _topic, value, headers, at_ms, *, is_last):
         self._tries += 1
         if self._tries in self._log.refused:
             raise BufferError
@@ -169,7 +174,9 @@ def log(monkeypatch):
     return log
 
 
-def a_front(folder: Path, name: str = "new", *, standby: bool = False) -> Front:
+def a_front(
+    folder: Path, name: str = "new", *, standby: bool = False, snapshot_records: int = 200_000
+) -> Front:
     """A front that has not begun, of the vhost `/`."""
     settings = FrontSettings(
         properties={},
@@ -180,6 +187,8 @@ def a_front(folder: Path, name: str = "new", *, standby: bool = False) -> Front:
         checkpoint=folder,
         standby=standby,
         lag_marks=LagMarks(bytes=1_000),
+        snapshot_records=snapshot_records,
+        snapshot_ms=100,
     )
     return Front(settings, Server({}, Users.default(), lambda _user, _vhost: True), {})
 
@@ -369,6 +378,84 @@ def test_heartbeats_of_another_log_do_not_decide_who_leads_this_one(log, tmp_pat
         return found
 
     assert asyncio.run(life()) == (None, True)
+
+
+def test_a_standby_that_hears_no_heartbeats_waits_while_the_leader_writes(log, tmp_path):
+    log.takes_beats = False
+
+    async def lives() -> tuple[int, int]:
+        leader = a_front(tmp_path)
+        vhost = await has_led(leader)
+        log.end = len(log.records)
+        standby = a_front(tmp_path, "standby", standby=True)
+        standby.start()
+        await applied(vhost, Ask(CLIENT, commands.OpenChannel(channel="c1", connection="n1")))
+        for _ in range(40):  # for longer than a takeover takes
+            await applied(vhost, a_publish(b"x"))
+            await asyncio.sleep(0.1)
+        written = len(log.records)
+        await asyncio.wait_for(standby.leads.wait(), 30)
+        heir = standby.server.vhosts["/"]
+        assert isinstance(heir, LogVhost)
+        await standby.stop()
+        await leader.stop()
+        return written, heir.epoch
+
+    written, epoch = asyncio.run(lives())
+
+    assert epoch >= written
+
+
+def test_a_snapshot_that_was_not_written_is_written_soon(log, tmp_path, monkeypatch):
+    monkeypatch.setattr(front, "SNAPSHOT_AGAIN_S", 0.1)
+    broken = [True]
+    tries = breaking(monkeypatch, broken)
+
+    async def life() -> tuple[int | None, str | None]:
+        new = a_front(tmp_path, snapshot_records=1)
+        vhost = await has_led(new)
+        await applied(vhost, Ask(CLIENT, commands.OpenChannel(channel="c1", connection="n1")))
+        await until(lambda: len(tries) >= 2)
+        assert new.states()["/"].snapshot_s is None
+        broken[0] = False
+        await until(lambda: new.states()["/"].snapshot_s is not None)
+        await new.stop()
+        return new.states()["/"].snapshot_at, new.reason
+
+    at, reason = asyncio.run(life())
+
+    assert reason is None
+    assert at == len(log.records)
+
+
+@pytest.mark.usefixtures("log")
+def test_a_stop_that_leaves_no_snapshot_says_so(tmp_path, monkeypatch):
+    breaking(monkeypatch, [True])
+
+    async def life() -> str | None:
+        new = a_front(tmp_path)
+        await has_led(new)
+        await new.stop()
+        return new.reason
+
+    assert asyncio.run(life()) == (
+        "vhost /: no snapshot was written: the store is full. The next start folds the log from "
+        "the one before"
+    )
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, broken: list[bool]) -> list[int]:
+    """Let snapshots fail while `broken` says so; the offsets of those that were to be written."""
+    write, tries = Snapshots.write, []
+
+    def fail_or_write(self: Snapshots, taken: Snapshot, job_at: int | None = None) -> None:
+        tries.append(taken.next_offset)
+        if broken[0]:
+            raise StoreError("the store is full")
+        write(self, taken, job_at)
+
+    monkeypatch.setattr(Snapshots, "write", fail_or_write)
+    return tries
 
 
 def kind_of(raw: RawRecord) -> int:
