@@ -32,6 +32,7 @@ class LogPort:
         is_full: whether nothing more is taken.
         most: how many records are taken until they are in the log.
         reasons: why the vhost was over.
+        now_ms, elapsed_s: of the wall clock, and of one that never goes back.
     """
 
     def __init__(self, body_bytes: int = 1 << 20, config: ShardConfig = CONFIG) -> None:
@@ -42,6 +43,7 @@ class LogPort:
         self.most = 1 << 30
         self.reasons: list[str] = []
         self.now_ms = START_MS
+        self.elapsed_s = 0.0
         self.is_reported = False
         self.numbers: Counter[LogVhost] = Counter()
         self.fetches: deque[tuple[int, Future[Fetched]]] = deque()
@@ -52,7 +54,9 @@ class LogPort:
         """Open a vhost on the log; it leads unless told not to."""
         vhost: LogVhost
         bodies = Bodies(self._body_bytes, self._fetch, lambda: self.soon(vhost.fetched))
-        vhost = LogVhost(self._config, bodies, self, lambda: self.now_ms, entries)
+        vhost = LogVhost(
+            self._config, bodies, self, lambda: self.now_ms, entries, lambda: self.elapsed_s
+        )
         vhost.follow(self.records[vhost.position :])
         if leads:
             vhost.take_over("test")

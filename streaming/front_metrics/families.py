@@ -49,10 +49,6 @@ def _blocked(view: FrontScrape) -> Iterator[Sample]:
         yield (reason,), view.figures.blocked_by == reason
 
 
-def _oldest_s(figures: FrontFigures, state: LogState) -> float:
-    return 0 if state.oldest_ms is None else max(figures.at_s - state.oldest_ms / 1000, 0)
-
-
 def _rabbitmq() -> Iterator[FrontFamily]:
     yield from rabbitmq.about(
         "front", lambda figures: figures.name, lambda figures: figures.started_s
@@ -171,7 +167,10 @@ def _own() -> Iterator[FrontFamily]:
         share=_SHARE,
     )
     yield _of_log(
-        "log_oldest_seconds", "gauge", "How long the oldest of these has been waiting.", _oldest_s
+        "log_oldest_seconds",
+        "gauge",
+        "How long the oldest of these has been waiting.",
+        lambda _figures, state: state.oldest_s,
     )
     yield _of_log(
         "job_lag_bytes",

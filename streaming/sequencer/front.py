@@ -224,10 +224,8 @@ class Front:
         """Why publishers must wait."""
         vhosts = [log.vhost for log in self._logs.values() if log.vhost is not None]
         waiting = len(self._writer) + sum(vhost.unsent for vhost in vhosts)
-        now_ms = WallClock().now_ms()
-        oldest = [vhost.oldest_ms for vhost in vhosts]
-        age_ms = max((now_ms - at_ms for at_ms in oldest if at_ms is not None), default=0)
-        self._kafka.update(waiting, age_ms / 1000, time.monotonic())
+        oldest_s = max((vhost.oldest_s for vhost in vhosts), default=0.0)
+        self._kafka.update(waiting, oldest_s, time.monotonic())
         if self._kafka.is_slow:
             return KAFKA_IS_SLOW
         if any(log.leads and log.lag.is_high for log in self._logs.values()):
@@ -345,7 +343,7 @@ class _Log:
             epoch=vhost.epoch if vhost.epoch >= 0 else None,
             next_offset=vhost.position,
             backlog=vhost.backlog,
-            oldest_ms=vhost.oldest_ms,
+            oldest_s=vhost.oldest_s,
             body_bytes=vhost.stored.held_bytes,
             max_body_bytes=vhost.stored.max_bytes,
         )

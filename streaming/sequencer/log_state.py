@@ -16,7 +16,7 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
             None if it has not led.
         next_offset: of the next record to be folded.
         backlog: records on their way to be applied.
-        oldest_ms: when the oldest of them was submitted; None if there is none.
+        oldest_s: for how long the oldest of them waits; 0 if there is none.
         takeovers: how often this process began to lead it.
         takeover_s: how long that took the last time, from the epoch record on.
         losses: how often it was replaced, or failed.
@@ -33,7 +33,7 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None = None
     next_offset: int = 0
     backlog: Backlog = Backlog()
-    oldest_ms: int | None = None
+    oldest_s: float = 0.0
     takeovers: int = 0
     takeover_s: float | None = None
     losses: int = 0

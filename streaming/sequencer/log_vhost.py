@@ -14,6 +14,7 @@ Rule 3: only the offset, time and content of a record decide what it does.
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
@@ -34,6 +35,7 @@ from streaming.protocol.log_records import Digest, Epoch, LogHeader, LogKind, Un
 from streaming.sequencer.bodies import Bodies, MessageGoneError
 from streaming.sequencer.copied_positions import CopiedPositions
 from streaming.sequencer.front_fence import FencedOffError, FrontFence
+from streaming.sequencer.log_clock import LogClock
 from streaming.sequencer.log_reader import RawRecord
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.needed_offsets import KEY as NEEDED
@@ -114,6 +116,7 @@ class LogVhost(OpenVhost):
     Args:
         bodies: of its messages.
         entries: of the state store, as a snapshot has them.
+        elapsed_s: a clock that never goes back.
 
     Attributes:
         fold: of the log.
@@ -135,6 +138,7 @@ class LogVhost(OpenVhost):
         host: Host,
         now_ms: Callable[[], int],
         entries: dict[str, bytes] | None = None,
+        elapsed_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = MemoryStore()
         self._store.values.update(entries or {})
@@ -159,7 +163,8 @@ class LogVhost(OpenVhost):
         self._waiting: deque[Record | tuple[int, Then]] = deque()
         self._unsent: deque[Record] = deque()
         self._waiting_bytes = 0
-        self._last_ms = 0
+        self._clock = LogClock(now_ms, elapsed_s)
+        self._elapsed_s = elapsed_s
         self._is_ticking = False
         self.digests_written = self.digests_compared = 0
         self._digested = -1  # the boundary of the newest digest that was written
@@ -208,9 +213,9 @@ class LogVhost(OpenVhost):
     def take_over(self, name: str) -> None:
         """Append an epoch record; `Host.taken` hears where it is."""
         self.role = Role.TAKING
-        self._last_ms = max(self.shard.now_ms, self._now_ms())
+        self._clock.note(self.shard.now_ms)
         epoch = Epoch(name, self._terms.core_version, self._terms.rules)
-        self._unsent.append(epoch_record(self._last_ms, epoch))
+        self._unsent.append(epoch_record(self._clock.now_ms(), epoch))
         self._send()
 
     def lead(self, epoch: Acknowledged) -> None:
@@ -223,7 +228,7 @@ class LogVhost(OpenVhost):
         self._fence = FrontFence(self.name, epoch)
         self._number = self._taken = epoch.number
         self._bursts.clear()
-        self._last_ms = max(self._last_ms, self.shard.now_ms)
+        self._clock.note(self.shard.now_ms)
 
     def fail(self, reason: str) -> None:
         """Stop for good: nothing more is confirmed."""
@@ -274,12 +279,12 @@ class LogVhost(OpenVhost):
         return not self._untold
 
     @property
-    def oldest_ms(self) -> int | None:
-        """When the oldest record was submitted that is not applied; None if there is none."""
+    def oldest_s(self) -> float:
+        """For how long the oldest record waits that was submitted and is not applied."""
         for each in self._waiting:
             if isinstance(each, Record):
-                return each.at_ms
-        return None
+                return self._elapsed_s() - each.queued_s
+        return 0.0
 
     @property
     def unsent(self) -> int:
@@ -298,7 +303,7 @@ class LogVhost(OpenVhost):
         """Append what clients have done since the last time."""
         self._is_turn = False
         turn, self._turn = self._turn, []
-        at_ms = self._instant_ms()
+        at_ms = self._clock.now_ms()
         settles: list[tuple[int, Settle]] = []
         for ticket, entry in turn:
             if isinstance(entry, Settle) and len(settles) < MAX_SETTLEMENTS:
@@ -320,12 +325,8 @@ class LogVhost(OpenVhost):
         self._send()
         self._apply()  # a `Then` may have nothing to wait for
 
-    def _instant_ms(self) -> int:
-        """The instant of the next records; it never goes back."""
-        self._last_ms = max(self._last_ms, self._now_ms())
-        return self._last_ms
-
     def _queue(self, record: Record) -> None:
+        record.queued_s = self._elapsed_s()
         self._waiting.append(record)
         self._unsent.append(record)
         self._waiting_bytes += record.size
@@ -349,22 +350,25 @@ class LogVhost(OpenVhost):
 
     def advance(self) -> None:
         """See `OpenVhost`: what time causes happens when the log says how late it is."""
-        due_ms = self.next_deadline_ms()
-        if due_ms is not None and due_ms <= self._now_ms():
+        due_ms = self._due_ms()
+        if due_ms is not None and due_ms <= self._clock.now_ms():
             self._is_ticking = True
-            self._queue(self._records.tick(self._instant_ms()))
+            self._queue(self._records.tick(self._clock.now_ms()))
             self._send()
 
     def mark(self, source: Source) -> None:
         """Write how far an input was read, when much of it was for others."""
-        self._queue(self._records.tick(self._instant_ms(), source))
+        self._queue(self._records.tick(self._clock.now_ms(), source))
         self._send()
 
     def next_deadline_ms(self) -> int | None:
-        """See `OpenVhost`."""
-        if self._is_ticking or not self.leads:
-            return None
-        return super().next_deadline_ms()
+        """See `OpenVhost`; by the wall clock, which the log may be ahead of."""
+        due_ms = self._due_ms()
+        return None if due_ms is None else due_ms - self._clock.ahead_ms()
+
+    def _due_ms(self) -> int | None:
+        """When time causes something next, by the clock of the log."""
+        return None if self._is_ticking or not self.leads else super().next_deadline_ms()
 
     # -- what Kafka has
 
@@ -467,7 +471,7 @@ class LogVhost(OpenVhost):
         if last is not None and last[0] > max(self._digested, self.epoch):
             self._digested = last[0]
             self.digests_written += 1
-            self._queue(self._records.digest(self._instant_ms(), Digest(*last)))
+            self._queue(self._records.digest(self._clock.now_ms(), Digest(*last)))
             self._send()
 
     # -- what the broker says

@@ -37,6 +37,7 @@ class Record(msgspec.Struct, gc=False):
         size: bytes of its value and of the properties of a message.
         entries: what is applied when Kafka has it, with its tickets; nothing of ticks and digests.
         source: up to where inputs are copied then; None: as far as before.
+        queued_s: since when it waits to be applied, by a clock that never goes back.
     """
 
     kind: int
@@ -46,6 +47,7 @@ class Record(msgspec.Struct, gc=False):
     size: int
     entries: Sequence[tuple[int, Ask | Publish | Settle]] = ()
     source: Source | None = None
+    queued_s: float = 0.0
 
     def is_(self, header: bytes | None, value: bytes | None) -> bool:
         """Whether a record of the log has this header `dlx-log` and this value."""

@@ -84,6 +84,68 @@ def test_nothing_is_told_before_kafka_has_it():
     assert ear.heard == [("confirm", 3, True)]
 
 
+def test_time_goes_on_in_the_log_although_the_wall_clock_was_set_back():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    arguments: Table = {"x-message-ttl": 1_000}
+    queue = Queue("brief", arguments=arguments)
+    vhost.submit(Ask(CHANNEL, commands.DeclareQueue(queue=queue, channel="c1")))
+    port.now_ms += 3_600_000
+    vhost.submit(Ask(CHANNEL, commands.Depth(queue="brief", channel="c1")))
+    port.acknowledge(vhost)
+    port.now_ms -= 3_600_000
+    publication = Publication("", "brief")
+    vhost.submit(Publish(CHANNEL, publication, Stored(b"\0\0", b"x"), 0, 0, ear.confirms))
+    port.acknowledge(vhost)
+
+    due_ms = vhost.next_deadline_ms()
+    assert due_ms is not None
+    assert 900 <= due_ms - port.now_ms <= 1_100, "by the wall clock, which sets the timer"
+    port.elapsed_s += 0.9
+    vhost.advance()
+    port.acknowledge(vhost)
+    assert vhost.ready_in("brief") == 1
+    port.elapsed_s += 0.2
+    vhost.advance()
+    port.acknowledge(vhost)
+
+    assert vhost.ready_in("brief") == 0
+    stamps = [raw.at_ms for raw in port.records]
+    assert stamps == sorted(stamps)
+
+
+def test_a_leader_whose_wall_clock_is_behind_goes_on_from_the_time_of_the_log():
+    port = LogPort()
+    first = a_leader(port)
+    a_channel(first, port)
+    first_ms = port.records[-1].at_ms
+    port.now_ms -= 3_600_000
+
+    heir = a_leader(port)
+    port.elapsed_s += 5
+    heir.submit(Ask(CHANNEL, commands.OpenChannel(channel="c2", connection="n2")))
+    port.acknowledge(heir)
+
+    assert port.records[-1].at_ms == first_ms + 5_000
+
+
+def test_the_age_of_what_waits_is_no_matter_of_the_wall_clock():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    assert vhost.oldest_s == 0
+
+    publish(vhost, ear, b"one")
+    port.run()
+    port.now_ms += 3_600_000
+    port.elapsed_s += 0.5
+    assert vhost.oldest_s == 0.5
+    port.acknowledge(vhost)
+
+    assert vhost.oldest_s == 0
+
+
 def test_settlements_in_a_row_are_one_record():
     port = LogPort()
     vhost = a_leader(port)
