@@ -23,6 +23,9 @@ from streaming.management.resources.every import RESOURCES
 from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resources
 
 MAX_QUERY: Final = 16_384
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""What RabbitMQ's web server knows."""
+
 BODY_S: Final = 60.0
 """How long a body may take to arrive."""
 
@@ -88,9 +91,11 @@ class Management:
         raw_path = request.scope.get("raw_path") or request.url.path.encode()
         if len(raw_path) > MAX_PATH or len(request.scope["query_string"]) > MAX_QUERY:
             raise ApiError(414, "uri_too_long", "The address is too long")
+        if request.method not in METHODS:
+            raise ApiError(501)
         found = self._resources.find(raw_path)
         if found is None:
-            raise missing()
+            return _nothing_there(request.method)
         why_not = self.api.front.not_serving()
         if why_not:
             raise ApiError(503, "not_serving", why_not)
@@ -130,6 +135,16 @@ class Management:
         except TimeoutError:
             raise bad_request("the request was not sent in time") from None
         return replace(asked, body=body)
+
+
+def _nothing_there(method: str) -> Response:
+    """404 at a path that is none; RabbitMQ knows there that only reading could make sense."""
+    allowed = {"allow": "HEAD, GET, OPTIONS"}
+    if method == "OPTIONS":
+        return Response(headers=allowed)
+    if method not in {"GET", "HEAD"}:
+        raise ApiError(405, headers=allowed)
+    raise missing()
 
 
 def _is_own_page(request: Request) -> bool:

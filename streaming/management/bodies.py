@@ -13,6 +13,9 @@ from topology.values import MAX_DEPTH, Table
 MAX_BODY_BYTES: Final = 20_000_000
 """The largest request that is read: RabbitMQ's default."""
 
+_LINE: Final = 78
+"""Erlang breaks longer lists into lines."""
+
 _NEEDED: Final = object()
 
 
@@ -40,7 +43,7 @@ async def read_body(request: Request) -> bytes:
 
 
 def read_object(data: bytes, complaint: str = "not_json") -> "Members":
-    """Read a JSON object; nothing is an empty one.
+    """Read a JSON object; nothing and null are an empty one.
 
     Raises:
         ApiError: 400, it is something else.
@@ -49,9 +52,14 @@ def read_object(data: bytes, complaint: str = "not_json") -> "Members":
         document = msgspec.json.decode(data or b"{}")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise bad_request(complaint) from None
-    if not isinstance(document, dict):
+    if isinstance(document, str):
+        raise bad_request(
+            "invalid payload: the request body JSON-decoded to a string. "
+            "Is the input doubly-JSON-encoded?"
+        )
+    if document is not None and not isinstance(document, dict):
         raise bad_request(complaint)
-    return Members(document)
+    return Members(document or {})
 
 
 class Members:
@@ -64,7 +72,9 @@ class Members:
         """400 unless all of them are there."""
         absent = [f"{{key_missing,{name}}}" for name in names if name not in self.document]
         if absent:
-            raise bad_request(f"[{','.join(absent)}]")
+            line = ",".join(absent)
+            is_long = len(line) > _LINE
+            raise bad_request("[" + (",\n ".join(absent) if is_long else line) + "]")
 
     def get(self, name: str) -> Any:
         """The value of a member; None if it is not there."""

@@ -23,7 +23,7 @@ INTERNAL: Final = "rmq-internal"
 """RabbitMQ's name for itself as the maker of objects."""
 
 CONSUMER_TIMEOUT_MS: Final = 1_800_000
-_GARBAGE: Final = {
+GARBAGE: Final = {
     "fullsweep_after": 65_535,
     "max_heap_size": 0,
     "min_bin_vheap_size": 46_422,
@@ -194,9 +194,10 @@ def _effective(vhost: OpenVhost, queue: Queue) -> Item:
 
 
 def _active_tag(vhost: OpenVhost, queue: Queue) -> str | None:
-    if not queue.single_active or queue.active is None:
-        return None
-    return vhost.shard.state.channels.consumer(queue.active).label
+    """RabbitMQ names the first consumer of any quorum queue."""
+    first = next(iter(queue.consumers), None) if queue.quorum else None
+    key = queue.active if queue.single_active else first
+    return None if key is None else vhost.shard.state.channels.consumer(key).label
 
 
 def _exclusive_tag(vhost: OpenVhost, queue: Queue) -> str | None:
@@ -212,7 +213,7 @@ def queue_details(vhost: OpenVhost, queue: Queue) -> Item:
             consumer_item(vhost.name, queue, channels.consumer(key)) for key in queue.consumers
         ],
         "deliveries": [],
-        "garbage_collection": _GARBAGE,
+        "garbage_collection": GARBAGE,
         "incoming": [],
     }
 
@@ -266,14 +267,16 @@ def connection_item(connection: Connection, now_ms: int, age_s: float) -> Item:
     host, port = _place(connection.name)
     here, here_port = _place(connection.name.partition(" -> ")[2])
     properties = plain(connection.client_properties)
-    return {
+    name = properties.get("connection_name")
+    named = {} if name is None else {"user_provided_name": name}
+    return named | {
         "auth_mechanism": connection.mechanism,
         "channel_max": connection.channel_max,
         "channels": len(connection.channels),
         "client_properties": properties,
         "connected_at": now_ms - round(age_s * 1000),
         "frame_max": connection.frame_max,
-        "garbage_collection": _GARBAGE,
+        "garbage_collection": GARBAGE,
         "host": here,
         "name": connection.name,
         "node": NODE,
@@ -302,7 +305,6 @@ def connection_item(connection: Connection, now_ms: int, age_s: float) -> Item:
         "timeout": connection.heartbeat_s,
         "type": "network",
         "user": connection.user,
-        "user_provided_name": properties.get("connection_name", ""),
         "user_who_performed_action": connection.user,
         "vhost": "" if connection.vhost is None else connection.vhost.name,
     }
@@ -316,15 +318,13 @@ def channel_item(connection: Connection, channel: Channel) -> Item:
     consumers = [] if known is None else known.active_consumers()
     unacked = 0 if known is None else sum(one.unacked for one in known.consumers.values())
     host, port = _place(connection.name)
-    return {
+    limit = 0 if known is None or known.limiter is None else known.limiter.limit
+    return ({"global_prefetch_count": limit} if limit else {}) | {
         "acks_uncommitted": 0,
         "confirm": channel.confirms,
         "connection_details": {"name": connection.name, "peer_host": host, "peer_port": port},
         "consumer_count": len([one for one in consumers if one.number]),
-        "garbage_collection": _GARBAGE,
-        "global_prefetch_count": 0
-        if known is None or known.limiter is None
-        else known.limiter.limit,
+        "garbage_collection": GARBAGE,
         "messages_unacknowledged": unacked,
         "messages_uncommitted": 0,
         "messages_unconfirmed": 0,

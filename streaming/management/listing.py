@@ -82,6 +82,17 @@ def paged(query: Query) -> Page | None:
     return None
 
 
+def has_no_statistics(query: Query) -> bool:
+    """Whether a request wants no statistics."""
+    return query.get("disable_stats") == "true"
+
+
+def refuse_without_statistics(query: Query) -> None:
+    """400 if a request wants no statistics of what is nothing else."""
+    if has_no_statistics(query):
+        raise bad_request("Stats in management UI are disabled on this node")
+
+
 class Listing:
     """One request for a list.
 
@@ -223,8 +234,6 @@ def only(item: Item, columns: Columns) -> Any:
         value = item[name]
         if below and isinstance(value, dict) and name not in _WHOLE:
             value = only(value, below)
-            if not value:
-                continue
         found[name] = value
     return found or []
 

@@ -84,6 +84,7 @@ RUN_BY: Final = {
 """Lines of `sh` blocks, or their beginnings, that a test of another folder runs."""
 
 NOT_RUN: Final = {
+    "DLX_TLS_DIR=/etc/ssl/mine docker compose": "needs a container engine",
     "DLX_KAFKA_PORT=19092 docker compose": "needs a container engine",
     "docker compose": "needs a container engine, with which tests/e2e/containers runs it",
     "./dlx test": "runs these tests",

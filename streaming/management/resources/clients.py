@@ -18,7 +18,12 @@ from streaming.management.formats import (
     connection_item,
     consumer_item,
 )
-from streaming.management.listing import Item, Listing
+from streaming.management.listing import (
+    Item,
+    Listing,
+    has_no_statistics,
+    refuse_without_statistics,
+)
 from streaming.management.routing import (
     Asked,
     Resource,
@@ -27,6 +32,9 @@ from streaming.management.routing import (
     monitor_or_self,
     of_vhost,
 )
+
+_WITHOUT_STATISTICS: Final = ("name", "vhost", "user", "node")
+"""What is said of a connection with `disable_stats`."""
 
 _CLOSED: Final = "Closed via management plugin"
 _TEXTS: Final = (
@@ -63,8 +71,11 @@ def _item(asked: Asked, connection: Connection) -> Item:
 
 async def all_connections(asked: Asked) -> Any:
     """The connections that the user may see."""
+    in_vhost = "vhost" in asked.names
     items = (_item(asked, one) for one in _connections(asked))
-    return await Listing(asked.query, has_pages="vhost" not in asked.names).reply(items)
+    if not in_vhost and has_no_statistics(asked.query):
+        items = ({name: item[name] for name in _WITHOUT_STATISTICS} for item in items)
+    return await Listing(asked.query, has_pages=not in_vhost).reply(items)
 
 
 def _connection(asked: Asked) -> Connection:
@@ -82,7 +93,7 @@ async def one_connection(asked: Asked) -> Any:
     """A connection."""
     item = _item(asked, _connection(asked))
     item |= {name: item[name] or "" for name in _TEXTS}
-    return item
+    return {"name": item["name"]} if has_no_statistics(asked.query) else item
 
 
 async def close_connection(asked: Asked) -> Response:
@@ -138,17 +149,20 @@ def _channels(asked: Asked, connections: list[Connection]) -> Iterator[Item]:
 
 async def all_channels(asked: Asked) -> Any:
     """The channels that the user may see."""
-    items = _channels(asked, _connections(asked))
-    return await Listing(asked.query, has_pages="vhost" not in asked.names).reply(items)
+    refuse_without_statistics(asked.query)
+    listing = Listing(asked.query, has_pages="vhost" not in asked.names)
+    return await listing.reply(_channels(asked, _connections(asked)))
 
 
 async def channels_of_connection(asked: Asked) -> Any:
     """The channels of a connection."""
-    return await Listing(asked.query).reply(_channels(asked, [_connection(asked)]))
+    items = _channels(asked, [_connection(asked)])
+    return await Listing(asked.query, has_pages=False).reply(items)
 
 
 async def one_channel(asked: Asked) -> Any:
     """A channel, with its consumers."""
+    refuse_without_statistics(asked.query)
     for item in _channels(asked, list(asked.front.server.connections)):
         if item["name"] == asked.names["channel"]:
             if not asked.has(MONITORS) and item["user"] != asked.user.name:
@@ -178,6 +192,7 @@ def _consumers(asked: Asked, vhosts: list[OpenVhost]) -> Iterator[Item]:
 
 async def all_consumers(asked: Asked) -> Any:
     """The consumers that the user may see, of the vhost in the path or of all."""
+    refuse_without_statistics(asked.query)
     items = _consumers(asked, asked.one_or_all(MONITORS))
     return await Listing(asked.query, ("consumer_tag",), has_pages=False).reply(items)
 

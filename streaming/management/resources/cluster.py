@@ -14,7 +14,7 @@ from streaming.management.answers import as_json, done
 from streaming.management.counting import CHURN, QUEUE_STATS, Range, details, lengths_of, with_rates
 from streaming.management.errors import bad_request, missing
 from streaming.management.formats import EXCHANGE_TYPES, NODE, VERSION
-from streaming.management.listing import Listing
+from streaming.management.listing import Listing, has_no_statistics
 from streaming.management.routing import Asked, Resource, administrator, anyone, monitor
 from streaming.management.totals import totals_of
 
@@ -25,6 +25,23 @@ STATS: Final = (
     "return_unroutable",
 )
 LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
+
+_DISK: Final = ("disk_reads", "disk_writes")
+"""Counts that the whole of RabbitMQ has; here queues are not on the disk of the node."""
+
+_OF_ERLANG: Final = (
+    *(f"io_{what}_{unit}" for what in ("read", "write") for unit in ("count", "bytes", "avg_time")),
+    *("io_sync_count", "io_sync_avg_time", "io_seek_count", "io_seek_avg_time", "io_reopen_count"),
+    *("mnesia_ram_tx_count", "mnesia_disk_tx_count"),
+    *("msg_store_read_count", "msg_store_write_count"),
+    *("queue_index_write_count", "queue_index_read_count"),
+)
+"""Counts of a node that Erlang alone has."""
+
+_METRICS: Final = (
+    *("connection_closed", "channel_closed", "consumer_deleted", "exchange_deleted"),
+    *("queue_deleted", "vhost_deleted", "node_node_deleted", "channel_consumer_deleted"),
+)
 
 _KHEPRI: Final = "khepri_db"
 """The one flag that a new RabbitMQ 4.0 has off: where it keeps what is declared."""
@@ -82,7 +99,12 @@ async def overview(asked: Asked) -> Any:
     last_ms, samples = api.counting.last_ms, api.counting.all
     messages = api.counting.everything(names)
     totals = lengths_of(in_queues.ready, in_queues.unacked)
-    open_connections = [one for one in front.server.connections if one.vhost is not None]
+    sees_all = asked.has(MONITORS)
+    open_connections = [
+        one
+        for one in front.server.connections
+        if one.vhost is not None and (sees_all or one.user == asked.user.name)
+    ]
     found: dict[str, Any] = {
         "management_version": VERSION,
         "rates_mode": "basic",
@@ -104,7 +126,7 @@ async def overview(asked: Asked) -> Any:
         "default_queue_type": "classic",
         "is_op_policy_updating_enabled": True,
         "enable_queue_totals": False,
-        "message_stats": with_rates(messages, STATS, samples, last_ms, rates)
+        "message_stats": with_rates(messages, (*STATS, *_DISK), samples, last_ms, rates)
         if any(messages.values())
         else {},
         "churn_rates": with_rates(
@@ -113,14 +135,14 @@ async def overview(asked: Asked) -> Any:
         "queue_totals": with_rates(totals, LENGTHS, samples, last_ms, lengths),
         "object_totals": {
             "channels": sum(len(one.channels) for one in open_connections),
-            "consumers": in_queues.consumers,
+            **({"consumers": in_queues.consumers} if sees_all else {}),
             "exchanges": sum(len(vhost.shard.vhost.router.exchanges) for vhost in vhosts),
             "queues": sum(len(vhost.shard.vhost.queues) for vhost in vhosts),
             "connections": len(open_connections),
         },
         "statistics_db_event_queue": 0,
     }
-    if asked.has(MONITORS):
+    if sees_all:
         found |= {"node": NODE, "listeners": _listeners(asked), "contexts": _contexts(asked)}
     return found
 
@@ -197,7 +219,10 @@ def _node(asked: Asked) -> dict[str, Any]:
             {"name": name, "description": f"SASL {name}", "enabled": True} for name in mechanisms
         ],
         "applications": [{"name": "rabbit", "description": "RabbitMQ", "version": VERSION}],
-        "contexts": _contexts(asked),
+        "contexts": [
+            {name: value for name, value in one.items() if name not in {"node", "ssl_opts"}}
+            for one in _contexts(asked)
+        ],
         "log_files": [],
         "db_dir": "",
         "config_files": [],
@@ -217,9 +242,12 @@ def _node(asked: Asked) -> dict[str, Any]:
         "gc_bytes_reclaimed": 0,
         "context_switches": 0,
         "cluster_links": [],
-        "metrics_gc_queue_length": {},
+        "metrics_gc_queue_length": dict.fromkeys(_METRICS, 0),
+        **dict.fromkeys(_OF_ERLANG, 0),
     }
-    for name in ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free", "gc_num"):
+    used = ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")
+    counted = ("gc_num", "gc_bytes_reclaimed", "context_switches")
+    for name in (*used, *counted, *_OF_ERLANG):
         found[f"{name}_details"] = zero
     churned = asked.api.counting.churned()
     for name in CHURN:
@@ -232,7 +260,10 @@ def _node(asked: Asked) -> dict[str, Any]:
 
 async def nodes(asked: Asked) -> Any:
     """The one node."""
-    return await Listing(asked.query, ("name",), has_pages=False).reply([_node(asked)])
+    item = _node(asked)
+    if has_no_statistics(asked.query):
+        item = {name: item[name] for name in ("name", "type", "running", "being_drained")}
+    return await Listing(asked.query, ("name",), has_pages=False).reply([item])
 
 
 async def node(asked: Asked) -> Any:
@@ -320,6 +351,12 @@ async def attempts(asked: Asked) -> Any:
             "auth_attempts_succeeded": gate.attempts - gate.failures,
         }
     ]
+
+
+async def attempts_by_source(asked: Asked) -> Any:
+    """The same by address, which RabbitMQ counts if it is told to."""
+    _expect_node(asked)
+    return []
 
 
 async def forget_attempts(asked: Asked) -> Response:
@@ -430,6 +467,12 @@ RESOURCES: Final = [
         "auth/attempts/{node}",
         monitor,
         {"GET": attempts, "DELETE": forget_attempts},
+        rules={"DELETE": administrator},
+    ),
+    Resource(
+        "auth/attempts/{node}/source",
+        monitor,
+        {"GET": attempts_by_source, "DELETE": forget_attempts},
         rules={"DELETE": administrator},
     ),
     Resource("auth/hash_password/{password}", administrator, {"GET": hash_password}),

@@ -8,9 +8,9 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.counting import Range, with_rates
-from streaming.management.errors import missing, not_authorised
+from streaming.management.errors import bad_request, missing, not_authorised
 from streaming.management.formats import exchange_item
-from streaming.management.listing import Item, Listing
+from streaming.management.listing import Item, Listing, has_no_statistics
 from streaming.management.resources.bindings import exchange_destination, exchange_source
 from streaming.management.resources.doing import do
 from streaming.management.resources.messages import publish
@@ -33,7 +33,7 @@ def _with_traffic(asked: Asked, vhost: OpenVhost, exchange: Exchange) -> Item:
     counting = asked.api.counting
     counts, series = counting.exchange(vhost.name, exchange.name)
     names = [name for name, count in counts.items() if count]
-    if names:
+    if names and not has_no_statistics(asked.query):
         rates = Range(asked.query, "msg_rates")
         item["message_stats"] = with_rates(counts, names, series, counting.last_ms, rates)
     return item
@@ -55,9 +55,12 @@ def _exchange(asked: Asked) -> Exchange:
 async def put_exchange(asked: Asked) -> Response:
     """Declare an exchange."""
     members, vhost, name = asked.members(), asked.vhost, asked.name_of("exchange")
+    kind = members.document.get("type", "direct")
+    if not isinstance(kind, str):
+        raise bad_request(f"invalid exchange type '{kind}'")
     exchange = Exchange(
         name,
-        members.text("type", "direct"),
+        kind,
         members.flag("durable"),
         members.flag("auto_delete"),
         members.flag("internal"),

@@ -37,7 +37,7 @@ async def quorum_critical(_asked: Asked) -> Any:
 async def port_listener(asked: Asked) -> Any:
     """Fails if nothing listens on the port."""
     text = asked.names["port"]
-    if not text.isascii() or not text.isdecimal() or len(text) > 5:  # noqa: PLR2004 - of 65535
+    if not text.isascii() or not text.isdecimal() or len(text) > 18:  # noqa: PLR2004 - far beyond all ports
         raise bad_request("Invalid port")
     port = int(text)
     ports = [one for _, _, one in asked.api.listeners()]
@@ -50,17 +50,18 @@ async def protocol_listener(asked: Asked) -> Any:
     """Fails if nothing listens for the protocol."""
     name = asked.names["protocol"]
     protocols = [one for one, _, _ in asked.api.listeners()]
-    if _PROTOCOLS.get(name.lower(), name.lower()) in protocols:
-        return {"status": "ok", "protocol": name}
-    return _failed("No active listener", missing=name, protocols=protocols)
+    wanted = _PROTOCOLS.get(name.lower(), name.lower())
+    if wanted in protocols:
+        return {"status": "ok", "protocol": wanted}
+    return _failed("No active listener", missing=wanted, protocols=protocols)
 
 
 async def certificates(asked: Asked) -> Any:
     """Certificates are looked at by those who renew them, not here."""
     if asked.names["unit"] not in _UNITS:
-        raise bad_request("Invalid expiration unit")
+        raise bad_request(f"Time unit not recognised. Supported units: {', '.join(_UNITS)}.")
     if not asked.names["within"].isdecimal():
-        raise bad_request("Invalid expiration value")
+        raise bad_request("Invalid expiration value.")
     return _OK
 
 

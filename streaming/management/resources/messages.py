@@ -36,7 +36,7 @@ _INTEGERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64
 async def publish(asked: Asked) -> Any:
     """Publish a message to the exchange in the path."""
     members, vhost = asked.members(), asked.vhost
-    members.need("routing_key", "payload", "payload_encoding", "properties")
+    members.need("routing_key", "properties", "payload", "payload_encoding")
     exchange = asked.name_of("exchange")
     if exchange not in vhost.shard.vhost.router.exchanges:
         raise not_found("exchange_not_found")

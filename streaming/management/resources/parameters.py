@@ -108,7 +108,7 @@ async def set_parameter(
     if value == []:
         value = {}
     if not isinstance(value, dict):
-        raise not_valid(f"{name} should be an object")
+        raise not_valid(f"{name} not a list {value}")
     if component == OPERATOR_POLICY:
         absent = [key for key in ("definition", "pattern", "priority") if key not in value]
         if absent:

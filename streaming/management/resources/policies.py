@@ -44,7 +44,10 @@ def read_policy(name: str, members: Members) -> Policy:
         shown = f'<<"{priority}">>' if isinstance(priority, str) else priority
         raise not_valid(f"priority should be a number, actually was {shown}")
     apply_to = members.text("apply-to", "all")
-    return Policy(name, members.text("pattern"), definition, priority or 0, apply_to)
+    pattern = members.get("pattern")
+    if not isinstance(pattern, str):
+        raise not_valid(f"pattern should be a binary but was {pattern}")
+    return Policy(name, pattern, definition, priority or 0, apply_to)
 
 
 async def set_policy(asked: Asked, vhost: OpenVhost, policy: Policy, *, operator: bool) -> None:

@@ -10,9 +10,9 @@ from typing import Any, Final
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.queues.queue import Queue
 from streaming.management.answers import LongAnswer, Pieces, encoded
-from streaming.management.counting import QUEUE_STATS, Range, lengths_of, with_rates
-from streaming.management.formats import NODE, queue_basics, queue_item
-from streaming.management.listing import Item, Listing
+from streaming.management.counting import DELIVER_STATS, Range, lengths_of, with_rates
+from streaming.management.formats import GARBAGE, NODE, queue_basics, queue_item
+from streaming.management.listing import Item, Listing, has_no_statistics
 from streaming.management.pacing import Pace
 from streaming.management.resources.cluster import LENGTHS
 from streaming.management.routing import Asked
@@ -29,14 +29,9 @@ _SHORT: Final[dict[str, Callable[[Queue], int]]] = {
 }
 """Members that cost little."""
 
-_ONLY_DETAILED: Final = (
-    "exclusive_consumer_tag",
-    "garbage_collection",
-    "head_message_timestamp",
-    "idle_since",
-    "single_active_consumer_tag",
-)
-"""What the plain list of RabbitMQ 4.0 leaves out."""
+_ONLY_DETAILED: Final = ("exclusive_consumer_tag", "head_message_timestamp", "idle_since")
+_IF_ANY: Final = ("operator_policy", "policy", "single_active_consumer_tag")
+"""What the plain list of RabbitMQ 4.0 leaves out, always and if there is none."""
 
 
 async def all_queues(asked: Asked) -> Any:
@@ -71,7 +66,7 @@ class _Wanted:
         self._ranges = Range(asked.query, "msg_rates"), Range(asked.query, "lengths")
         by_name = len(self.vhosts) == 1 and self.listing.sorts_by_only({"vhost", "name"})
         self._is_usual = by_name or self.listing.sorts == ["vhost", "name"]
-        self._has_stats = asked.query.get("disable_stats") != "true"
+        self._has_stats = not has_no_statistics(asked.query)
         self._has_totals = asked.query.get("enable_queue_totals") == "true"
         is_plain = not detailed and self._has_stats and self.listing.columns is None
         self._is_plain = is_plain and not any(one.is_asked for one in self._ranges)
@@ -154,10 +149,12 @@ class _Wanted:
     def _full(self, place: QueuePlace) -> Item:
         """A queue with its messages and rates."""
         full = full_item(self._asked, self.vhosts[place[0]], place[1], self._ranges)
-        if not self._detailed:
+        if self._detailed:
+            full["garbage_collection"] = GARBAGE
+        else:
             for member in _ONLY_DETAILED:
                 full.pop(member, None)
-            for member in ("policy", "operator_policy"):
+            for member in _IF_ANY:
                 if full[member] is None:
                     del full[member]
         return full
@@ -177,7 +174,8 @@ def _contents(queue: Queue) -> tuple[int, ...]:
 
 def _without_statistics(queue: Queue, item: Item, *, totals: bool) -> Item:
     """A queue as it is declared, with its length if `totals`."""
-    found = {**item, "policy": queue.settings.policy}
+    policy = queue.settings.policy
+    found = item if policy is None else {**item, "policy": policy}
     if queue.quorum:
         found |= {"leader": NODE, "members": [NODE], "online": [NODE]}
     elif totals:
@@ -195,6 +193,7 @@ def full_item(asked: Asked, vhost: OpenVhost, name: str, wanted: tuple[Range, Ra
     now = lengths_of(queue.ready, queue.unacked)
     item |= with_rates(now, LENGTHS, series, counting.last_ms, lengths)
     if any(counts.values()):
-        names = QUEUE_STATS if counts["deliver_get"] or counts["ack"] else ("publish",)
+        was_used = any(counts[name] for name in DELIVER_STATS)
+        names = ["publish"] * bool(counts["publish"]) + list(DELIVER_STATS) * was_used
         item["message_stats"] = with_rates(counts, names, series, counting.last_ms, rates)
     return item

@@ -9,14 +9,14 @@ from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.counting import Range
 from streaming.management.errors import bad_request, missing, not_authorised
-from streaming.management.formats import queue_details
-from streaming.management.listing import Item
+from streaming.management.formats import queue_basics, queue_details
+from streaming.management.listing import Item, has_no_statistics
 from streaming.management.resources.bindings import queue_bindings
 from streaming.management.resources.doing import do
 from streaming.management.resources.messages import get
 from streaming.management.resources.queue_lists import all_queues, all_queues_detailed, full_item
 from streaming.management.routing import Asked, Resource, anyone, of_vhost
-from topology.declarations import RESERVED_PREFIX, Queue
+from topology.declarations import MAX_NAME_BYTES, RESERVED_PREFIX, Queue
 
 
 def _declared(asked: Asked) -> Queue:
@@ -30,6 +30,8 @@ async def one_queue(asked: Asked) -> Any:
     """A queue."""
     declaration = _declared(asked)
     vhost = asked.vhost
+    if has_no_statistics(asked.query):
+        return queue_basics(vhost.name, declaration)
     wanted = Range(asked.query, "msg_rates"), Range(asked.query, "lengths")
     item = full_item(asked, vhost, declaration.name, wanted)
     item |= queue_details(vhost, vhost.shard.state.queues.named(declaration.name))
@@ -59,6 +61,9 @@ def _owner(vhost: OpenVhost, declaration: Queue) -> Item | None:
 async def put_queue(asked: Asked) -> Response:
     """Declare a queue, of the vhost's default type unless it names one."""
     members, vhost, name = asked.members(), asked.vhost, asked.names["queue"]
+    if len(name.encode("utf-8", "surrogateescape")) > MAX_NAME_BYTES:
+        size = len(name.encode("utf-8", "surrogateescape"))
+        raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
     default = asked.front.info(vhost.name).default_queue_type
     queue = Queue(
         name,

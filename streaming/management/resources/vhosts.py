@@ -12,7 +12,7 @@ from streaming.management.bodies import Members
 from streaming.management.counting import Range, lengths_of, with_rates
 from streaming.management.errors import bad_request, missing
 from streaming.management.formats import NODE
-from streaming.management.listing import Listing
+from streaming.management.listing import Listing, has_no_statistics
 from streaming.management.port import VhostInfo
 from streaming.management.resources.cluster import LENGTHS, STATS
 from streaming.management.resources.doing import administer
@@ -31,6 +31,9 @@ async def vhost_item(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
         "tracing": info.tracing,
         "cluster_state": {NODE: "running"},
     }
+    if has_no_statistics(asked.query):
+        return found
+    found |= _bytes(asked, vhost)
     totals = await asked.api.shared.get([vhost], "totals", lambda: totals_of([vhost]))
     counting = asked.api.counting
     counts, series = counting.vhost(vhost.name)
@@ -41,6 +44,22 @@ async def vhost_item(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
         rates = Range(asked.query, "msg_rates")
         found["message_stats"] = with_rates(counts, STATS, series, counting.last_ms, rates)
     return found
+
+
+def _bytes(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
+    """What went over the open connections of a vhost, if there are any."""
+    counting, sums = asked.api.counting, dict[str, float]()
+    for connection in list(asked.front.server.connections):
+        if connection.vhost is vhost:
+            counts, series = counting.connection(connection)
+            for name, count in counts.items():
+                rate = 0.0 if series is None else series.rate(name)
+                sums[name] = sums.get(name, 0) + count
+                sums[f"{name}_details"] = sums.get(f"{name}_details", 0.0) + rate
+    return {
+        name: {"rate": value} if name.endswith("_details") else value
+        for name, value in sums.items()
+    }
 
 
 def described_vhost(info: VhostInfo) -> dict[str, Any]:

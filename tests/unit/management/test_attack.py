@@ -52,7 +52,7 @@ def test_a_body_without_an_end_is_refused_while_it_comes(client):
 
 @pytest.mark.parametrize(
     "body",
-    [b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe", b"nul", b'"text"', b"[]", b"1e999"],
+    [b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe", b"nul", b"[]", b"1e999"],
 )
 def test_bodies_that_are_no_object_are_refused(client, body):
     response = client.put("/api/queues/%2F/q", auth=AUTH, content=body)

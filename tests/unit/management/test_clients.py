@@ -140,3 +140,25 @@ def test_users_see_and_close_their_own_connections_only(api, amqp):
     assert api.refusal("DELETE", path, user=("watching", "w")) == refused
     assert api.get(path, user=("watching", "w"))["user"] == "guest"
     assert api.refusal("GET", "channels/nothing")[0] == 404
+
+
+def test_an_overview_counts_connections_of_others_for_those_who_monitor_alone(api, amqp):
+    api.put("users/other", {"password": "o", "tags": "management"})
+    api.put("permissions/%2F/other", {"configure": ".*", "write": ".*", "read": ".*"})
+
+    everyone = api.get("overview")["object_totals"]
+    own = api.get("overview", user=("other", "o"))["object_totals"]
+
+    assert (everyone["connections"], everyone["channels"]) == (1, 1)
+    assert (own["connections"], own["channels"]) == (0, 0)
+    assert "consumers" not in own
+
+
+def test_without_statistics_little_is_said_of_a_connection(api, amqp):
+    name = amqp.connection.name
+
+    (listed,) = api.get("connections?disable_stats=true")
+
+    assert listed == {"name": name, "vhost": "/", "user": "guest", "node": NODE}
+    path = f"connections/{quote(name, safe='')}?disable_stats=true"
+    assert api.get(path) == {"name": name}

@@ -50,7 +50,7 @@ def test_what_listens(api):
         ("node-is-quorum-critical", {"status": "ok", "reason": "single node cluster"}),
         ("port-listener/5672", {"status": "ok", "port": 5672}),
         ("protocol-listener/amqp", {"status": "ok", "protocol": "amqp"}),
-        ("protocol-listener/amqp091", {"status": "ok", "protocol": "amqp091"}),
+        ("protocol-listener/amqp091", {"status": "ok", "protocol": "amqp"}),
         ("certificate-expiration/1/weeks", {"status": "ok"}),
     ],
 )

@@ -263,6 +263,31 @@ def test_rabbitmqs_clients_find_its_port_its_user_and_a_sequenced_vhost():
         assert url in (CHECKOUT / page).read_text("utf-8"), page
 
 
+def test_with_a_certificate_amqp_speaks_tls_too():
+    override = yaml.safe_load((CHECKOUT / "docker" / "tls.yml").read_text("utf-8"))
+    tls = override["services"].pop("amqp")
+    base = OURS["amqp"]["command"]
+    command = typer.main.get_group(build_app()).commands["amqp"]
+
+    assert override == {"services": {}}
+    assert tls["command"][: len(base)] == base
+    [volume] = tls["volumes"]
+    parts = re.fullmatch(r"(\$\{DLX_TLS_DIR:\?.+\}):(/\S+):ro", volume)
+    assert parts is not None
+    source, target = parts.groups()
+    certificate, key = f"{target}/cert.pem", f"{target}/key.pem"
+    added = tls["command"][len(base) :]
+    assert added == ["--tls", certificate, key, "--tls-port=5671"]
+    assert "cert.pem and key.pem" in source
+    parsed = command.make_context("amqp", added).params
+    assert (str(parsed["tls"][0]), str(parsed["tls"][1])) == (certificate, key)
+    assert parsed["tls_port"] == 5671
+    assert published(tls) == [("127.0.0.1", "DLX_AMQPS_PORT", "5671", "5671")]
+    page = (CHECKOUT / "docs" / "docker.md").read_text("utf-8")
+    assert "--file docker/tls.yml up" in page
+    assert "DLX_AMQPS_PORT" in page
+
+
 def test_the_clusters_kafkas_differ_only_in_their_names_and_lose_one_of_three():
     brokers = {name: each for name, each in SERVICES.items() if name.startswith("kafka-")}
     settings = {name: kafka_properties(each) for name, each in brokers.items()}
