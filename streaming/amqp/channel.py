@@ -58,6 +58,7 @@ from streaming.broker.outbound import (
     ReturnOut,
 )
 from topology.refusals import Refusal
+from topology.values import Table
 
 PUBLISH_METHOD: Final = (60, 40)
 _SETTLEMENTS: Final = (m.BasicAck, m.BasicReject, m.BasicNack)
@@ -136,6 +137,10 @@ class Channel:
     def is_transactional(self) -> bool:
         """Whether it has transactions."""
         return self._transaction is not None
+
+    def consumer_arguments(self, consumer_tag: str) -> Table | None:
+        """The arguments of a consumer; None if there is none of that tag."""
+        return self._consuming.arguments_of(consumer_tag)
 
     # -- order
 

@@ -20,6 +20,7 @@ from streaming.amqp.stored import Stored
 from streaming.amqp.vhosts import Traffic
 from streaming.broker import commands
 from streaming.broker.outbound import DeliveryOut
+from topology.values import Table
 
 NO_TAG: Final = (1 << 63) - 1
 """No delivery has this tag."""
@@ -54,7 +55,7 @@ class Consuming:
         self._replies = replies
         self._queue_named = queue_named
         self.takes_replies = False
-        self._consumers: set[str] = set()
+        self._consumers: dict[str, Table] = {}  # tag -> arguments
         self._without_ack: set[str] = set()
         self._traffic = requests.vhost.traffic.setdefault(channel_name, Traffic())
         self._got: tuple[DeliveryOut, Stored] | None = None
@@ -92,7 +93,7 @@ class Consuming:
         )
 
         def started(_result: dict[str, Any]) -> None:
-            self._consumers.add(tag)
+            self._consumers[tag] = method.arguments
             if not method.nowait:
                 self._outgoing.method(m.BasicConsumeOk(tag))
             for out, stored in self._early.pop(tag):
@@ -112,7 +113,7 @@ class Consuming:
             raise error(PRECONDITION_FAILED, "reply consumer already set")
         self._replies.add(self._channel, random_name(), tag, self)
         self.takes_replies = True
-        self._consumers.add(tag)
+        self._consumers[tag] = method.arguments
         if not method.nowait:
             self._outgoing.method(m.BasicConsumeOk(tag))
 
@@ -177,9 +178,13 @@ class Consuming:
         self._outgoing.deliver_reply(consumer_tag, tag, address, properties, body)
         return True
 
+    def arguments_of(self, consumer_tag: str) -> Table | None:
+        """The arguments of a consumer; None if there is none of that tag."""
+        return self._consumers.get(consumer_tag)
+
     def ended(self, consumer_tag: str) -> None:
         """Note that the broker ended a consumer."""
-        self._consumers.discard(consumer_tag)
+        self._consumers.pop(consumer_tag, None)
         self._outgoing.forget_consumer(consumer_tag)
 
     def known(self, tag: int) -> int:

@@ -58,6 +58,7 @@ class Server:
         bytes_received, bytes_sent: over all connections, since the start.
         blocked_by: why publishing connections are not read; None if they are.
         connections_opened, connections_closed: those that have opened a vhost.
+        logins, refused_logins: how many clients have tried, and how many were not let in.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Server:
         self.follows_wall_clock = True
         self.bytes_received = self.bytes_sent = 0
         self.connections_opened = self.connections_closed = 0
+        self.logins = self.refused_logins = 0
         self.blocked_by: str | None = None
 
     def add_vhost(self, vhost: OpenVhost) -> None:
@@ -121,7 +123,11 @@ class Server:
 
     def login(self, mechanism: str, response: bytes, client: Client) -> User:
         """See `Host`."""
-        return self.users.login(mechanism, response, client)
+        self.logins += 1
+        self.refused_logins += 1
+        user = self.users.login(mechanism, response, client)
+        self.refused_logins -= 1
+        return user
 
     def open_vhost(self, name: str, user: User) -> tuple[OpenVhost, ReplyConsumers]:
         """See `Host`."""

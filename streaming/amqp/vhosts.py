@@ -155,6 +155,10 @@ class OpenVhost:
         if timed_out is not None:
             self._timed_out[channel_name] = timed_out
 
+    def listener(self, channel_name: str) -> Listener | None:
+        """What is told what is for a channel."""
+        return self._listeners.get(channel_name)
+
     def forget(self, channel_name: str) -> None:
         """Tell a channel nothing any more."""
         self._listeners.pop(channel_name, None)

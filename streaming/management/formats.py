@@ -210,7 +210,7 @@ def queue_details(vhost: OpenVhost, queue: Queue) -> Item:
     channels = vhost.shard.state.channels
     return {
         "consumer_details": [
-            consumer_item(vhost.name, queue, channels.consumer(key)) for key in queue.consumers
+            consumer_item(vhost, queue, channels.consumer(key)) for key in queue.consumers
         ],
         "deliveries": [],
         "garbage_collection": GARBAGE,
@@ -240,12 +240,21 @@ def _channel_place(channel_name: str) -> Item:
     }
 
 
-def consumer_item(vhost: str, queue: Queue, consumer: Consumer) -> Item:
+def _consumer_arguments(vhost: OpenVhost, consumer: Consumer) -> Item:
+    """Those of its client; of one whose client is not connected here, what the broker knows."""
+    channel = vhost.listener(consumer.channel.name)
+    given = channel.consumer_arguments(consumer.label) if isinstance(channel, Channel) else None
+    if given is None:
+        return {"x-priority": consumer.priority} if consumer.priority else {}
+    return plain_table(given)
+
+
+def consumer_item(vhost: OpenVhost, queue: Queue, consumer: Consumer) -> Item:
     """A consumer."""
     channel = consumer.channel
     active = not queue.single_active or queue.active == consumer.key
     return {
-        "arguments": {"x-priority": consumer.priority} if consumer.priority else {},
+        "arguments": _consumer_arguments(vhost, consumer),
         "ack_required": not consumer.auto_ack,
         "active": active,
         "activity_status": "up"
@@ -258,7 +267,7 @@ def consumer_item(vhost: str, queue: Queue, consumer: Consumer) -> Item:
         "consumer_timeout": CONSUMER_TIMEOUT_MS,
         "exclusive": consumer.exclusive,
         "prefetch_count": consumer.prefetch,
-        "queue": {"name": queue.name, "vhost": vhost},
+        "queue": {"name": queue.name, "vhost": vhost.name},
     }
 
 

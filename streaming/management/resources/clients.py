@@ -185,7 +185,7 @@ def _consumers(asked: Asked, vhosts: list[OpenVhost]) -> Iterator[Item]:
                 continue
             queue = state.queues.named(name)
             for key in list(queue.consumers):
-                item = consumer_item(vhost.name, queue, state.channels.consumer(key))
+                item = consumer_item(vhost, queue, state.channels.consumer(key))
                 if sees_all or item["channel_details"]["user"] == asked.user.name:
                     yield item
 

@@ -44,7 +44,7 @@ def test_channels_and_consumers(api, amqp):
     amqp.ask(m.BasicQos(0, 7, False))
     amqp.ask(m.ConfirmSelect())
     amqp.ask(m.QueueDeclare(queue="q"))
-    amqp.ask(m.BasicConsume(queue="q", consumer_tag="t", arguments={"x-priority": 3}))
+    amqp.ask(m.BasicConsume(queue="q", consumer_tag="t", arguments={"x-priority": 3, "foo": "bar"}))
     amqp.publish("", "q", b"x")
 
     (channel,) = api.get("channels")
@@ -54,7 +54,7 @@ def test_channels_and_consumers(api, amqp):
     assert channel["transactional"] is False
     (consumer,) = api.get("consumers")
     assert (consumer["consumer_tag"], consumer["prefetch_count"]) == ("t", 7)
-    assert consumer["arguments"] == {"x-priority": 3}
+    assert consumer["arguments"] == {"x-priority": 3, "foo": "bar"}
     assert consumer["queue"] == {"name": "q", "vhost": "/"}
     assert consumer["channel_details"]["name"] == channel["name"]
     assert api.get("consumers/%2F") == [consumer]

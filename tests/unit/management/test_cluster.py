@@ -2,10 +2,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from streaming.amqp.clocks import ManualClock
+from streaming.amqp.errors import AmqpError
+from streaming.amqp.login import Client
 from streaming.amqp.memory import MemoryBroker
 from streaming.management.app import Management
 from streaming.management.formats import NODE
 from streaming.management.memory import MemoryFront
+from tests.amqp_client import RawClient
 from tests.management_api import Api
 
 
@@ -93,15 +96,39 @@ def test_what_clients_ask_before_they_begin(api):
     assert api.ask("DELETE", "reset").status_code == 204
 
 
-def test_attempts_to_log_in_are_counted(api):
+def test_attempts_to_log_in_are_counted(api, broker):
     api.get("whoami")
     api.refusal("GET", "whoami", user=("guest", "wrong"))
 
     (found,) = api.get(f"auth/attempts/{NODE}")
 
-    assert (found["auth_attempts"], found["auth_attempts_failed"]) == (3, 1)
-    assert api.ask("DELETE", f"auth/attempts/{NODE}").status_code == 204
-    assert api.get(f"auth/attempts/{NODE}")[0]["auth_attempts"] == 1
+    assert (found["protocol"], found["auth_attempts"], found["auth_attempts_failed"]) == (
+        "http",
+        3,
+        1,
+    )
+    RawClient(broker)
+    with pytest.raises(AmqpError):
+        broker.server.login("PLAIN", b"\0guest\0wrong", Client(is_loopback=True))
+    (_, found) = api.get(f"auth/attempts/{NODE}")
+    assert found == {
+        "protocol": "amqp091",
+        "auth_attempts": 2,
+        "auth_attempts_failed": 1,
+        "auth_attempts_succeeded": 1,
+    }
+    for path in ("", "/source"):
+        assert api.ask("DELETE", f"auth/attempts/{NODE}{path}").status_code == 204
+        assert [one["auth_attempts"] for one in api.get(f"auth/attempts/{NODE}")] == [1]
+    assert api.get(f"auth/attempts/{NODE}/source") == []
+    assert api.refusal("GET", "auth/attempts/other/source")[0] == 404
+
+
+@pytest.mark.parametrize(("tag", "status"), [("monitoring", 204), ("policymaker", 401)])
+def test_those_who_monitor_may_count_logins_again(api, tag, status):
+    api.put("users/u", {"password": "p", "tags": tag})
+
+    assert api.ask("DELETE", f"auth/attempts/{NODE}", user=("u", "p")).status_code == status
 
 
 def test_a_password_is_hashed_for_a_definitions_file(api):
