@@ -3,8 +3,9 @@
     deaths by queue and reason --> who rejected, the TTL, the limit and the rates --> words
                                --> the last change that concerns the queue, before the first
 
-The worst come first: what is lost, then what dies in numbers. What a queue drops as it was declared
-to, such as the head of a full queue without a dead-letter exchange, comes last.
+The worst come first: what is lost, then what died after a change, then what dies in numbers. What a
+queue drops as it was declared to, such as the head of a full queue without a dead-letter exchange,
+comes last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -140,6 +141,7 @@ def what_died(
                 next(changed, None),
             )
         )
+    groups.sort(key=lambda one: (-one.lost, one.is_declared, one.change is None))
     return groups
 
 

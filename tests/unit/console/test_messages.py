@@ -282,3 +282,9 @@ def test_an_edited_letter_and_its_original_lead_to_what_differs(make_client, tmp
     assert "-m0 +m0!" in compared
     assert "Sent back from 0/0/0" in words(edited)
     assert re.findall(r'href="([^"]*)">what differs', edited) == [link]
+
+
+def test_a_message_that_is_in_no_queue_says_how_its_copies_ended(shop_console):
+    page = words(shop_console.get("/message?id=0/0/1").text)
+
+    assert "Now in no queue: acked in billing " in page

@@ -133,3 +133,22 @@ def test_a_queue_that_is_gone_is_still_explained(shop):
         "the TTL of the message, and no consumer took it in time",
         "the queue's limit was reached, 0.01/s in, 0/s out",
     ]
+
+
+def test_what_died_after_a_change_comes_before_what_dies_in_numbers(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("parked")
+    for name in ("busy", "changed"):
+        broker.queue(name, dead_letter_exchange="", dead_letter_routing_key="parked")
+        for number in range(3):
+            broker.publish("", name, f"{number}")
+    broker.at(MINUTE_MS)
+    broker.policy("short", "^changed$", {"max-length": 2})
+    broker.reject(*(one.ref for one in broker.get("busy", "b", 3)))
+    broker.at(2 * MINUTE_MS)
+    recording.commit()
+
+    found = groups(recording, at(3))
+
+    assert [(one.queue, one.deaths) for one in found] == [("changed", 1), ("busy", 3)]
