@@ -74,6 +74,25 @@ def test_the_printed_link_logs_in_and_ctrl_c_ends_the_console(start, shop_root):
     assert "Traceback" not in process.stderr.read()
 
 
+def test_the_language_is_a_code_or_a_file_beside_the_configuration(start, shop_root, tmp_path):
+    (tmp_path / "place").mkdir()
+    file = tmp_path / "place" / "dlx.toml"
+    config = f'[job]\ntables_location = "{shop_root}"\n[console]\nlanguage = "mine.po"\n'
+    file.write_text(config)
+    (file.parent / "mine.po").write_text(
+        'msgid ""\nmsgstr "Language: nl\\n"\n\nmsgid "Now"\nmsgstr "Nu"\n'
+    )
+
+    dutch = visit(start("--config", str(file)).stdout.readline().strip())
+    german = start("--tables", shop_root, "--language", "de")
+    refused = start("--tables", shop_root, "--language", "xx")
+
+    assert "<h1>Nu</h1>" in dutch
+    assert "<h1>Jetzt</h1>" in visit(german.stdout.readline().strip())
+    assert refused.wait() == EXIT_INVALID
+    assert "there is no translation 'xx'; there are de, en" in refused.stderr.read()
+
+
 def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = tmp_path / "dlx.toml"
