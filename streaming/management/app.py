@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
@@ -25,6 +26,9 @@ from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resourc
 MAX_QUERY: Final = 16_384
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """What RabbitMQ's web server knows."""
+
+_KIND: Final = re.compile(r"\s*[\w.+*-]+/[\w.+*-]+")
+"""How the type of a body begins."""
 
 BODY_S: Final = 60.0
 """How long a body may take to arrive."""
@@ -129,6 +133,8 @@ class Management:
             raise ApiError(406)
         if method in {"GET", "DELETE"}:
             return asked
+        if not _KIND.match(request.headers.get("content-type", "application/json")):
+            raise ApiError(415)
         try:
             async with asyncio.timeout(BODY_S):
                 body = await read_body(request)

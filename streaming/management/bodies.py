@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from email.message import Message
 from typing import Any, Final
 
 import msgspec
@@ -40,6 +41,20 @@ async def read_body(request: Request) -> bytes:
     except ClientDisconnect:
         raise bad_request("the request was not sent whole") from None
     return bytes(data)
+
+
+def uploaded(body: bytes, content_type: str) -> bytes | None:
+    """The part `file` of a form as browsers send it, if any; another body as it is."""
+    message = Message()
+    message["content-type"] = content_type
+    if message.get_content_type() != "multipart/form-data":
+        return body
+    boundary = message.get_boundary("").encode("utf-8", "replace")
+    for part in (b"\r\n" + body).split(b"\r\n--" + boundary) if boundary else ():
+        head, _, content = part.partition(b"\r\n\r\n")
+        if b'name="file"' in head:
+            return content
+    return None
 
 
 def read_object(data: bytes, complaint: str = "not_json") -> "Members":

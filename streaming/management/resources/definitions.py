@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
-from streaming.management.answers import done
-from streaming.management.bodies import Members, read_object
+from streaming.management.answers import as_json, done
+from streaming.management.bodies import Members, read_object, uploaded
 from streaming.management.errors import bad_request, not_found
 from streaming.management.formats import (
     VERSION,
@@ -19,6 +19,7 @@ from streaming.management.formats import (
     policy_item,
     queue_arguments,
 )
+from streaming.management.listing import narrowed
 from streaming.management.resources.cluster import cluster_name
 from streaming.management.resources.doing import administer
 from streaming.management.resources.parameters import (
@@ -47,6 +48,7 @@ _PRODUCT: Final = {
     "product_name": "RabbitMQ",
     "product_version": VERSION,
 }
+_NOT_JSON: Final = "failed_to_parse_json"
 _OBJECTS: Final = (
     "exchanges",
     "queues",
@@ -131,7 +133,7 @@ def _topology(vhosts: list[OpenVhost]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-async def export_all(asked: Asked) -> Any:
+async def export_all(asked: Asked) -> Response:
     """Everything of the cluster."""
     front = asked.front
     vhosts = [vhost for _, vhost in sorted(front.server.vhosts.items())]
@@ -166,17 +168,35 @@ async def export_all(asked: Asked) -> Any:
         "exchanges": topology["exchanges"],
         "bindings": topology["bindings"],
     }
-    return found
+    return _as_file(asked, found)
 
 
-async def export_vhost(asked: Asked) -> Any:
+def _as_file(asked: Asked, document: dict[str, Any]) -> Response:
+    """A document; with `download` browsers keep it as a file of that name."""
+    response = as_json(narrowed(document, asked.query))
+    name = asked.query.get("download")
+    if name is not None:
+        name = "".join(char for char in name if char.isprintable() and char.isascii())
+        response.headers["content-disposition"] = f"attachment; filename={name}"
+    return response
+
+
+def _document(asked: Asked) -> dict[str, Any]:
+    """What is to be imported: the body, or the file in a form."""
+    data = uploaded(asked.body, asked.headers.get("content-type", ""))
+    if data is None:
+        raise bad_request(_NOT_JSON)
+    return read_object(data, _NOT_JSON).document
+
+
+async def export_vhost(asked: Asked) -> Response:
     """Everything of one vhost but users and permissions."""
     vhost = asked.vhost
     topology = _topology([vhost])
     for items in topology.values():
         for item in items:
             del item["vhost"]
-    return {
+    found = {
         **_PRODUCT,
         "rabbitmq_definition_format": "single_virtual_host",
         "original_vhost_name": vhost.name,
@@ -185,6 +205,7 @@ async def export_vhost(asked: Asked) -> Any:
         "limits": limits_of(vhost) or [],
         **topology,
     }
+    return _as_file(asked, found)
 
 
 def _described(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
@@ -194,8 +215,7 @@ def _described(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
 
 async def import_all(asked: Asked) -> Response:
     """Declare what a document of a cluster holds."""
-    members = read_object(asked.body, "failed_to_parse_json")
-    await _import(asked, members.document, "/")
+    await _import(asked, _document(asked), "/")
     return done()
 
 
@@ -204,7 +224,7 @@ async def import_vhost(asked: Asked) -> Response:
     vhost = asked.front.server.vhosts.get(asked.names["vhost"])
     if vhost is None:
         raise not_found("vhost_not_found")
-    document = dict(read_object(asked.body, "failed_to_parse_json").document)
+    document = dict(_document(asked))
     for member in ("users", "vhosts", "permissions", "topic_permissions", "global_parameters"):
         document.pop(member, None)
     for member in _OBJECTS:
@@ -313,5 +333,6 @@ def _check_permissions(asked: Asked, loaded: LoadedDefinitions, new: set[str]) -
 
 RESOURCES: Final = [
     Resource("definitions", administrator, {"GET": export_all, "POST": import_all}),
+    Resource("all-configuration", administrator, {"GET": export_all, "POST": import_all}),
     Resource("definitions/{vhost}", administrator, {"GET": export_vhost, "POST": import_vhost}),
 ]

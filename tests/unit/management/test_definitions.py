@@ -144,3 +144,60 @@ def test_the_default_type_of_a_vhost_is_that_of_its_definitions(api, broker):
     broker.load({"vhosts": [{"name": "v", "default_queue_type": "quorum"}]})
 
     assert api.get("vhosts/v")["default_queue_type"] == "quorum"
+
+
+BOUNDARY = "----WebKitFormBoundaryx"
+
+
+def _form(name: str, content: str, boundary: str = BOUNDARY) -> dict[str, Any]:
+    parts = (("redirect", ""), (name, content), ("auth", "x"))
+    body = "".join(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{part}"; filename="d.json"\r\n'
+        f"Content-Type: application/json\r\n\r\n{text}\r\n"
+        for part, text in parts
+    )
+    kind = f"multipart/form-data; boundary={boundary}"
+    return {"content": f"{body}--{boundary}--\r\n", "headers": {"content-type": kind}}
+
+
+@pytest.mark.parametrize("path", ["definitions", "definitions/%2F", "all-configuration"])
+def test_definitions_come_as_the_file_of_a_form(api, path):
+    document = {"queues": [{"name": "q\r\n--x", "vhost": "/", "durable": True}]}
+
+    answer = api.ask("POST", path, **_form("file", json.dumps(document, indent=1)))
+
+    assert answer.status_code == 204, answer.text
+    assert len(api.get("queues")) == 1
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        _form("other", "{}"),
+        _form("file", "{"),
+        {"headers": {"content-type": "multipart/form-data"}},
+    ],
+)
+def test_a_form_without_a_file_of_definitions_is_refused(api, form):
+    answer = api.ask("POST", "definitions", **form)
+
+    assert (answer.status_code, answer.json()["reason"]) == (400, "failed_to_parse_json")
+
+
+def test_an_export_may_be_a_file(api):
+    answer = api.ask("GET", "definitions?download=foo.json&columns=queues")
+
+    assert answer.headers["content-disposition"] == "attachment; filename=foo.json"
+    assert answer.json() == {"queues": []}
+    assert "content-disposition" not in api.ask("GET", "definitions/%2F").headers
+    odd = api.ask("GET", "definitions/%2F?download=a%0D%0Ab:c")
+    assert odd.headers["content-disposition"] == "attachment; filename=ab:c"
+    assert api.get("all-configuration")["rabbit_version"] == "4.0.5"
+
+
+@pytest.mark.parametrize(("kind", "status"), [("", 415), ("garbage", 415), ("text/plain", 201)])
+def test_a_body_of_no_type_is_refused(api, kind, status):
+    headers = {"content-type": kind}
+    answer = api.ask("PUT", "queues/%2F/q", content="{}", headers=headers)
+
+    assert answer.status_code == status
