@@ -11,7 +11,7 @@ from streaming.console.forms.letters import letters_filter
 from streaming.console.page import Refused, View
 from streaming.console.pages.message import message_of
 from streaming.console.pages.queues import queue_of, rows_of
-from streaming.console.pages.redrives import TYPED_ABOVE, planned, wish_of
+from streaming.console.pages.redrives import TYPED_ABOVE, planned_letters, wish_of
 from streaming.console.pages.topology import referred
 from streaming.console.pages.topology_changes import cut_of, declared_at
 from streaming.console.reader import read_instant
@@ -280,9 +280,7 @@ def plan(view: View, _body: bytes) -> answers.Plan:
     folder = plans_folder()
     if folder.is_dir() and sum(1 for _ in folder.iterdir()) >= MAX_PLANS:
         raise Refused(409, f"{MAX_PLANS} plans are kept, which is the limit: remove old ones.")
-    found = planned(view, wish_of(view))
-    if not found.sealed.letters:
-        raise Refused(409, "There is nothing to move: no letter of the search rests in a queue.")
+    found = planned_letters(view, wish_of(view))
     keep_plan(found.sealed, found.edits)
     made = _described(found.sealed)
     made.unacked, made.copies, made.unreadable = found.unacked, found.copies, found.unreadable

@@ -107,10 +107,7 @@ def seal_plan(view: View) -> Answer:
         original = content_of_letter(view.tables, wish) if is_one else None
         edit = edit_of_many(view) if original is None else edit_of_one(view, original)
         wish = msgspec.structs.replace(wish, edit=edit)
-    found = planned(view, wish)
-    if not found.sealed.letters:
-        what = say("There is nothing to move: no letter of the search rests in a queue.")
-        raise Refused(409, what)
+    found = planned_letters(view, wish)
     if wish.edit is not None and not found.edits:
         raise Refused(400, say("The edit changes no letter of the plan, so no plan was made."))
     keep_plan(found.sealed, found.edits)
@@ -263,6 +260,15 @@ def planned(view: View, wish: RedriveWish) -> RedrivePlan:
             )
             raise Refused(413, what)
     return plan_redrive(view.tables, wish)
+
+
+def planned_letters(view: View, wish: RedriveWish) -> RedrivePlan:
+    """Make a plan that moves something; see `planned`."""
+    found = planned(view, wish)
+    if not found.sealed.letters:
+        what = say("There is nothing to move: no letter of the search rests in a queue.")
+        raise Refused(409, what)
+    return found
 
 
 def _content(view: View, wish: RedriveWish) -> ContentForm | None:

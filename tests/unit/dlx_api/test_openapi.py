@@ -92,6 +92,17 @@ def test_a_redrive_is_planned_approved_and_told(redriven):
     assert (done["id"], done["total"], done["skipped"]) == (plan["id"], 2, 2)
 
 
+def test_a_plan_without_letters_is_refused(redriven):
+    path = f"redrives/{VHOST}"
+
+    status, _, reason = redriven.refusal(path, method="POST", body={"queue": "nosuch"})
+
+    assert (status, reason) == (
+        409,
+        "There is nothing to move: no letter of the search rests in a queue.",
+    )
+
+
 @pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": "x", "rate": 0}, {"reasn": "x"}])
 def test_an_approval_needs_a_reason_and_numbers_from_one(redriven, body):
     plan = redriven.post(f"redrives/{VHOST}", {"queue": "work"})
