@@ -56,6 +56,7 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> int:
             file.write_text(json.dumps(definitions(environment)), "utf-8")
             arguments = ["--definitions", str(file), *arguments]
         command = [sys.executable, "-m", "streaming.cli", "amqp", "--memory", "--host", "0.0.0.0"]
+        command.append("--remote-guest")  # as in RabbitMQ's image
         ports = ["--port", port, "--management", management, "--metrics", metrics]
         with subprocess.Popen(
             [*command, *ports, *arguments], stdout=subprocess.PIPE, text=True

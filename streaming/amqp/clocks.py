@@ -7,6 +7,9 @@ from typing import Final, Protocol
 START_MS: Final = 1_750_000_000_000
 """Where a clock that is moved by hand begins, epoch milliseconds."""
 
+END_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: no clock goes beyond it."""
+
 _UNITS_MS: Final = {
     "ms": 1,
     "millisecond": 1,
@@ -60,10 +63,10 @@ def milliseconds(duration: object) -> int:
     Raises:
         ValueError: it cannot be read, or is negative; the message says what is accepted.
     """
-    if isinstance(duration, int | float):
+    if isinstance(duration, int | float) and not isinstance(duration, bool):
         if duration < 0:
             raise ValueError(f"a clock does not go back: {duration}")
-        return round(duration * 1000)
+        return _in_range(duration * 1000)
     found = _DURATION.fullmatch(duration.lower()) if isinstance(duration, str) else None
     unit = None
     if found is not None:
@@ -73,4 +76,10 @@ def milliseconds(duration: object) -> int:
             f"{duration!r} is not a duration: write a number of seconds, or text such as "
             "'30 minutes', '1.5h' or '250 ms'"
         )
-    return round(float(found[1]) * unit)
+    return _in_range(float(found[1]) * unit)
+
+
+def _in_range(number: float) -> int:
+    if not number <= END_MS:  # which is so for what is no number, too
+        raise ValueError("the clock ends with the year 9999")
+    return round(number)

@@ -89,7 +89,7 @@ class Declaring:
         if method.passive and not name:  # not the last one declared: a name is asked for
             refusal = no_queue(name, self._requests.vhost.name)
             raise AmqpError(refusal.code, refusal.text)
-        if method.passive and name.startswith(REPLY_TO_QUEUE):
+        if name.startswith(REPLY_TO_QUEUE):
             self._declare_reply_queue(name, method)
             return
         queue = Queue(name, method.durable, method.auto_delete, method.exclusive, method.arguments)
@@ -110,6 +110,7 @@ class Declaring:
         if name != REPLY_TO_QUEUE and not self._replies.exists(name):
             refusal = no_queue(name, self._requests.vhost.name)
             raise AmqpError(refusal.code, refusal.text)
+        self._last_queue = name
         if not method.nowait:
             self._outgoing.method(m.QueueDeclareOk(name, 0, 1))
 

@@ -25,6 +25,9 @@ HASHING_ALGORITHMS: Final = {
 }
 """RabbitMQ's names of the hashes, and Python's."""
 
+HASHING_ALGORITHM: Final = "rabbit_password_hashing_sha256"
+"""That of new passwords."""
+
 LOOPBACK_USER: Final = "guest"
 """The user that a server without configuration has, and who may connect from this host only."""
 
@@ -35,13 +38,13 @@ class User(msgspec.Struct, frozen=True):
     Attributes:
         password_hash: base64; None: no password lets it in.
         hashing_algorithm: RabbitMQ's name of it.
-        loopback_only: it may connect from the server's own host only.
+        loopback_only: it may connect from the server's own host only, as RabbitMQ has it for guest.
         limits: how many connections and channels it may have.
     """
 
     name: str
     password_hash: str | None = None
-    hashing_algorithm: str = "rabbit_password_hashing_sha256"
+    hashing_algorithm: str = HASHING_ALGORITHM
     tags: tuple[str, ...] = ()
     loopback_only: bool = False
     limits: UserLimits = UserLimits()
@@ -65,7 +68,7 @@ def _hashed(algorithm: str, salt: bytes, password: bytes) -> bytes:
 def new_password_hash(password: str, salt: bytes | None = None) -> str:
     """The hash of a password as definitions.json has it."""
     salt = os.urandom(_SALT_SIZE) if salt is None else salt
-    hashed = _hashed("rabbit_password_hashing_sha256", salt, password.encode())
+    hashed = _hashed(HASHING_ALGORITHM, salt, password.encode())
     return base64.b64encode(salt + hashed).decode("ascii")
 
 
@@ -92,13 +95,17 @@ class Users:
         self.by_name = {user.name: user for user in users}
 
     @classmethod
-    def default(cls) -> "Users":
-        """The user `guest` with the password `guest`, from this host only, as RabbitMQ has it."""
+    def default(cls, *, remote_guest: bool = False) -> "Users":
+        """The user `guest` with the password `guest`, as RabbitMQ has it.
+
+        Args:
+            remote_guest: it may connect from other hosts, too.
+        """
         guest = User(
             LOOPBACK_USER,
             new_password_hash(LOOPBACK_USER),
             tags=("administrator",),
-            loopback_only=True,
+            loopback_only=not remote_guest,
         )
         return cls([guest])
 

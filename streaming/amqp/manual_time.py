@@ -11,7 +11,7 @@ client that holds a delivery is given longer.
 import asyncio
 from typing import Final
 
-from streaming.amqp.clocks import ManualClock
+from streaming.amqp.clocks import END_MS, ManualClock
 from streaming.amqp.inspection import queues_of
 from streaming.amqp.server import Server
 
@@ -42,9 +42,15 @@ class ManualTime:
         self._holding_s = holding_s
 
     async def advance(self, milliseconds: int) -> int:
-        """Let time pass; return the time then, epoch milliseconds."""
+        """Let time pass; return the time then, epoch milliseconds.
+
+        Raises:
+            ValueError: the clock does not go so far.
+        """
         clock, server = self._clock, self._server
         until_ms = clock.now_ms() + milliseconds
+        if until_ms > END_MS:
+            raise ValueError("the clock ends with the year 9999")
         await self.quiet()
         while True:
             due_ms = server.next_deadline_ms()

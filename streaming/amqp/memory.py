@@ -7,10 +7,18 @@ and the user `guest`, who may do everything from this host. Nothing is written a
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from streaming.amqp.clocks import Clock
 from streaming.amqp.entries import Ask
 from streaming.amqp.inspection import Deaths
-from streaming.amqp.login import LOOPBACK_USER, User, Users
+from streaming.amqp.login import (
+    HASHING_ALGORITHM,
+    LOOPBACK_USER,
+    User,
+    Users,
+    new_password_hash,
+)
 from streaming.amqp.server import Server
 from streaming.amqp.vhosts import AnswerListener, OpenVhost
 from streaming.broker import commands
@@ -19,7 +27,7 @@ from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError, Problem
-from topology.limits import read_user_limits
+from topology.limits import UserLimits
 from topology.values import Compat
 
 DEFAULT_VHOST = "/"
@@ -28,6 +36,9 @@ _OPERATOR = Actor(None, "definitions")
 
 class MemoryBroker:
     """A server, its vhosts in memory, and its clock.
+
+    Args:
+        remote_guest: the user guest may connect from other hosts, too.
 
     Attributes:
         skipped: what the definitions hold and is not supported.
@@ -41,13 +52,15 @@ class MemoryBroker:
         *,
         with_certificates: bool = False,
         high_mark_bytes: int | None = None,
+        remote_guest: bool = False,
     ) -> None:
         self.clock = clock
+        self._remote_guest = remote_guest
         self.compat: Compat = compat
         self.skipped: tuple[Problem, ...] = ()
         self.server = Server(
             {},
-            Users.default(),
+            Users([]),
             self._may_open,
             with_certificates=with_certificates,
             high_mark_bytes=high_mark_bytes,
@@ -57,7 +70,7 @@ class MemoryBroker:
 
     def _begin(self) -> None:
         """Be as a new RabbitMQ is."""
-        self.server.users = Users.default()
+        self.server.users = Users.default(remote_guest=self._remote_guest)
         self.grant(self.add_vhost(DEFAULT_VHOST), LOOPBACK_USER)
 
     def add_vhost(self, name: str) -> OpenVhost:
@@ -97,18 +110,22 @@ class MemoryBroker:
         self.skipped = ()
         self._begin()
 
-    def load(self, document: Mapping[str, Any]) -> None:
+    def load(self, document: Mapping[str, Any], *, alone: bool = False) -> None:
         """Declare what a definitions document holds: vhosts, users, permissions and topology.
+
+        Args:
+            alone: if it has users, there are no others, as in a RabbitMQ that starts with it.
 
         Raises:
             InvalidTopologyError: it cannot be used; nothing of it was declared in the vhost that
                 the text names, or after it.
         """
         loaded = load_definitions(document, default_vhost=DEFAULT_VHOST, compat=self.compat)
+        users = users_in(document, remote_guest=self._remote_guest)
         self.skipped = loaded.skipped
-        users = users_in(document)
         if users:
-            self.server.users = Users(users)
+            others = [] if alone else self.server.users.by_name.values()
+            self.server.users = Users([*others, *users])
         for name in loaded.vhosts:
             command = commands.ImportDefinitions(definitions=dict(document))
             vhost = self.add_vhost(name)
@@ -116,6 +133,26 @@ class MemoryBroker:
             answer = self.do(vhost, command)
             if answer.refusal is not None:
                 raise InvalidTopologyError([Problem(f"vhost '{name}'", answer.refusal.text)])
+
+    def load_for_test(self, document: Mapping[str, Any]) -> None:
+        """The same; guest keeps its password, and may open each vhost.
+
+        Raises:
+            InvalidTopologyError: see `load`.
+        """
+        self.load(document)
+        users = self.server.users
+        guest = users.by_name.get(LOOPBACK_USER)
+        if guest is not None and not guest.has_password(LOOPBACK_USER.encode()):
+            own = msgspec.structs.replace(
+                guest,
+                password_hash=new_password_hash(LOOPBACK_USER),
+                hashing_algorithm=HASHING_ALGORITHM,
+            )
+            self.server.users = Users([*users.by_name.values(), own])
+        for vhost in self.server.vhosts.values():
+            if not vhost.shard.vhost.permissions.knows(LOOPBACK_USER):
+                self.grant(vhost, LOOPBACK_USER)
 
     def _may_open(self, user: User, vhost_name: str) -> bool:
         return self.server.vhosts[vhost_name].shard.vhost.permissions.knows(user.name)
@@ -129,17 +166,44 @@ class MemoryBroker:
         return answers[-1]
 
 
-def users_in(document: Mapping[str, Any]) -> list[User]:
-    """The users of a definitions document, which `load_definitions` has checked."""
-    return [_user(entry) for entry in document.get("users", ())]
+class _UserEntry(msgspec.Struct):
+    """A user in a definitions document."""
+
+    name: str
+    password_hash: str | None = None
+    password: str | None = None
+    hashing_algorithm: str = HASHING_ALGORITHM
+    tags: str | list[str] = ""
+    limits: UserLimits | None = None
 
 
-def _user(entry: Mapping[str, Any]) -> User:
-    tags = entry.get("tags", ())
+def users_in(document: Mapping[str, Any], *, remote_guest: bool = False) -> list[User]:
+    """The users of a definitions document, which `load_definitions` has checked.
+
+    Raises:
+        InvalidTopologyError: one cannot be used.
+    """
+    users, problems = [], []
+    for index, entry in enumerate(document.get("users") or ()):
+        try:
+            users.append(_user(msgspec.convert(entry, _UserEntry), remote_guest=remote_guest))
+        except msgspec.ValidationError as error:
+            problems.append(Problem(f"users[{index}]", str(error)))
+    if problems:
+        raise InvalidTopologyError(problems)
+    return users
+
+
+def _user(entry: _UserEntry, *, remote_guest: bool) -> User:
+    password_hash, algorithm = entry.password_hash, entry.hashing_algorithm
+    if password_hash is None and entry.password:
+        password_hash, algorithm = new_password_hash(entry.password), HASHING_ALGORITHM
+    tags = entry.tags.split(",") if isinstance(entry.tags, str) else entry.tags
     return User(
-        str(entry.get("name", "")),
-        entry.get("password_hash"),
-        entry.get("hashing_algorithm", "rabbit_password_hashing_sha256"),
-        tuple(tags.split(",")) if isinstance(tags, str) else tuple(tags),
-        limits=read_user_limits(entry.get("limits", {})),
+        entry.name,
+        password_hash,
+        algorithm,
+        tuple(filter(None, map(str.strip, tags))),
+        loopback_only=entry.name == LOOPBACK_USER and not remote_guest,
+        limits=entry.limits or UserLimits(),
     )

@@ -163,6 +163,8 @@ class TestBroker:
     def load(self, definitions: str | PathLike[str] | Mapping[str, Any]) -> None:
         """Declare a definitions document: a file, as RabbitMQ exports it, or its content.
 
+        What was declared before stays, and `guest` may do everything in its vhosts.
+
         Raises:
             InvalidTopologyError: it cannot be used; carries every problem.
         """
@@ -171,7 +173,7 @@ class TestBroker:
             if isinstance(definitions, Mapping)
             else json.loads(Path(definitions).read_bytes())
         )
-        self._do(lambda: self._broker.load(document))
+        self._do(lambda: self._broker.load_for_test(document))
 
     def add_vhost(self, name: str) -> str:
         """Make a vhost in which guest may do everything; return its URL.

@@ -164,17 +164,19 @@ class _Pages:
     async def _advance(self, document: dict[str, Any]) -> None:
         if self._time is None:
             raise RequestError(409, "the clock is the machine's: start with --clock manual")
+        unknown = document.keys() - {"advance"}
+        if unknown:
+            raise RequestError(400, f"unknown member {min(unknown)!r}; there is 'advance'")
         try:
-            duration = milliseconds(document.get("advance", 0))
-        except (TypeError, ValueError) as error:
+            await self._time.advance(milliseconds(document.get("advance", 0)))
+        except ValueError as error:
             raise RequestError(400, f"advance: {error}") from None
-        await self._time.advance(duration)
 
     async def definitions(self, request: Request) -> Response:
         """Declare a definitions document."""
         document = await _document(request)
         try:
-            self._broker.load(document)
+            self._broker.load_for_test(document)
         except InvalidTopologyError as error:
             raise RequestError(400, str(error)) from None
         return _Json({"skipped": [str(problem) for problem in self._broker.skipped]})

@@ -120,6 +120,10 @@ def amqp(
             help="Ask clients for a certificate of this authority; its name is the user's.",
         ),
     ] = None,
+    remote_guest: Annotated[
+        bool,
+        typer.Option("--remote-guest", help="Let the user guest connect from other machines, too."),
+    ] = False,
     compat: CompatOption = "4.0",
     config: OwnConfigFile = None,
     vhost: Annotated[
@@ -146,8 +150,8 @@ def amqp(
     development. It has the vhosts of --definitions, or else the vhost /.
 
     Users are those of --definitions, and those of the configuration that have a password_hash.
-    Without any there is the user guest with the password guest, who may connect from this machine
-    only.
+    Without any there is the user guest with the password guest. A user of this name may connect
+    from this machine only, unless --remote-guest says otherwise.
 
     Exit status: 0 when stopped, 1 if another front has taken over or it failed, 2 if it could not
     start.
@@ -157,7 +161,11 @@ def amqp(
     tls_context = _tls_context(tls, tls_ca)
     if tls_port is not None and tls is None:
         raise typer.BadParameter("needs --tls CERT KEY", param_hint="--tls-port")
-    listening = Listening(host, port, tls_context, tls_port, with_certificates=tls_ca is not None)
+    listening = Listening(
+        *(host, port, tls_context, tls_port),
+        with_certificates=tls_ca is not None,
+        remote_guest=remote_guest,
+    )
     document = None if definitions is None else _document(definitions)
     if not memory:
         from streaming.cli.run.amqp_on_kafka import serve_logs
@@ -184,10 +192,11 @@ def amqp(
         WallClock() if clock == "wall" else ManualClock(),
         compat,
         with_certificates=listening.with_certificates,
+        remote_guest=remote_guest,
     )
     broker.server.follows_wall_clock = clock == "wall"
     if document is not None:
-        broker.load(document)
+        broker.load(document, alone=True)
         for problem in broker.skipped:
             print(f"{definitions}: skipped: {problem}", file=sys.stderr)
     ports = _Ports(web, management, metrics)
@@ -207,6 +216,7 @@ class Listening(NamedTuple):
 
     Attributes:
         port: speaks TLS if there is `tls` and no port for it.
+        remote_guest: the user guest may connect from other machines, too.
     """
 
     host: str
@@ -214,6 +224,7 @@ class Listening(NamedTuple):
     tls: ssl.SSLContext | None
     tls_port: int | None
     with_certificates: bool
+    remote_guest: bool = False
 
 
 async def listen(server: "Server", where: Listening) -> list[tuple[str, str, int]]:

@@ -65,7 +65,7 @@ def serve_logs(
         standby=standby,
     )
     imports, queue_types = _imports(config, names, document)
-    users = _users(config, document)
+    users = _users(config, document, remote_guest=listening.remote_guest)
     prepare_topics(config, settings)
     where = _Ports(
         _management_port(config, listening.host, ports[0]),
@@ -152,18 +152,23 @@ def _imports(
     return found, queue_types
 
 
-def _users(config: "JobConfig", document: dict[str, Any] | None) -> "list[User]":
+def _users(
+    config: "JobConfig", document: dict[str, Any] | None, *, remote_guest: bool
+) -> "list[User]":
     """The users that files set."""
-    from streaming.amqp.login import User
+    from streaming.amqp.login import LOOPBACK_USER, User
     from streaming.amqp.memory import users_in
 
-    users: list[User] = [] if document is None else users_in(document)
+    users: list[User] = []
+    if document is not None:
+        users = users_in(document, remote_guest=remote_guest)
     known = {user.name for user in users}
     for name, settings in config.users.items():
         if settings.password_hash is not None and name not in known:
             given = {"administrator": settings.administrator, "impersonator": settings.impersonator}
             tags = tuple(tag for tag, has in given.items() if has)
-            users.append(User(name, settings.password_hash, tags=tags))
+            is_local = name == LOOPBACK_USER and not remote_guest
+            users.append(User(name, settings.password_hash, tags=tags, loopback_only=is_local))
     return users
 
 
@@ -195,7 +200,7 @@ async def _serve(
     def opened(vhost: "OpenVhost") -> None:
         vhost.default_queue_type = queue_types.get(vhost.name, "classic")
 
-    known = Users(users) if users else Users.default()
+    known = Users(users) if users else Users.default(remote_guest=listening.remote_guest)
     server = Server({}, known, may_open, with_certificates=listening.with_certificates)
     server.opened.append(opened)
     stopping = asyncio.Event()

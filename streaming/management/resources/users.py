@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from streaming.amqp.login import HASHING_ALGORITHMS, User, new_password_hash
+from streaming.amqp.login import HASHING_ALGORITHMS, LOOPBACK_USER, User, new_password_hash
 from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members, from_base64
@@ -65,7 +65,7 @@ def read_user(name: str, members: Members, before: User | None) -> User:
         raise bad_request(f"limits: {error}") from None
     if before is not None and "limits" not in document:
         limits = before.limits
-    loopback = before is not None and before.loopback_only
+    loopback = name == LOOPBACK_USER if before is None else before.loopback_only
     return User(name, password_hash, algorithm, _tags(document["tags"]), loopback, limits)
 
 

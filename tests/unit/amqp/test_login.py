@@ -5,6 +5,7 @@ import pytest
 
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.login import Client, User, Users, new_password_hash
+from streaming.amqp.memory import users_in
 from streaming.amqp.tables import write_table
 
 LOCAL, REMOTE = Client(is_loopback=True), Client(is_loopback=False)
@@ -63,3 +64,26 @@ def test_a_user_without_a_usable_hash_has_no_password():
     assert not User("ann", "").has_password(b"")
     assert not User("ann", "!").has_password(b"")
     assert not User("ann", "AAAA", "unknown").has_password(b"")
+
+
+@pytest.mark.parametrize("remote_guest", [False, True])
+def test_a_guest_of_a_file_may_log_in_from_this_host_only_unless_told_otherwise(remote_guest):
+    hashes = {name: new_password_hash(name) for name in ("guest", "ann")}
+    document = {"users": [{"name": name, "password_hash": hashes[name]} for name in hashes]}
+    users = Users(users_in(document, remote_guest=remote_guest))
+
+    assert users.login("PLAIN", b"\0guest\0guest", LOCAL).name == "guest"
+    assert users.login("PLAIN", b"\0ann\0ann", REMOTE).name == "ann"
+    if remote_guest:
+        assert users.login("PLAIN", b"\0guest\0guest", REMOTE).name == "guest"
+    else:
+        with pytest.raises(AmqpError, match="Login was refused"):
+            users.login("PLAIN", b"\0guest\0guest", REMOTE)
+
+
+def test_a_file_may_have_a_password_itself_and_tags_as_text():
+    [ann] = users_in({"users": [{"name": "ann", "password": "secret", "tags": "a, b,"}]})
+
+    assert ann.has_password(b"secret")
+    assert ann.tags == ("a", "b")
+    assert users_in({"users": [{"name": "ann", "tags": ""}]}) == [User("ann")]

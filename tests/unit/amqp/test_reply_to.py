@@ -101,3 +101,22 @@ def test_tags_of_a_channel_with_very_many_replies_are_forgotten():
     assert tags.known(shown[-5_000] + 1) == NO_TAG
     assert tags.known(shown[0]) == NO_TAG
     assert tags.known(0) == 0
+
+
+@pytest.mark.parametrize("passive", [False, True])
+def test_the_address_of_replies_is_declared_without_a_consumer(passive, broker):
+    client = RawClient(broker)
+
+    declared = client.ask(m.QueueDeclare(queue=REPLY_TO, passive=passive, durable=True))
+    consumed = client.ask(m.BasicConsume(queue="", consumer_tag="c", no_ack=True))
+
+    assert declared == m.QueueDeclareOk(REPLY_TO, 0, 1)
+    assert consumed == m.BasicConsumeOk("c")
+
+
+@pytest.mark.parametrize("passive", [False, True])
+def test_an_address_of_replies_that_nobody_has_is_not_declared(passive, broker):
+    closed = RawClient(broker).ask(m.QueueDeclare(queue=f"{REPLY_TO}.none", passive=passive))
+
+    assert isinstance(closed, m.ChannelClose)
+    assert closed.reply_code == 404

@@ -236,7 +236,9 @@ def test_ports_are_open_to_this_machine_alone_and_chosen_by_variables():
 def test_rabbitmqs_clients_find_its_port_its_user_and_a_sequenced_vhost():
     config = load_config(CONFIG)
     service = OURS["amqp"]
-    arguments = dict(zip(service["command"][1::2], service["command"][2::2], strict=True))
+    [*options, last] = service["command"]
+    assert last == "--remote-guest"
+    arguments = dict(zip(options[1::2], options[2::2], strict=True))
     document = json.loads(in_checkout(arguments["--definitions"]).read_text("utf-8"))
     loaded = load_definitions(document)
     [vhost] = config.log_topics()
@@ -255,7 +257,7 @@ def test_rabbitmqs_clients_find_its_port_its_user_and_a_sequenced_vhost():
     assert service["healthcheck"]["test"][-2] == "front"
     assert loaded.skipped == ()
     assert [*loaded.vhosts] == [vhost]
-    user = Users(users_in(document)).login("PLAIN", b"\0guest\0guest", anywhere)
+    user = Users(users_in(document, remote_guest=True)).login("PLAIN", b"\0guest\0guest", anywhere)
     assert [each["user"] for each in document["permissions"]] == [user.name]
     assert config.job.checkpoint_location in mounts(service), "its snapshots are beside it"
     url = f"amqp://guest:guest@localhost:{AMQP_PORT}/{vhost}"

@@ -2,6 +2,7 @@ import pika
 import pytest
 
 from streaming.amqp.clocks import milliseconds
+from streaming.amqp.login import new_password_hash
 from streaming.testing.broker import TestBroker
 
 
@@ -156,3 +157,30 @@ def test_limits_hold_in_a_vhost_made_meanwhile(broker):
         channel.queue_declare("q")
         with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"queue limit in vhost"):
             channel.queue_declare("r")
+
+
+def test_definitions_with_users_leave_guest_and_let_it_into_their_vhosts(broker):
+    broker.load(
+        {
+            "vhosts": [{"name": "/"}, {"name": "shop"}],
+            "users": [
+                {"name": "guest", "password_hash": new_password_hash("other"), "tags": "x"},
+                {"name": "app", "password": "secret", "tags": ""},
+            ],
+            "permissions": [
+                {"user": "app", "vhost": "/", "configure": "", "write": "", "read": ".*"}
+            ],
+            "queues": [{"name": "q", "vhost": "shop"}],
+        }
+    )
+
+    pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+    pika.BlockingConnection(pika.URLParameters(broker.url + "shop")).close()
+    of_app = broker.url.replace("guest:guest", "app:secret")
+    pika.BlockingConnection(pika.URLParameters(of_app)).close()
+
+
+def test_definitions_without_guest_leave_it(broker):
+    broker.load({"users": [{"name": "app", "password": "secret", "tags": ""}]})
+
+    pika.BlockingConnection(pika.URLParameters(broker.url)).close()
