@@ -324,6 +324,11 @@ class Counting:
             for key in [key for key in series if key[0] == name]:
                 del series[key]
 
+    def watches(self, vhost: OpenVhost) -> bool:
+        """Whether a vhost is counted: it is not deleted meanwhile, nor replaced."""
+        counts = self._vhosts.get(vhost.name)
+        return counts is not None and counts.vhost is vhost
+
     def queue(self, vhost: str, queue: str) -> tuple[dict[str, int], Series | None]:
         """The counts of a queue now, and its samples."""
         return self._vhosts[vhost].of_queue(queue), self._of_queues.get((vhost, queue))

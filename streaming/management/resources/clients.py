@@ -141,9 +141,10 @@ def _channels(asked: Asked, connections: list[Connection]) -> Iterator[Item]:
     return (
         _channel(asked, connection, channel)
         for connection in connections
-        if connection.vhost is not None
         for channel in list(connection.channels.values())
         if not channel.closing
+        and connection.vhost is not None
+        and asked.api.counting.watches(connection.vhost)
     )
 
 
@@ -185,6 +186,8 @@ def _consumers(asked: Asked, vhosts: list[OpenVhost]) -> Iterator[Item]:
                 continue
             queue = state.queues.named(name)
             for key in list(queue.consumers):
+                if key not in queue.consumers:
+                    continue
                 item = consumer_item(vhost, queue, state.channels.consumer(key))
                 if sees_all or item["channel_details"]["user"] == asked.user.name:
                     yield item

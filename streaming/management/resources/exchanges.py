@@ -24,6 +24,7 @@ async def all_exchanges(asked: Asked) -> Any:
         _with_traffic(asked, vhost, exchange)
         for vhost in asked.one_or_all()
         for exchange in list(vhost.shard.vhost.router.exchanges.values())
+        if asked.api.counting.watches(vhost)
     )
     return await Listing(asked.query).reply(items)
 

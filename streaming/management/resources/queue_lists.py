@@ -136,7 +136,10 @@ class _Wanted:
 
     def _queue(self, place: QueuePlace) -> Queue | None:
         """A queue; None if it is gone meanwhile."""
-        shard = self.vhosts[place[0]].shard
+        vhost = self.vhosts[place[0]]
+        if not self._asked.api.counting.watches(vhost):
+            return None
+        shard = vhost.shard
         return shard.state.queues.named(place[1]) if place[1] in shard.vhost.queues else None
 
     def _described(self, place: QueuePlace, queue: Queue) -> Item:

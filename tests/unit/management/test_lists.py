@@ -220,3 +220,42 @@ def test_a_list_of_queues_is_of_now_whatever_happens_in_them(api):
         assert listed == of_page == {name: one[name] for name in listed}
         assert ("policy" in listed) == (one["policy"] is not None)
         assert ("message_stats" in listed) == ("message_stats" in one)
+
+
+async def _status(management, path, meanwhile):
+    """Ask; the second act comes when the answer has been begun."""
+    messages = []
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": f"/api/{path}",
+        "raw_path": f"/api/{path}".encode(),
+        "query_string": b"",
+        "headers": [(b"authorization", b"Basic Z3Vlc3Q6Z3Vlc3Q=")],
+        "client": ("127.0.0.1", 50_000),
+    }
+
+    async def send(message):
+        messages.append(message)
+
+    asking = asyncio.ensure_future(management(scope, None, send))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not messages, "the list was too short for this test"
+    await meanwhile()
+    await asking
+    return messages[0]["status"]
+
+
+@pytest.mark.parametrize("path", ["queues", "queues/detailed", "exchanges", "bindings"])
+def test_a_vhost_may_be_deleted_while_a_list_is_made(api, management, broker, path, monkeypatch):
+    monkeypatch.setattr("streaming.management.pacing.STEP_S", 0.0)
+    api.put("vhosts/brief")
+    for number in range(30):
+        api.put(f"queues/brief/q{number}")
+
+    async def delete():
+        broker.delete_vhost("brief")
+        await management.sample()
+
+    assert asyncio.run(_status(management, path, delete)) == 200
