@@ -2,7 +2,6 @@
 
 import os
 import platform
-import resource
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -12,9 +11,10 @@ from streaming.amqp.login import User, new_password_hash
 from streaming.management.access import MONITORS
 from streaming.management.answers import as_json, done
 from streaming.management.counting import CHURN, QUEUE_STATS, Range, details, lengths_of, with_rates
-from streaming.management.errors import bad_request, missing
+from streaming.management.errors import bad_request
 from streaming.management.formats import EXCHANGE_TYPES, NODE, VERSION
 from streaming.management.listing import Listing, has_no_statistics
+from streaming.management.resources.node_memory import expect_node, memory_parts, memory_used
 from streaming.management.routing import Asked, Resource, administrator, anyone, monitor
 from streaming.management.totals import totals_of
 
@@ -233,7 +233,7 @@ def _node(asked: Asked) -> dict[str, Any]:
         "type": "disc",
         "running": True,
         "being_drained": False,
-        "mem_used": _memory_used(),
+        "mem_used": memory_used(),
         "fd_used": sockets,
         "sockets_used": sockets,
         "proc_used": len(server.vhosts) + sockets,
@@ -267,66 +267,14 @@ async def nodes(asked: Asked) -> Any:
 
 
 async def node(asked: Asked) -> Any:
-    """The node in the path."""
-    _expect_node(asked)
-    return _node(asked)
-
-
-async def node_memory(asked: Asked) -> Any:
-    """What takes the node's memory: messages, and everything else."""
-    _expect_node(asked)
-    resident = sum(vhost.stored.resident_bytes for vhost in asked.front.server.vhosts.values())
-    used = _memory_used()
-    return {
-        "memory": {
-            **dict.fromkeys(_MEMORY, 0),
-            "queue_procs": resident,
-            "other_system": max(0, used - resident),
-            "strategy": "rss",
-            "total": dict.fromkeys(("erlang", "rss", "allocated"), used),
-        }
+    """The node in the path; with `memory` and `binary` what takes its memory, too."""
+    expect_node(asked)
+    parts = {
+        name: value
+        for name, value in memory_parts(asked).items()
+        if asked.query.get(name) == "true"
     }
-
-
-def _memory_used() -> int:
-    """The most that the process has used so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-_MEMORY: Final = (
-    "connection_readers",
-    "connection_writers",
-    "connection_channels",
-    "connection_other",
-    "queue_procs",
-    "quorum_queue_procs",
-    "quorum_queue_dlx_procs",
-    "stream_queue_procs",
-    "stream_queue_replica_reader_procs",
-    "stream_queue_coordinator_procs",
-    "plugins",
-    "metadata_store",
-    "other_proc",
-    "metrics",
-    "mgmt_db",
-    "mnesia",
-    "quorum_ets",
-    "metadata_store_ets",
-    "other_ets",
-    "binary",
-    "msg_index",
-    "code",
-    "atom",
-    "other_system",
-    "allocated_unused",
-    "reserved_unallocated",
-)
-"""What RabbitMQ says its memory is used for."""
-
-
-def _expect_node(asked: Asked) -> None:
-    if asked.names["node"] != NODE:
-        raise missing()
+    return parts | _node(asked)
 
 
 async def who_am_i(asked: Asked) -> Any:
@@ -341,7 +289,7 @@ async def auth(_asked: Asked) -> Any:
 
 async def attempts(asked: Asked) -> Any:
     """How many logins there were; of a protocol without any, nothing."""
-    _expect_node(asked)
+    expect_node(asked)
     gate, server = asked.api.gate, asked.front.server
     counts = {
         "http": (gate.attempts, gate.failures),
@@ -361,13 +309,13 @@ async def attempts(asked: Asked) -> Any:
 
 async def attempts_by_source(asked: Asked) -> Any:
     """Nothing: RabbitMQ counts logins by their source only if it is told to."""
-    _expect_node(asked)
+    expect_node(asked)
     return []
 
 
 async def forget_attempts(asked: Asked) -> Response:
     """Count logins from zero again."""
-    _expect_node(asked)
+    expect_node(asked)
     asked.api.gate.attempts = asked.api.gate.failures = 0
     asked.front.server.logins = asked.front.server.refused_logins = 0
     return done()
@@ -467,7 +415,6 @@ RESOURCES: Final = [
     ),
     Resource("nodes", monitor, {"GET": nodes}),
     Resource("nodes/{node}", monitor, {"GET": node}),
-    Resource("nodes/{node}/memory", monitor, {"GET": node_memory}),
     Resource("whoami", anyone, {"GET": who_am_i}),
     Resource("auth", anyone, {"GET": auth}, is_open=True),
     Resource("auth/attempts/{node}", monitor, {"GET": attempts, "DELETE": forget_attempts}),

@@ -4,6 +4,7 @@ Export and import have the members of RabbitMQ 4.0. What an import cannot use is
 anything is declared; what is not supported here is skipped, as everywhere.
 """
 
+import logging
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -42,12 +43,20 @@ from topology.definitions.json_object import MAX_PROBLEMS
 from topology.definitions.load import LoadedDefinitions, load_definitions
 from topology.errors import InvalidTopologyError
 
+logger = logging.getLogger(__name__)
+
 _PRODUCT: Final = {
     "rabbit_version": VERSION,
     "rabbitmq_version": VERSION,
     "product_name": "RabbitMQ",
     "product_version": VERSION,
 }
+SKIPPED: Final = "dlx-skipped"
+"""A header of the answer to an import: how many items are not supported."""
+
+_MOST_TOLD: Final = 50
+"""Skipped items that are named in the log of the process."""
+
 _NOT_JSON: Final = "failed_to_parse_json"
 _OBJECTS: Final = (
     "exchanges",
@@ -215,8 +224,7 @@ def _described(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
 
 async def import_all(asked: Asked) -> Response:
     """Declare what a document of a cluster holds."""
-    await _import(asked, _document(asked), "/")
-    return done()
+    return await _import(asked, _document(asked), "/")
 
 
 async def import_vhost(asked: Asked) -> Response:
@@ -233,12 +241,13 @@ async def import_vhost(asked: Asked) -> Response:
             document[member] = [
                 {**item, "vhost": vhost.name} if isinstance(item, dict) else item for item in items
             ]
-    await _import(asked, document, vhost.name)
-    return done()
+    return await _import(asked, document, vhost.name)
 
 
-async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) -> None:
+async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) -> Response:
     """Check all of a document, then declare it: users, vhosts, and what is in each.
+
+    What is skipped is in the log of the process, and its number in a header of the answer.
 
     Raises:
         ApiError: 400, it cannot be used.
@@ -268,6 +277,12 @@ async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) ->
             one.get("component") == VHOST_LIMITS and not one["value"] for one in part["parameters"]
         ):
             await clear_limits(asked, vhost)
+    response = done()
+    if loaded.skipped:
+        response.headers[SKIPPED] = str(len(loaded.skipped))
+        told = "; ".join(f"{one.where}: {one.what}" for one in loaded.skipped[:_MOST_TOLD])
+        logger.warning("an import skips %d items: %s", len(loaded.skipped), told)
+    return response
 
 
 def _part(

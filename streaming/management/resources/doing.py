@@ -1,5 +1,6 @@
 """Commands of users to the broker, with its refusals as the API says them."""
 
+import re
 from typing import Any, Final
 
 from streaming.amqp.vhosts import OpenVhost
@@ -14,6 +15,12 @@ from streaming.management.errors import (
 )
 from streaming.management.routing import Asked
 from topology.refusals import Refusal
+
+_SHORT_INTEGER: Final = re.compile(
+    r"(received the value '-?\d+' of type '|: \{unacceptable_type,|^invalid type '"
+    r"|^Invalid x-match field type )signedint"
+)
+"""Where refusals name the type of an integer; those in JSON are `long` in RabbitMQ."""
 
 _MAX_USER: Final = 200
 _FAILED: Final = "Validation failed: "
@@ -54,6 +61,7 @@ async def _done(asked: Asked, vhost: OpenVhost, actor: Actor, command: Command) 
 def refused(refusal: Refusal) -> ApiError:
     """A refusal of the broker as an answer."""
     _, _, text = refusal.text.partition(" - ")
+    text = _SHORT_INTEGER.sub(r"\1long", text)
     match refusal.code:
         case 403:
             return not_authorised("Access refused.")

@@ -9,6 +9,7 @@ from streaming.management.resources import (
     definitions,
     exchanges,
     health,
+    node_memory,
     parameters,
     policies,
     queues,
@@ -20,6 +21,7 @@ from streaming.management.routing import Resource
 RESOURCES: Final[list[Resource]] = [
     *cluster.RESOURCES,
     *health.RESOURCES,
+    *node_memory.RESOURCES,
     *vhosts.RESOURCES,
     *users.RESOURCES,
     *exchanges.RESOURCES,

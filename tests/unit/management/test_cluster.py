@@ -22,6 +22,21 @@ def test_the_node(api, broker):
     assert api.refusal("GET", "nodes/other/memory")[0] == 404
 
 
+def test_the_memory_of_the_node(api):
+    path = f"nodes/{NODE}"
+
+    shares = api.get(f"{path}/memory/relative")["memory"]
+    assert (shares["total"], shares["code"]) == (100, 0)
+    assert 99 <= shares["other_system"] <= 100
+    assert api.get(f"{path}/memory/ets") == {"ets_tables_memory": {"total": 0}}
+    assert api.get(f"{path}/memory/ets/management") == {"ets_tables_memory": {"total": 0}}
+    assert api.get(f"{path}?memory=true")["memory"]["total"]["rss"] > 0
+    assert api.get(f"{path}?binary=true")["binary"]["other"] == 0
+    assert not {"memory", "binary"} & api.get(path).keys()
+    for part in ("relative", "ets", "ets/management"):
+        assert api.refusal("GET", f"nodes/other/memory/{part}")[0] == 404
+
+
 def test_the_name_of_the_cluster_is_told_to_clients(api, broker):
     assert api.get("cluster-name") == {"name": NODE}
 

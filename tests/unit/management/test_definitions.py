@@ -124,6 +124,24 @@ def test_an_import_of_cleared_limits_clears_limits(api):
     assert api.get("vhost-limits") == []
 
 
+def test_an_import_says_what_it_skips(api, caplog):
+    document = {
+        "exchanges": [{"name": "x", "vhost": "/", "type": "x-local-random"}],
+        "queues": [{"name": "q", "vhost": "/", "durable": True}],
+        "bindings": [
+            {"source": "x", "vhost": "/", "destination": "q", "destination_type": "queue"}
+        ],
+    }
+
+    answer = api.ask("POST", "definitions", document)
+
+    assert (answer.status_code, answer.headers["dlx-skipped"]) == (204, "2")
+    assert "exchanges[0].type: exchange type 'x-local-random' is not supported" in caplog.text
+    assert "bindings[0]: the exchange 'x' is skipped" in caplog.text
+    again = api.ask("POST", "definitions", {"queues": document["queues"]})
+    assert "dlx-skipped" not in again.headers
+
+
 def test_queues_have_the_default_type_of_their_vhost(api):
     document = {
         "vhosts": [{"name": "v", "default_queue_type": "quorum"}],

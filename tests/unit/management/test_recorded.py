@@ -29,7 +29,6 @@ _FAILS = "RabbitMQ fails inside (500)"
 _PATTERN = "patterns are of another library, which has its own words"
 
 _DIFFERENT: Final = {
-    'PUT queues/rec/bad1 {"arguments":{"x-expires":0}}': "it names the width of the integer",
     'PUT vhost-limits/rec/max-queues {"value":-5}': "RabbitMQ takes any negative limit for none",
     'PUT vhosts/rec2 {"defaultqueuetype": "nosuch"}': _FAILS,
     "GET bindings/rec/e/mg-x/z/mg-q": _FAILS,
