@@ -162,6 +162,15 @@ class JobSettings(types.Section):
         types.whole(0, 19),
         example="10",
     )
+    spare_cores: int | None = types.setting(
+        None,
+        "How many cores of the driver's machine Spark leaves to other programs, such as Kafka and "
+        "`dlx amqp`, so that these wait for none of its threads; it always has one. Not set: 1 if "
+        "a vhost is sequenced and Spark runs on this machine alone, else 0. Set 0 if the front and "
+        "Kafka run elsewhere.",
+        types.whole(0, 1_024),
+        example="1",
+    )
     spark_properties: dict[str, Property] = types.setting(
         {},
         "Further properties of the Spark session, such as the credentials of shared storage: "

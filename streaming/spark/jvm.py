@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,28 +66,49 @@ def launch_jvm(settings: Mapping[str, str], output: Path, *, as_json: bool = Fal
 def make_nice(gateway: Any, nice: int) -> None:
     """Let the JVM and what it will start yield to other programs.
 
-    On Linux each thread has its own niceness, and what a thread starts inherits it; a thread that
-    starts while others are changed is seen in the next round. Where the kernel groups threads by
-    session (autogroup), as Debian's does, that only orders the threads of a session among each
-    other: then the session must yield, too. It counts as one thread, whatever is busy in it; Spark
-    has about three busy threads.
+    On Linux each thread has its own niceness, and what a thread starts inherits it. Where the
+    kernel groups threads by session (autogroup), as Debian's does, that only orders the threads of
+    a session among each other: then the session must yield, too. It counts as one thread, whatever
+    is busy in it; Spark has about three busy threads.
 
     Args:
         nice: as the system counts it; 0 changes nothing.
     """
     process: int = gateway.proc.pid
-    tasks = Path(f"/proc/{process}/task")
-    changed: set[int] = set()
-    while nice:
-        found = {int(each.name) for each in tasks.iterdir()} if tasks.is_dir() else {process}
-        if found <= changed:
-            break
-        for task in found - changed:
-            with suppress(ProcessLookupError):
-                os.setpriority(os.PRIO_PROCESS, task, nice)
-        changed |= found
+    if nice:
+        _each_thread(process, lambda thread: os.setpriority(os.PRIO_PROCESS, thread, nice))
     if nice > BUSY_THREADS_NICE:
         _make_session_nice(process, nice - BUSY_THREADS_NICE)
+
+
+def spare_cores(gateway: Any, count: int) -> None:
+    """Let the JVM and what it will start use no more than the other cores of this process.
+
+    Who waits for a core of a busy machine waits for one thread after the other, however nice they
+    are: each of them keeps it for some milliseconds.
+
+    Args:
+        count: of the cores that others have for themselves; one stays for Spark.
+    """
+    if not count or not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    used = cores[min(count, len(cores) - 1) :]
+    _each_thread(gateway.proc.pid, lambda thread: os.sched_setaffinity(thread, used))
+
+
+def _each_thread(process: int, change: Callable[[int], None]) -> None:
+    """Change all threads of a process, also those that start meanwhile: they are seen later."""
+    tasks = Path(f"/proc/{process}/task")
+    changed: set[int] = set()
+    while True:
+        found = {int(each.name) for each in tasks.iterdir()} if tasks.is_dir() else {process}
+        if found <= changed:
+            return
+        for task in found - changed:
+            with suppress(ProcessLookupError):
+                change(task)
+        changed |= found
 
 
 def _make_session_nice(process: int, nice: int) -> None:

@@ -72,7 +72,8 @@ JVM_ENDS_S = 5.0
 """How long to wait for the end of a JVM whose connections broke."""
 
 NICE_TO_FRONTS = 10
-"""What `job.nice` is by default with a sequenced vhost."""
+CORES_OF_FRONTS = 1
+"""What `job.nice` and `job.spare_cores` are by default with a sequenced vhost."""
 
 PANDAS_WARNING = "PySpark does not yet fully support pandas"
 
@@ -95,6 +96,7 @@ class SessionConfig:
         executor_python: the Python of a cluster's executors; by default the path of this one.
         ships_packages: whether a cluster's executors get the packages that tasks import.
         nice: by how much the JVM, and the Python workers of its machine, yield to other programs.
+        spare_cores: cores of this machine that they do not use.
         properties: further Spark properties, which override all others. They may hold secrets.
     """
 
@@ -111,6 +113,7 @@ class SessionConfig:
     executor_python: str | None = None
     ships_packages: bool = False
     nice: int = 0
+    spare_cores: int = 0
     log_level: str = "warn"
     log_format: LogFormat = "text"
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -133,6 +136,13 @@ def nice_of(config: JobConfig) -> int:
     return NICE_TO_FRONTS if config.log_topics() else 0
 
 
+def spare_cores_of(config: JobConfig) -> int:
+    """How many cores Spark leaves; by default one to fronts, which may be on this machine."""
+    if config.job.spare_cores is not None:
+        return config.job.spare_cores
+    return CORES_OF_FRONTS if config.log_topics() and is_local(config.job.master) else 0
+
+
 def session_config(
     config: JobConfig, environ: Mapping[str, str], log_format: LogFormat = "text"
 ) -> SessionConfig:
@@ -153,6 +163,7 @@ def session_config(
         executor_python=job.executor_python,
         ships_packages=job.executor_packages == "shipped",
         nice=nice_of(config),
+        spare_cores=spare_cores_of(config),
         log_format=log_format,
         local_checkpoints=on_disk and job.shared_mount is None,
         s3_checkpoints=checkpoint_storage(job.checkpoint_location) == "s3",
@@ -200,6 +211,7 @@ def make_session(config: SessionConfig, progress: "Console | None" = None) -> Sp
                 as_json=config.log_format == "json",
             )
             jvm.make_nice(gateway, config.nice)
+            jvm.spare_cores(gateway, config.spare_cores)
         except BaseException:
             scratch.remove()
             raise

@@ -28,8 +28,8 @@ from streaming.config import JobConfig, show_config
 from streaming.config.amqp import AmqpSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
-from streaming.spark.jvm import make_nice
-from streaming.spark.session import NICE_TO_FRONTS
+from streaming.spark.jvm import make_nice, spare_cores
+from streaming.spark.session import CORES_OF_FRONTS, NICE_TO_FRONTS
 from tests.bench.amqp import measure, perf_test
 from tests.bench.pipeline.consuming import Consuming
 from tests.bench.pipeline.figures import Figures, Sizes, percentile, us_per_message
@@ -50,7 +50,9 @@ _ANSWER_S: Final = 30.0
 def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
     """Compare bursts with RabbitMQ; then measure steady rates, which the tables follow."""
     root = environment.root / NAME
-    make_nice(environment.spark.sparkContext._gateway, NICE_TO_FRONTS)  # noqa: SLF001 (no other way)
+    gateway = environment.spark.sparkContext._gateway  # noqa: SLF001 (no other way)
+    make_nice(gateway, NICE_TO_FRONTS)
+    spare_cores(gateway, CORES_OF_FRONTS)
     with (
         RabbitMQ(root / "rabbitmq", environment.amqp) as rabbitmq,
         _front(environment) as (config, url, pid),

@@ -12,6 +12,7 @@ from streaming.config.types import Section, Setting, settings_of
 UNITS = ("_ms", "_bytes", "_rows", "_commits", "_partitions", "_fraction", "_memory")
 COUNTS = {
     "nice",
+    "spare_cores",
     *(
         "max_series",
         "partitions",

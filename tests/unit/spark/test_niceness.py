@@ -1,18 +1,21 @@
-"""How far Spark yields to other programs."""
+"""How far Spark yields to other programs, and what it leaves to them."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import pytest
 
 from streaming.config import JobConfig
+from streaming.config.flow import FlowSettings, Relative
 from streaming.config.job import JobSettings
 from streaming.config.vhosts import VhostSettings
-from streaming.spark.jvm import make_nice
+from streaming.spark.jvm import make_nice, spare_cores
 from streaming.spark.session import session_config
 
 PROGRAM = """
@@ -23,30 +26,54 @@ print("ready", flush=True)
 sys.stdin.readline()
 found = []
 def look():
-    found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+    found.append(of(threading.get_native_id()))
 later = threading.Thread(target=look)
 later.start()
 later.join()
 known = {each.native_id for each in threading.enumerate()}
-print([os.getpriority(os.PRIO_PROCESS, each) for each in known] + found, flush=True)
+print([of(each) for each in known] + found, flush=True)
 """
+NICENESS = """
+def of(thread):
+    return os.getpriority(os.PRIO_PROCESS, thread)
+"""
+CORES = """
+def of(thread):
+    return sorted(os.sched_getaffinity(thread))
+"""
+
+
+def what_threads_have(what: str, change: Callable[[Any], None]) -> str:
+    """What the threads of a process have after a change, those that start later included."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "import os" + what + PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdin is not None
+        program.stdout.readline()
+        change(SimpleNamespace(proc=program))
+        program.stdin.write("go on\n")
+        program.stdin.flush()
+        return program.stdout.readline().strip()
 
 
 @pytest.mark.parametrize("nice", [0, 7])
 def test_every_thread_of_a_process_yields_and_what_it_starts_later(nice):
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as program:
-        assert program.stdout is not None
-        assert program.stdin is not None
-        program.stdout.readline()
-        make_nice(SimpleNamespace(proc=program), nice)
-        program.stdin.write("go on\n")
-        program.stdin.flush()
-        said = program.stdout.readline()
-    assert said.strip() == str([nice or before] * 3)
+    said = what_threads_have(NICENESS, lambda program: make_nice(program, nice))
+    assert said == str([nice or before] * 3)
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_000])
+def test_every_thread_of_a_process_leaves_cores_and_what_it_starts_later(count):
+    cores = sorted(os.sched_getaffinity(0))
+    said = what_threads_have(CORES, lambda program: spare_cores(program, count))
+    assert said == str([cores[count:] or cores[-1:]] * 3)
+    assert sorted(os.sched_getaffinity(0)) == cores
 
 
 @pytest.mark.parametrize(
@@ -76,3 +103,30 @@ def test_spark_yields_to_the_front_of_a_sequenced_vhost_if_not_told(given, seque
         vhosts={"orders": VhostSettings(sequenced=sequenced)},
     )
     assert session_config(config, {}).nice == nice
+
+
+@pytest.mark.parametrize(
+    ("given", "sequenced", "master", "spared"),
+    [
+        (None, False, "local[*]", 0),
+        (None, True, "local[*]", 1),
+        (None, True, "spark://host:7077", 0),
+        (0, True, "local[2]", 0),
+        (3, False, "spark://host:7077", 3),
+    ],
+)
+def test_spark_leaves_a_core_to_a_front_beside_it_if_not_told(given, sequenced, master, spared):
+    config = attrs.evolve(
+        JobConfig(),
+        job=JobSettings(
+            spare_cores=given,
+            master=master,
+            shuffle_partitions=2,
+            checkpoint_location="/mnt/dlx/checkpoint",
+            tables_location="/mnt/dlx/tables",
+            shared_mount="/mnt/dlx",
+        ),
+        flow=FlowSettings(vm_memory_high_watermark=Relative(0)),
+        vhosts={"orders": VhostSettings(sequenced=sequenced)},
+    )
+    assert session_config(config, {}).spare_cores == spared
