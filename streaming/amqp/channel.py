@@ -154,6 +154,11 @@ class Channel:
         is_early = self.settles_now if isinstance(method, _SETTLEMENTS) else _only_asks(method)
         return not is_early and not self._requests.is_settled()
 
+    @property
+    def expects_content(self) -> bool:
+        """Whether the content of a publish was to come."""
+        return self._content.method is not None
+
     def is_settled(self) -> bool:
         """Whether all that the client sent is answered."""
         return self.parked is None and self._requests.is_settled()
@@ -195,7 +200,7 @@ class Channel:
         elif handle is not None:
             handle(self, method)
         else:
-            raise error(COMMAND_INVALID, f"a client may not send {kind.__name__}")
+            raise error(COMMAND_INVALID, "unimplemented method")
 
     def publish(self, method: PublishMethod, properties: bytes, body: bytes) -> None:
         """Take a publish with its content."""
@@ -574,7 +579,6 @@ class Channel:
     HANDLERS: ClassVar[dict[type[m.Method], Callable[["Channel", Any], None]]] = {
         m.ChannelOpen: _open_again,
         m.ChannelFlow: _flow,
-        m.ChannelFlowOk: _ignore,
         m.ChannelClose: _close,
         m.AccessRequest: _access,
         m.BasicAck: _ack,

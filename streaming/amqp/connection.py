@@ -4,7 +4,8 @@
                                                                 |
                                                       channels, heartbeats
 
-What is wrong with a connection ends it with RabbitMQ's code and text. It leaves when all that its
+What is wrong with a connection ends it with RabbitMQ's code and text; before the client is let in
+and limits are agreed, in silence, after a while. It leaves when all that its
 channels have asked for is answered; what comes meanwhile is ignored. After `connection.close` was
 sent, everything but its answer is ignored. The driver (`server.py`) moves the bytes, calls `check`
 when `next_check_s` is reached, and closes the socket when the state is CLOSED.
@@ -17,16 +18,17 @@ from typing import Any, Final, Protocol
 
 from streaming.amqp import methods as m
 from streaming.amqp.channel import PUBLISH_METHOD, Channel
-from streaming.amqp.content import PublishMethods
+from streaming.amqp.content import PublishMethods, no_method
 from streaming.amqp.entries import Ask, Then
 from streaming.amqp.errors import (
+    ACCESS_REFUSED,
     CHANNEL_ERROR,
     CONNECTION_FORCED,
     NOT_ALLOWED,
-    UNEXPECTED_FRAME,
     AmqpError,
     error,
 )
+from streaming.amqp.frame_errors import unexpected_frame, unknown_frame
 from streaming.amqp.frames import (
     BODY,
     HEADER,
@@ -42,9 +44,11 @@ from streaming.amqp.frames import (
     Unit,
     apart,
     frame,
+    is_known,
 )
 from streaming.amqp.login import Client, User, mechanisms
 from streaming.amqp.method_codec import ids_in, read_method, write_method
+from streaming.amqp.negotiation import CHANNEL_MAX, FRAME_MAX, OFFERED, agreed
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.requests import ACK_METHOD
 from streaming.amqp.vhosts import AnswerListener, OpenVhost
@@ -55,11 +59,13 @@ from streaming.broker.outbound import AnswerOut
 IMPERSONATOR: Final = "impersonator"
 """The tag of users who may publish in the name of others (`user_id`)."""
 
-CHANNEL_MAX: Final = 2047
-FRAME_MAX: Final = 131_072
-HEARTBEAT_S: Final = 60
 HANDSHAKE_TIMEOUT_S: Final = 10
-CLOSE_TIMEOUT_S: Final = 10
+
+CLOSE_TIMEOUT_S: Final = 30
+"""How long a client may take to answer `connection.close`; less if its heartbeats come faster."""
+
+SILENCE_S: Final = 3
+"""How long a client waits for the end of its connection that it cannot be trusted with any more."""
 
 MAX_PARKED_BYTES: Final = 1 << 20
 """Frames that wait until the broker has answered one before them; then the client is not read."""
@@ -159,6 +165,7 @@ class Connection:
         self._sends_blocked = self._is_told_blocked = False
         self._has_news = False
         self._is_unread = False
+        self._is_deaf = False  # what comes is thrown away
         self._acking: list[Channel] = []  # they may have acks that wait for the end of the turn
         self._confirming: set[int] = set()  # numbers of channels with confirms to send
         self._resumes = False
@@ -192,10 +199,11 @@ class Connection:
         self.bytes_received += len(data)
         if self.state is State.HEADER:
             data = self._take_header(data)
-        if self.is_closed or not data:
+        if self._is_deaf or self.is_closed or not data:
             return
         reader = self._reader
         units = reader.feed_joined(data)
+        self._is_deaf = reader.broken is not None
         if self._later or (units and self.waiting_bytes > self._most_waiting):
             self._later += units
         else:
@@ -210,7 +218,7 @@ class Connection:
             if broken is not None and not self._later:
                 raise broken
         except AmqpError as failure:
-            self.fail(failure)
+            self.fail(failure, failure.method)
         self._finish()
 
     def go_on(self) -> None:
@@ -239,7 +247,7 @@ class Connection:
             for each in frames:
                 self._frame(each)
         except AmqpError as failure:
-            self.fail(failure)
+            self.fail(failure, failure.method)
         finally:
             self._resumes = False
         channel = self.channels.get(number)
@@ -347,7 +355,7 @@ class Connection:
                 try:
                     channel.ack(unit.first, unit.last)
                 except AmqpError as failure:
-                    channel.fail(failure, ACK_METHOD)
+                    channel.fail(failure, PUBLISH_METHOD if channel.expects_content else ACK_METHOD)
             else:
                 self._take_apart(unit)
 
@@ -359,14 +367,13 @@ class Connection:
         kind, number, payload = each
         if self.state is not State.OPEN and not self._is_expected(kind, number, payload):
             return
-        if kind == HEARTBEAT:
-            if number:
-                raise error(UNEXPECTED_FRAME, "a heartbeat belongs to channel 0")
-            return
-        if number == 0:
-            if kind != METHOD:
-                raise error(UNEXPECTED_FRAME, "expected method frame on channel 0")
-            self._connection_method(read_method(payload))
+        if not is_known(kind, payload):
+            raise unknown_frame(kind, payload)
+        if kind == HEARTBEAT or number == 0:
+            if kind == METHOD:
+                self._connection_method(read_method(payload))
+            elif number or kind != HEARTBEAT:
+                raise unexpected_frame(kind, payload)
             return
         channel = self.channels.get(number)
         if channel is None:
@@ -390,12 +397,15 @@ class Connection:
                 return False
             case State.LEAVING:
                 return self._resumes
-        if number and kind != HEARTBEAT:
-            raise error(CHANNEL_ERROR, f"channel {number} before the connection is open")
+        if number:
+            raise unexpected_frame(kind, payload)
         return True
 
     def _channel_frame(self, channel: Channel, kind: int, payload: bytes) -> None:
-        method = PUBLISH_METHOD
+        if channel.expects_content or (kind == METHOD and payload[:4] == PUBLISH):
+            method = PUBLISH_METHOD
+        else:
+            method = ids_in(payload) if kind == METHOD else (0, 0)
         try:
             if kind == BODY:
                 channel.content_body(payload)
@@ -406,7 +416,6 @@ class Connection:
                     self._publish_first()
                 channel.publish_method(self._publishes.read(payload))
             else:
-                method = ids_in(payload)
                 found = read_method(payload)
                 if channel.must_wait(found):
                     channel.park([(kind, channel.number, payload)])
@@ -419,11 +428,14 @@ class Connection:
 
     def _first_frame(self, kind: int, number: int, payload: bytes) -> None:
         """Open a channel; nothing else may come first."""
-        method = read_method(payload) if kind == METHOD else None
-        if isinstance(method, m.ChannelCloseOk):
-            return
-        if not isinstance(method, m.ChannelOpen):
-            raise error(CHANNEL_ERROR, "expected 'channel.open'")
+        if kind != METHOD:
+            raise no_method()
+        try:
+            if not isinstance(read_method(payload), m.ChannelOpen):
+                raise error(CHANNEL_ERROR, "expected 'channel.open'")
+        except AmqpError as failure:
+            failure.method = ids_in(payload)
+            raise
         if len(self.channels) >= self.channel_max:
             raise error(
                 NOT_ALLOWED,
@@ -460,13 +472,11 @@ class Connection:
             case m.ConnectionTuneOk(), State.TUNE:
                 self._tuned(method)
             case m.ConnectionOpen(), State.OPENING:
-                self._open(method.virtual_host)
-            case m.ConnectionClose(), _:
+                self._open(method)
+            case m.ConnectionClose(), (State.OPEN | State.LEAVING):
                 self._conclude(self._agree_to_close)
             case m.ConnectionUpdateSecret(), State.OPEN:
                 self._send(m.ConnectionUpdateSecretOk())
-            case _, (State.START | State.TUNE):
-                self.lost()  # RabbitMQ closes the socket without a word, after three seconds
             case _:
                 state = "opening" if self.state is State.OPENING else "running"
                 text = f"unexpected method in connection state {state}"
@@ -479,42 +489,30 @@ class Connection:
         try:
             self._user = self._host.login(self.mechanism, response, self._client)
         except AmqpError as refusal:
+            if refusal.code != ACCESS_REFUSED:
+                raise
             if self._capabilities.get("authentication_failure_close") is True:
                 self._send(m.ConnectionClose(refusal.code, refusal.text))
-            self.state = State.CLOSED
+            self._await_the_end(SILENCE_S)
             return
         self.user = self._user.name
         self.impersonates = IMPERSONATOR in self._user.tags
         self.hears_cancels = self._capabilities.get("consumer_cancel_notify") is True
         self._sends_blocked = self._capabilities.get("connection.blocked") is True
         self.state = State.TUNE
-        self._send(m.ConnectionTune(CHANNEL_MAX, FRAME_MAX, HEARTBEAT_S))
+        self._send(OFFERED)
 
     def _tuned(self, method: m.ConnectionTuneOk) -> None:
-        for what, asked, limit in (
-            ("frame_max", method.frame_max, FRAME_MAX),
-            ("channel_max", method.channel_max, CHANNEL_MAX),
-        ):
-            if asked > limit:
-                raise error(
-                    NOT_ALLOWED,
-                    f"negotiated {what} = {asked} is higher than the maximum allowed value "
-                    f"({limit})",
-                )
-        if 0 < method.frame_max < MIN_FRAME_SIZE:
-            raise error(
-                NOT_ALLOWED,
-                f"negotiated frame_max = {method.frame_max} is lower than the minimum allowed "
-                f"value ({MIN_FRAME_SIZE})",
-            )
-        self.frame_max = method.frame_max or FRAME_MAX
-        self.channel_max = method.channel_max or CHANNEL_MAX
-        self.heartbeat_s = method.heartbeat
+        self.frame_max, self.channel_max, self.heartbeat_s = agreed(method)
         self._reader.max_size = self.frame_max
         self.state = State.OPENING
 
-    def _open(self, vhost_name: str) -> None:
-        self.vhost, self._replies = self._host.open_vhost(vhost_name, self._user)
+    def _open(self, method: m.ConnectionOpen) -> None:
+        try:
+            self.vhost, self._replies = self._host.open_vhost(method.virtual_host, self._user)
+        except AmqpError as failure:
+            failure.method = method.ids
+            raise
         self.has_opened = True
         self.state = State.OPEN
         self._send(m.ConnectionOpenOk())
@@ -530,20 +528,31 @@ class Connection:
 
     def fail(self, failure: AmqpError, method: tuple[int, int] = (0, 0)) -> None:
         """End the connection because of an error, behind all that its channels have asked for."""
-        if self.state is State.OPEN:
-            self._conclude(lambda: self.end(failure, method))
-        else:
-            self.end(failure, method)
+        match self.state:
+            case State.OPEN:
+                self._conclude(lambda: self.end(failure, method))
+            case State.START | State.TUNE:
+                self._is_deaf = True
+                self._await_the_end(SILENCE_S)
+            case _:
+                self.end(failure, method)
+
+    def _await_the_end(self, most_s: float) -> None:
+        """Ignore all but the client's close or its answer to ours, but not for long."""
+        self.state = State.CLOSING
+        self.next_check_s = self._now_s() + most_s
 
     def end(self, failure: AmqpError, method: tuple[int, int] = (0, 0)) -> None:
         """End the connection because of an error now, and tell the client why."""
         if self.state in {State.CLOSING, State.CLOSED}:
             return
-        is_open = self.vhost is not None
         self._leave()
         self._send(m.ConnectionClose(failure.code, failure.text, *method))
-        self.state = State.CLOSING if is_open else State.CLOSED
-        self.next_check_s = self._now_s() + CLOSE_TIMEOUT_S
+        self._await_the_end(SILENCE_S if self._is_deaf else self._close_timeout_s)
+
+    @property
+    def _close_timeout_s(self) -> float:
+        return min(self.heartbeat_s or CLOSE_TIMEOUT_S, CLOSE_TIMEOUT_S)
 
     def _conclude(self, left: Callable[[], None]) -> None:
         """Take nothing more; do something when all that was asked for is answered."""

@@ -111,7 +111,7 @@ class Consuming:
             raise error(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
         if self._replies.address_of(self._channel) is not None:
             raise error(PRECONDITION_FAILED, "reply consumer already set")
-        self._replies.add(self._channel, random_name(), tag, self)
+        self._replies.add(self._channel, self, tag)
         self.takes_replies = True
         self._consumers[tag] = method.arguments
         if not method.nowait:

@@ -114,8 +114,10 @@ class ContentAssembler:
     @property
     def expectation(self) -> AmqpError:
         """505: a method came where content was to come."""
-        what = "content header for class 60" if self._properties is None else "content body"
-        return error(UNEXPECTED_FRAME, f"expected {what}, got non {what} frame instead")
+        what, which = "content header", " for class 60"
+        if self._properties is not None:
+            what, which = "content body", ""
+        return error(UNEXPECTED_FRAME, f"expected {what}{which}, got non {what} frame instead")
 
     def header(self, payload: bytes) -> tuple[int, Content | None]:
         """Take the header frame.
@@ -127,10 +129,12 @@ class ContentAssembler:
             AmqpError: 501, 502 or 505.
         """
         if self.method is None or self._properties is not None:
-            raise _no_method() if self.method is None else self.expectation
+            raise no_method() if self.method is None else self.expectation
         if len(payload) < HEADER_FIELDS + 2:
             raise syntax_error("a content header is too short")
-        class_id, _weight, size = _read_header(payload)
+        class_id, weight, size = _read_header(payload)
+        if weight:
+            raise self.expectation
         if class_id != BASIC:
             raise error(
                 UNEXPECTED_FRAME,
@@ -151,7 +155,7 @@ class ContentAssembler:
             AmqpError: 505.
         """
         if self.method is None or self._properties is None:
-            raise _no_method() if self.method is None else self.expectation
+            raise no_method() if self.method is None else self.expectation
         left = self._left - len(payload)
         if left < 0:
             raise error(UNEXPECTED_FRAME, "the content of a message is longer than its header says")
@@ -168,7 +172,8 @@ class ContentAssembler:
         return content
 
 
-def _no_method() -> AmqpError:
+def no_method() -> AmqpError:
+    """505: content came without a publish."""
     return error(UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
 
 

@@ -54,12 +54,14 @@ class AmqpError(Exception):
     Attributes:
         code: AMQP's reply code.
         text: RabbitMQ's reply text, with the word for the code: `NOT_FOUND - no queue ...`.
+        method: class and number of the method that caused it; zeros for none.
     """
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(code, text)
         self.code = code
         self.text = text
+        self.method = (0, 0)
 
     def __str__(self) -> str:
         return f"{self.code} {self.text}"

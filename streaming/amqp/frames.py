@@ -12,10 +12,10 @@ from typing import Final, cast
 
 import msgspec
 
-from streaming.amqp.errors import FRAME_ERROR, AmqpError, error
+from streaming.amqp.errors import AmqpError
+from streaming.amqp.frame_errors import frame_too_large, invalid_frame_end
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
-_KINDS: Final = (METHOD, HEADER, BODY, HEARTBEAT)
 FRAME_END: Final = 0xCE
 FRAME_OVERHEAD: Final = 8
 """Bytes of a frame besides its payload."""
@@ -95,7 +95,8 @@ class FrameReader:
     Attributes:
         max_size: the largest frame that is accepted, in bytes; 0 for no limit. As in RabbitMQ, what
             surrounds the payload does not count.
-        broken: why what follows the frames read so far cannot be read: 501.
+        broken: why what follows the frames read so far cannot be read: 501. Nothing more may be fed
+            then.
     """
 
     def __init__(self, max_size: int) -> None:
@@ -119,17 +120,16 @@ class FrameReader:
         at, end = 0, len(data)
         while end - at >= HEADER_SIZE:
             kind, channel, size = unpack(data, at)
-            if kind not in _KINDS or (self.max_size and size > self.max_size):
-                self.broken = self._refusal(kind, channel, size)
+            if self.max_size and size > self.max_size:
+                self.broken = frame_too_large(kind, size, self.max_size - FRAME_OVERHEAD)
                 break
             after = at + HEADER_SIZE + size
             if after >= end:
                 break
-            if data[after] != FRAME_END:
-                text = f"type {kind}, channel {channel}, {size} octets: invalid frame end marker"
-                self.broken = error(FRAME_ERROR, f"{text} {data[after]}")
-                break
             payload = data[at + HEADER_SIZE : after]
+            if data[after] != FRAME_END:
+                self.broken = invalid_frame_end(kind, payload, data[after])
+                break
             at = after + 1
             if joined and kind == METHOD and channel:
                 ids = payload[:4]
@@ -156,11 +156,12 @@ class FrameReader:
         """Where header and body of a publish end, if they follow, and the body is in one frame."""
         if len(data) - at < _CONTENT.size:
             return None
-        kind, of_channel, size, class_id, _weight, body = _CONTENT.unpack_from(data, at)
+        kind, of_channel, size, class_id, weight, body = _CONTENT.unpack_from(data, at)
         header_end = at + HEADER_SIZE + size
         after = header_end + FRAME_OVERHEAD + body
         if (
             kind != HEADER
+            or weight
             or not body
             or of_channel != channel
             or class_id != BASIC
@@ -174,14 +175,14 @@ class FrameReader:
             return None
         return header_end, after + 1
 
-    def _refusal(self, kind: int, channel: int, size: int) -> AmqpError:
-        if kind not in _KINDS:
-            return error(FRAME_ERROR, f"unknown frame type {kind} on channel {channel}")
-        return error(
-            FRAME_ERROR,
-            f"type {kind}, channel {channel}: a frame of {size} octets is larger than the "
-            f"negotiated maximum of {self.max_size}",
-        )
+
+_LEAST_SIZES: Final = {METHOD: 4, HEADER: HEADER_FIELDS, BODY: 0, HEARTBEAT: 0}
+
+
+def is_known(kind: int, payload: bytes) -> bool:
+    """Whether there is such a type of frame, and a payload can be of this type."""
+    least = _LEAST_SIZES.get(kind)
+    return least is not None and len(payload) >= least and not (payload and kind == HEARTBEAT)
 
 
 def _is_of_one(ack: bytes) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streaming.amqp.errors import AmqpError
+from streaming.amqp.errors import AmqpError, syntax_error
 from streaming.amqp.tables import read_table
 from topology.limits import UserLimits
 
@@ -113,7 +113,7 @@ class Users:
         """Let a client in.
 
         Raises:
-            AmqpError: 403, as RabbitMQ says it: not why.
+            AmqpError: 403, as RabbitMQ says it: not why; 502, the response cannot be read.
         """
         name, password = _credentials(mechanism, response, client)
         user = None if name is None else self.by_name.get(name)
@@ -136,13 +136,13 @@ def _credentials(mechanism: str, response: bytes, client: Client) -> tuple[str |
         case "PLAIN":
             parts = response.split(b"\0")
             if len(parts) != 3:  # noqa: PLR2004 - on whose behalf, who, password
-                raise _refused(mechanism)
+                raise syntax_error("response of PLAIN invalid")
             return parts[1].decode("utf-8", "replace"), parts[2]
         case "AMQPLAIN":
             table, _end = read_table(len(response).to_bytes(4) + response)
             name, password = table.get("LOGIN"), table.get("PASSWORD")
             if not isinstance(name, str) or not isinstance(password, str):
-                raise _refused(mechanism)
+                raise syntax_error("response of AMQPLAIN invalid")
             return name, password.encode("utf-8", "surrogateescape")
         case _:
             return client.certificate_name, b""

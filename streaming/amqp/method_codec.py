@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, get_args, get_type_hints
 
-from streaming.amqp.errors import FRAME_ERROR, SYNTAX_ERROR, error, syntax_error
+from streaming.amqp.errors import FRAME_ERROR, error, syntax_error
 from streaming.amqp.methods import METHODS, Method
 from streaming.amqp.tables import read_table, write_short_text, write_table
 from topology.values import Table
@@ -70,10 +70,9 @@ def read_method(payload: bytes) -> Method:
     """Read the payload of a method frame.
 
     Raises:
-        AmqpError: 501, it ends too early; 502, a table cannot be read, or there is no such method.
+        AmqpError: 501, its fields end too early or too late; 502, a table cannot be read, or there
+            is no such method.
     """
-    if len(payload) < 4:  # noqa: PLR2004 - class and method
-        raise error(SYNTAX_ERROR, "a method frame is too short")
     ids = int.from_bytes(payload[:2]), int.from_bytes(payload[2:4])
     kind = METHODS.get(ids)
     if kind is None:
@@ -97,8 +96,10 @@ def read_method(payload: bytes) -> Method:
                 value, at = _READERS[form](payload, at)
                 values.append(value)
     except (IndexError, struct.error):
+        at = -1
+    if at != len(payload):
         fields = ",".join(map(str, payload[4:]))
-        raise error(FRAME_ERROR, f"cannot decode <<{fields}>>") from None
+        raise error(FRAME_ERROR, f"cannot decode <<{fields}>>")
     return kind(*values)
 
 

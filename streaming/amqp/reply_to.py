@@ -5,6 +5,8 @@ server replaces it by an address of its own; whoever publishes to this address, 
 exchange, reaches the consumer. Such replies are in no queue and in no table.
 """
 
+import base64
+import os
 from typing import Final, NamedTuple, Protocol
 
 REPLY_TO_QUEUE: Final = "amq.rabbitmq.reply-to"
@@ -30,9 +32,13 @@ class ReplyConsumers:
         self._by_channel: dict[str, _Consumer] = {}
         self._channels: dict[str, str] = {}  # by address
 
-    def add(self, channel: str, token: str, consumer_tag: str, receiver: Receiver) -> None:
-        """Let the consumer of a channel be reached at an address that nobody can guess."""
-        address = f"{REPLY_TO_QUEUE}.{token}"
+    def add(self, channel: str, receiver: Receiver, consumer_tag: str) -> None:
+        """Let the consumer of a channel be reached at an address that nobody can guess.
+
+        It has the form that RabbitMQ's have.
+        """
+        where, secret = (base64.b64encode(os.urandom(16)).decode("ascii") for _ in range(2))
+        address = f"{REPLY_TO_QUEUE}.{where}.{secret}"
         self._by_channel[channel] = _Consumer(address, consumer_tag, receiver)
         self._channels[address] = channel
 

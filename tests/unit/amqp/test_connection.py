@@ -2,9 +2,19 @@ import pytest
 
 from streaming.amqp import methods as m
 from streaming.amqp.connection import State
-from streaming.amqp.frames import HEARTBEAT_FRAME, METHOD, PROTOCOL_HEADER, frame
+from streaming.amqp.frames import (
+    BODY,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_FRAME,
+    METHOD,
+    PROTOCOL_HEADER,
+    frame,
+)
 from streaming.amqp.method_codec import write_method
-from tests.amqp_client import BROKERS, CAPABILITIES, RawClient, memory_broker
+from tests.amqp_client import BROKERS, CAPABILITIES, RawClient, content_frames, memory_broker
+
+NO_METHOD = "UNEXPECTED_FRAME - expected method frame, got non method frame instead"
 
 
 @pytest.fixture(params=list(BROKERS))
@@ -40,23 +50,86 @@ def test_another_protocol_is_told_which_one_is_spoken(broker):
 
 
 @pytest.mark.parametrize(
-    ("method", "code", "text"),
+    "data",
     [
-        (m.ConnectionTuneOk(4000, 131_072, 0), 530, "channel_max = 4000 is higher"),
-        (m.ConnectionTuneOk(0, 200_000, 0), 530, "frame_max = 200000 is higher"),
-        (m.ConnectionTuneOk(0, 100, 0), 530, "frame_max = 100 is lower"),
+        frame(METHOD, 0, write_method(m.ConnectionTuneOk(4000, 131_072, 0))),
+        frame(METHOD, 0, write_method(m.ConnectionTuneOk(0, 131_072, 0))),
+        frame(METHOD, 0, write_method(m.ConnectionTuneOk(2047, 200_000, 0))),
+        frame(METHOD, 0, write_method(m.ConnectionTuneOk(2047, 4095, 0))),
+        frame(METHOD, 0, write_method(m.ConnectionTuneOk(2047, 0, 0))),
+        frame(METHOD, 0, b"\0\x0a\0\x1f"),
+        frame(METHOD, 0, write_method(m.ConnectionClose())),
+        frame(METHOD, 1, write_method(m.ChannelOpen())),
+        frame(BODY, 0, b"?"),
+        b"\1\0\0\0\0\x20\0",
+        b"GET / HTTP/1.1\r\n",
+    ],
+    ids=[
+        "channels",
+        "any channels",
+        "frame",
+        "small",
+        "any frame",
+        "short",
+        "close",
+        "channel",
+        "body",
+        "large",
+        "noise",
     ],
 )
-def test_limits_that_cannot_be_met_are_refused(method, code, text, broker):
+def test_who_breaks_the_protocol_before_the_limits_are_agreed_is_left_in_silence(data, broker):
     client = RawClient(broker, opened=False)
     client.raw(PROTOCOL_HEADER)
     client.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
+    client.received()
 
-    closed = client.ask(method, 0)
+    client.raw(data)
+    client.send(0, m.ConnectionTuneOk(10, 8192, 5))
+    client.send(0, m.ConnectionOpen("/"))
+    client.send(0, m.ConnectionClose())
 
-    assert isinstance(closed, m.ConnectionClose)
-    assert closed.reply_code == code
-    assert text in closed.reply_text
+    assert client.received() == []
+    assert _seconds_until_it_ends(client) == 3
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [("FOO", b""), ("EXTERNAL", b""), ("PLAIN", b"guest"), ("AMQPLAIN", b"guest")],
+)
+def test_a_login_that_cannot_be_read_is_left_in_silence(mechanism, response, broker):
+    client = RawClient(broker, opened=False)
+    client.raw(PROTOCOL_HEADER)
+    client.received()
+
+    client.send(0, m.ConnectionStartOk(CAPABILITIES, mechanism, response, "en_US"))
+
+    assert client.received() == []
+    assert _seconds_until_it_ends(client) == 3
+
+
+def test_a_refused_client_that_cannot_hear_it_may_close(broker):
+    client = RawClient(broker, opened=False)
+    client.raw(PROTOCOL_HEADER)
+    client.received()
+    client.send(0, m.ConnectionStartOk({}, "PLAIN", b"\0guest\0no", "en_US"))
+    told = client.received()
+
+    closed = client.ask(m.ConnectionClose(), 0)
+
+    assert told == []
+    assert closed == m.ConnectionCloseOk()
+    assert client.connection.is_closed
+
+
+def _seconds_until_it_ends(client):
+    """How long the server keeps a connection of which it hears nothing more."""
+    since_s = client.now_s
+    while not client.connection.is_closed:
+        assert client.connection.next_check_s > client.now_s
+        client.now_s = client.connection.next_check_s
+        client.connection.check()
+    return client.now_s - since_s
 
 
 def test_a_method_out_of_order_before_the_limits_are_agreed_ends_the_connection_in_silence(broker):
@@ -71,12 +144,13 @@ def test_a_method_out_of_order_before_the_limits_are_agreed_ends_the_connection_
         client.send(0, m.ConnectionOpen("/"))
 
         assert client.received() == []
-        assert client.connection.is_closed
+        assert _seconds_until_it_ends(client) == 3
 
 
 @pytest.mark.parametrize(
     ("opened", "state", "method"),
     [
+        (False, "opening", m.ConnectionClose()),
         (False, "opening", m.ConnectionUpdateSecret(b"guest", "renewed")),
         (True, "running", m.ConnectionOpen("/")),
         (True, "running", m.ChannelOpen()),
@@ -112,6 +186,19 @@ def test_a_refused_login_is_told_to_clients_that_can_hear_it(broker):
 
     assert isinstance(closed, m.ConnectionClose)
     assert closed.reply_code == 403
+    client.send(0, m.ConnectionTuneOk(10, 8192, 5))
+    client.raw(HEARTBEAT_FRAME)
+    assert not client.connection.is_closed
+    client.send(0, m.ConnectionCloseOk())
+    assert client.connection.is_closed
+
+
+def test_a_refused_client_that_says_no_more_is_let_go(broker):
+    client = RawClient(broker, opened=False)
+    client.raw(PROTOCOL_HEADER)
+    client.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0no", "en_US"))
+
+    assert _seconds_until_it_ends(client) == 3
 
 
 @pytest.mark.parametrize(("vhost", "text"), [("none", "NOT_ALLOWED - vhost none not found")])
@@ -123,8 +210,10 @@ def test_a_vhost_that_does_not_exist_is_refused(vhost, text, broker):
 
     closed = client.ask(m.ConnectionOpen(vhost), 0)
 
-    assert isinstance(closed, m.ConnectionClose)
-    assert (closed.reply_code, closed.reply_text) == (530, text)
+    assert closed == m.ConnectionClose(530, text, *m.ConnectionOpen.ids)
+    assert not client.connection.is_closed
+    client.send(0, m.ConnectionCloseOk())
+    assert client.connection.is_closed
 
 
 def test_an_error_of_the_connection_ends_all_its_channels(broker):
@@ -256,14 +345,132 @@ def test_a_client_that_is_not_read_is_not_given_up(broker):
     assert client.connection.is_closed
 
 
-def test_a_handshake_has_a_deadline(broker):
+@pytest.mark.parametrize("steps", range(5))
+def test_a_handshake_has_a_deadline_wherever_it_stops(steps, broker):
     client = RawClient(broker, opened=False)
-    client.raw(PROTOCOL_HEADER)
+    start = m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US")
+    said = [
+        PROTOCOL_HEADER[:4],
+        PROTOCOL_HEADER[4:],
+        frame(METHOD, 0, write_method(start)),
+        frame(METHOD, 0, write_method(m.ConnectionTuneOk(10, 8192, 0))),
+    ]
+    for data in said[:steps]:
+        client.raw(data)
+        client.now_s += 2
+    client.received()
 
-    client.now_s = client.connection.next_check_s
-    client.connection.check()
+    assert client.now_s + _seconds_until_it_ends(client) == 10
+    assert client.received() == []
 
+
+@pytest.mark.parametrize(("heartbeat", "seconds"), [(0, 30), (5, 5), (60, 30)])
+def test_a_client_that_does_not_answer_a_close_is_let_go(heartbeat, seconds, broker):
+    client = RawClient(broker, heartbeat=heartbeat)
+
+    client.ask(m.ChannelOpen())
+
+    assert _seconds_until_it_ends(client) == seconds
+
+
+def test_a_client_whose_frames_cannot_be_told_apart_is_heard_no_more(broker):
+    client = RawClient(broker)
+
+    client.raw(b"\3\0\1\0\2\0\1" + bytes(10))
+    (closed,) = client.received()
+    client.send(0, m.ConnectionClose())
+
+    text = "FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,131073,131064}"
+    assert closed.method == m.ConnectionClose(501, text)
+    assert client.received() == []
+    assert _seconds_until_it_ends(client) == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "text", "ids"),
+    [
+        (
+            frame(9, 1, b"abc"),
+            501,
+            'FRAME_ERROR - type 9, all octets = <<"abc">>: unknown_frame',
+            (),
+        ),
+        (
+            frame(HEARTBEAT, 0, b"x"),
+            501,
+            'FRAME_ERROR - type 8, all octets = <<"x">>: unknown_frame',
+            (),
+        ),
+        (
+            frame(METHOD, 1, b"\0\x14"),
+            501,
+            "FRAME_ERROR - type 1, all octets = <<0,20>>: unknown_frame",
+            (),
+        ),
+        (
+            frame(HEADER, 1, b"xyz"),
+            501,
+            'FRAME_ERROR - type 2, all octets = <<"xyz">>: unknown_frame',
+            (),
+        ),
+        (frame(HEARTBEAT, 1, b""), 505, "UNEXPECTED_FRAME - type 8, all octets = <<>>", ()),
+        (frame(BODY, 0, b"hello"), 505, 'UNEXPECTED_FRAME - type 3, all octets = <<"hello">>', ()),
+        (frame(BODY, 9, b"x"), 505, NO_METHOD, ()),
+        (frame(BODY, 1, b"x"), 505, NO_METHOD, ()),
+        (
+            frame(METHOD, 9, write_method(m.ChannelCloseOk())),
+            504,
+            "CHANNEL_ERROR - expected 'channel.open'",
+            (20, 41),
+        ),
+        (frame(METHOD, 9, b"\0\x14\0\x0a"), 501, "FRAME_ERROR - cannot decode <<>>", (20, 10)),
+        (
+            frame(METHOD, 1, write_method(m.ChannelFlowOk(active=True))),
+            503,
+            "COMMAND_INVALID - unimplemented method",
+            (20, 21),
+        ),
+        (
+            frame(METHOD, 1, write_method(m.BasicQos()) + b"zz"),
+            501,
+            "FRAME_ERROR - cannot decode <<0,0,0,0,0,0,0,122,122>>",
+            (60, 10),
+        ),
+    ],
+)
+def test_a_frame_that_may_not_come_ends_the_connection(data, code, text, ids, broker):
+    client = RawClient(broker)
+
+    client.raw(data)
+    (closed,) = client.received()
+    client.raw(data)
+    client.send(0, m.ConnectionCloseOk())
+
+    assert closed.method == m.ConnectionClose(code, text, *ids)
+    assert client.received() == []
     assert client.connection.is_closed
+
+
+def test_content_that_does_not_come_is_named_with_the_publish(broker):
+    client = RawClient(broker)
+    client.send(1, m.BasicPublish(0, "", "q"))
+
+    closed = client.ask(m.BasicAck(1))
+
+    text = "expected content header for class 60, got non content header frame instead"
+    assert closed == m.ConnectionClose(505, f"UNEXPECTED_FRAME - {text}", *m.BasicPublish.ids)
+
+
+def test_a_content_header_has_no_weight(broker):
+    client = RawClient(broker)
+    client.send(1, m.BasicPublish(0, "", "q"))
+    content = content_frames(1, b"12345678", {})
+
+    client.raw(content[:10] + b"\1" + content[11:])
+
+    text = "expected content header for class 60, got non content header frame instead"
+    (closed,) = client.received()
+    assert closed.method == m.ConnectionClose(505, f"UNEXPECTED_FRAME - {text}", 60, 40)
 
 
 def test_the_secret_may_be_updated(broker):
@@ -305,10 +512,10 @@ def test_the_login_fits_a_frame_of_the_smallest_size():
         client.received()
         properties = {"token": "x" * extra}
         client.send(0, m.ConnectionStartOk(properties, "PLAIN", b"\0guest\0guest", "en_US"))
-        return type(client.received()[-1].method)
+        return [type(each.method) for each in client.received()]
 
-    assert login(3900) is m.ConnectionTune
-    assert login(4096) is m.ConnectionClose
+    assert login(3900) == [m.ConnectionTune]
+    assert login(4096) == []
 
 
 def test_a_client_that_does_not_read_is_heard_and_what_it_asks_waits(broker):
