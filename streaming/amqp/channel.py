@@ -295,7 +295,8 @@ class Channel:
         properties = self._with_reply_address(properties, seen)
         if _is_reply(method):
             if not self._replies.deliver(method.routing_key, properties, body):
-                transaction.then(partial(self._return_reply, *content))
+                size = len(properties) + len(body)
+                transaction.then(partial(self._return_reply, *content), size)
             return
         publication = self._publication(method, seen, routed)
         flags = MANDATORY if method.mandatory else 0
@@ -417,7 +418,7 @@ class Channel:
         if self._outgoing.confirms.selected:
             raise error(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
         if self._transaction is None:
-            self._transaction = Transaction(self._requests)
+            self._transaction = Transaction(self._requests, self._vhost)
             self._note_settling()
         self._outgoing.method(m.TxSelectOk())
 
@@ -490,6 +491,8 @@ class Channel:
         self._vhost.forget(self.name)
         self._replies.remove(self.name)
         self._requests.forget()
+        if self._transaction is not None:
+            self._transaction.roll_back()
 
     def fail(self, failure: AmqpError, method: tuple[int, int]) -> None:
         """Close the channel, or the connection, because of an error that the server found.

@@ -246,7 +246,8 @@ class Server:
 
     def check_flow(self) -> None:
         """Stop or resume reading from connections that publish."""
-        resident = sum(vhost.resident_bytes for vhost in self.vhosts.values())
+        vhosts = self.vhosts.values()
+        resident = sum(each.resident_bytes + each.uncommitted_bytes for each in vhosts)
         resident += sum(connection.waiting_bytes for connection in self.connections)
         mark = self.high_mark_bytes * (_LOW_MARK if self._is_low_on_memory else 1)
         self._is_low_on_memory = resident > mark

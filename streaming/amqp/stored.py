@@ -40,6 +40,11 @@ class Stored(msgspec.Struct, gc=False):
     kept_bytes: int = 0
 
 
+def taken_by(stored: Stored) -> int:
+    """How many bytes a message takes in memory, about."""
+    return len(stored.body) + len(stored.properties) + _MESSAGE_BYTES
+
+
 class StoredMessages:
     """The messages of one vhost, by offset.
 
@@ -57,7 +62,7 @@ class StoredMessages:
     def add(self, stored: Stored, offset: int) -> Message:
         """Keep a message; return how the core knows it."""
         self._by_offset[offset] = stored
-        self.resident_bytes += len(stored.body) + len(stored.properties) + _MESSAGE_BYTES
+        self.resident_bytes += taken_by(stored)
         return Message(0, 0, offset, 0, 0, len(stored.body))
 
     def of(self, message: Message) -> Stored:
@@ -94,5 +99,4 @@ class StoredMessages:
             stored = by_offset.get(offset)
             if stored is not None and not stored.copies:
                 del by_offset[offset]
-                size = len(stored.body) + len(stored.properties) + _MESSAGE_BYTES
-                self.resident_bytes -= size
+                self.resident_bytes -= taken_by(stored)

@@ -1,18 +1,25 @@
 """What a channel has done in a transaction that is neither committed nor rolled back (R-TX).
 
 A commit sends the publishes first, in their order, and settles then. Settlements in a row that do
-the same are one, in the order of the deliveries.
+the same are one, in the order of the deliveries. What is published counts as memory until then, and
+one transaction may not take much.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Final
 
 from streaming.amqp import methods as m
+from streaming.amqp.errors import PRECONDITION_FAILED, error
 from streaming.amqp.requests import Requests
-from streaming.amqp.stored import Stored
+from streaming.amqp.stored import Stored, taken_by
+from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.commands import SettleOutcome
 from streaming.broker.message import CONFIRM, Publication
 from streaming.broker.outbound import ConfirmOut
+
+MAX_BYTES: Final = 256 << 20
+"""What the publishes of one transaction may take in memory."""
 
 
 class Transaction:
@@ -22,19 +29,35 @@ class Transaction:
         settled: the tags of deliveries that will be settled.
     """
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: Requests, vhost: OpenVhost) -> None:
         self.settled: set[int] = set()
         self._requests = requests
+        self._vhost = vhost
         self._publishes: list[Callable[[], None]] = []
+        self._bytes = 0
         self._settlements: list[tuple[SettleOutcome, list[int]]] = []
         self._is_partial = False
 
     def publish(self, publication: Publication, stored: Stored, flags: int) -> None:
-        """Keep a publish that was checked and routed."""
-        self.then(partial(self._requests.publish, publication, stored, flags | CONFIRM, 0))
+        """Keep a publish that was checked and routed.
 
-    def then(self, step: Callable[[], None]) -> None:
-        """Keep something else that happens in the place of a publish."""
+        Raises:
+            AmqpError: 406, the transaction would become too large.
+        """
+        step = partial(self._requests.publish, publication, stored, flags | CONFIRM, 0)
+        self.then(step, taken_by(stored))
+
+    def then(self, step: Callable[[], None], size: int) -> None:
+        """Keep something that happens in the place of a publish; it takes so many bytes.
+
+        Raises:
+            AmqpError: 406, the transaction would become too large.
+        """
+        if self._bytes + size > MAX_BYTES:
+            text = f"publishes of a transaction take more than {MAX_BYTES} bytes"
+            raise error(PRECONDITION_FAILED, text)
+        self._bytes += size
+        self._vhost.uncommitted_bytes += size
         self._publishes.append(step)
 
     def settle(self, tags: Iterable[int], outcome: SettleOutcome) -> None:
@@ -61,6 +84,8 @@ class Transaction:
 
     def roll_back(self) -> None:
         """Forget it."""
+        self._vhost.uncommitted_bytes -= self._bytes
+        self._bytes = 0
         self._publishes, self._settlements = [], []
         self.settled = set()
 

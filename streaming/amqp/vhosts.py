@@ -105,6 +105,7 @@ class OpenVhost:
         got, gets: how many gets there were, by kind, and by kind and queue.
         published_to: how many messages were published, by exchange.
         traffic: what open channels did.
+        uncommitted_bytes: what publishes in open transactions take, about.
         max_body_bytes, max_property_bytes: what a message may have.
         default_queue_type: of queues that its clients declare without a type.
     """
@@ -133,6 +134,7 @@ class OpenVhost:
         self.publications = Publications()
         self._published: list[int] = []
         self.published = self.confirmed = 0
+        self.uncommitted_bytes = 0
         self.got: Counter[str] = Counter()
         self.gets: Counter[tuple[str, str]] = Counter()
         self.published_to: Counter[str] = Counter()

@@ -1,6 +1,7 @@
 import pytest
 
 from streaming.amqp import methods as m
+from streaming.amqp import transactions
 from streaming.amqp.frames import BODY, HEADER, METHOD, frame
 from streaming.amqp.method_codec import write_method
 from tests.amqp_client import BROKERS, RawClient, Received
@@ -269,6 +270,24 @@ def test_a_delivery_can_be_acked_only_once_in_a_transaction(client, tag):
 
     text = f"PRECONDITION_FAILED - unknown delivery tag {tag}"
     assert closed == m.ChannelClose(406, text, 60, 80)
+
+
+def test_a_transaction_may_not_take_any_amount_of_memory(client, monkeypatch):
+    monkeypatch.setattr(transactions, "MAX_BYTES", 10_000)
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.TxSelect())
+    for _ in range(2):
+        client.publish("", "q", bytes(4000))
+        client.ask(m.TxRollback())
+    client.publish("", "q", bytes(4000))
+    client.publish("", "q", bytes(4000))
+    client.publish("", "q", bytes(4000))
+
+    (closed,) = client.received()
+
+    text = "PRECONDITION_FAILED - publishes of a transaction take more than 10000 bytes"
+    assert closed.method == m.ChannelClose(406, text, *m.BasicPublish.ids)
+    assert client.broker.server.vhosts["/"].uncommitted_bytes == 0
 
 
 def test_a_rollback_takes_back_acks_and_a_commit_acks_what_was_delivered_before_them(client):

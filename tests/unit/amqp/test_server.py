@@ -321,10 +321,34 @@ def test_a_client_that_publishes_first_while_publishers_wait_is_told_and_others_
     serving(test, high_mark_bytes=5000)
 
 
+@pytest.mark.parametrize("end", [m.TxRollback(), m.ChannelClose(), m.ConnectionClose()])
+def test_publishes_that_are_not_committed_count_as_memory(end):
+    async def test(broker, port):
+        client, other = await SocketClient.connect(port), await SocketClient.connect(port)
+        client.send(1, m.TxSelect())
+        client.publish("q", bytes(10_000))
+        await client.until(m.TxSelectOk)
+        other.publish("q", b"1")
+        other.send(1, m.QueueDeclare(queue="q"))
+        await other.until(m.QueueDeclareOk)
+        await until(lambda: broker.server.vhosts["/"].uncommitted_bytes)
+
+        broker.server.check_flow()
+        broker.server.turn_ended()
+        await other.until(m.ConnectionBlocked)
+        assert broker.server.is_blocked
+        broker.server.high_mark_bytes = 1 << 20
+        broker.server.check_flow()
+        client.send(0 if isinstance(end, m.ConnectionClose) else 1, end)
+        await until(lambda: not broker.server.vhosts["/"].uncommitted_bytes)
+
+    serving(test, high_mark_bytes=5000)
+
+
 class Holding:
     """A vhost with so much in it, for the server's mark."""
 
-    resident_bytes = 0
+    resident_bytes = uncommitted_bytes = 0
 
 
 def test_each_reason_for_which_publishers_wait_has_marks_of_its_own():
