@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from email.message import Message
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ MAX_BODY_BYTES: Final = 20_000_000
 _LINE: Final = 78
 """Erlang breaks longer lists into lines."""
 
+_IS_FILE: Final = re.compile(rb'[; ]name="file"')
 _NEEDED: Final = object()
 
 
@@ -52,7 +54,7 @@ def uploaded(body: bytes, content_type: str) -> bytes | None:
     boundary = message.get_boundary("").encode("utf-8", "replace")
     for part in (b"\r\n" + body).split(b"\r\n--" + boundary) if boundary else ():
         head, _, content = part.partition(b"\r\n\r\n")
-        if b'name="file"' in head:
+        if _IS_FILE.search(head):
             return content
     return None
 

@@ -65,6 +65,18 @@ def test_channels_and_consumers(api, amqp):
     assert api.get("queues/%2F/q")["consumer_details"] == [consumer]
 
 
+def test_a_consumer_whose_client_is_not_connected_here_has_the_arguments_that_the_broker_knows(
+    api, amqp, broker
+):
+    amqp.ask(m.QueueDeclare(queue="q"))
+    amqp.ask(m.BasicConsume(queue="q", arguments={"x-priority": 3, "foo": "bar"}))
+    (consumer,) = api.get("consumers")
+
+    broker.server.vhosts["/"].forget(consumer["channel_details"]["name"])
+
+    assert api.get("consumers")[0]["arguments"] == {"x-priority": 3}
+
+
 def test_a_channel_with_transactions(api, amqp):
     amqp.ask(m.TxSelect())
 

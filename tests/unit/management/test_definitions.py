@@ -170,7 +170,7 @@ BOUNDARY = "----WebKitFormBoundaryx"
 def _form(name: str, content: str, boundary: str = BOUNDARY) -> dict[str, Any]:
     parts = (("redirect", ""), (name, content), ("auth", "x"))
     body = "".join(
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{part}"; filename="d.json"\r\n'
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{part}"; filename="file"\r\n'
         f"Content-Type: application/json\r\n\r\n{text}\r\n"
         for part, text in parts
     )
