@@ -98,6 +98,23 @@ def test_a_page_is_accessible_in_the_light_in_the_dark_and_on_a_phone(visit, add
     assert not visitor.is_wider_than_the_screen()
 
 
+@pytest.mark.parametrize("address", ["/", "/queue?queue=billing", "/search"])
+def test_a_german_browser_gets_german_pages_that_fit_and_are_accessible(visit, address):
+    visitor = visit(address, locale="de-DE", viewport={"width": 1280, "height": 900})
+
+    expect(visitor.page.locator("html")).to_have_attribute("lang", "de")
+    expect(visitor.page.get_by_role("link", name="Jetzt", exact=True)).to_be_visible()
+    expect(visitor.page.locator("#live")).to_have_text(re.compile(r"live · Batch \d+|vor \d"))
+    assert visitor.violations() == []
+    assert visitor.page.evaluate(CLIPPED) == []
+
+    visitor.page.locator("[data-copy]").click()
+    expect(visitor.page.locator("[data-copy]")).to_have_text("Kopiert")
+
+    visitor.page.set_viewport_size(PHONE)
+    assert not visitor.is_wider_than_the_screen()
+
+
 def test_the_instant_is_chosen_on_the_page_and_stays_in_links(visit):
     page = visit("/queue?queue=billing&state=unacked").page
     expect(page.locator("main")).to_contain_text("order 5")
