@@ -32,9 +32,11 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from streaming.config.console import ConsoleSettings
+from streaming.config.metrics import split_address
 from streaming.console import beside_job
 from streaming.console.beside_job import ConsoleProcess, yield_to_job
 from streaming.embedded.kafka.ports import free_port
+from streaming.user_folders import user_state_folder
 from tests.bench.pipeline.environment import BenchEnvironment, RunningJob
 from tests.bench.pipeline.traffic import Shape, declarations
 
@@ -139,10 +141,14 @@ def console_beside(environment: BenchEnvironment, tables: str) -> Iterator[tuple
     logger.setLevel(logging.INFO)
     console = ConsoleProcess(ConsoleSettings(listen=listen), file)
     try:
-        link = urlsplit(messages.get(timeout=LINK_S).getMessage().split()[-1])
+        messages.get(timeout=LINK_S)  # it has begun; the link is in a file, not in the log
+        own = user_state_folder() / "console" / f"link-{split_address(listen)[1]}"
+        link = urlsplit(own.read_text().strip())
         connection = HTTPConnection(listen, timeout=LINK_S)
         connection.request("GET", f"{link.path}?{link.query}")
-        cookie = str(connection.getresponse().getheader("set-cookie")).partition(";")[0]
+        answer = connection.getresponse()
+        cookie = str(answer.getheader("set-cookie")).partition(";")[0]
+        assert "=" in cookie, f"the link does not log in: {answer.status}"
         connection.close()
         yield listen, cookie
     finally:

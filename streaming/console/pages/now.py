@@ -10,7 +10,7 @@ from streaming.console.account import account_of_all, entered_none
 from streaming.console.fronts import Heard
 from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
-from streaming.console.pages.queues import marked
+from streaming.console.pages.queues import Marked, marked
 from streaming.console.shown import instant
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow
@@ -78,13 +78,14 @@ def now(view: View) -> Answer:
             batch=str(balance.batch_id),
         )
     lag = _lag(view, last, silence_s)
+    marks = Marked([], []) if last is None else marked(view)
     facts = Facts(
         end=end,
         minutes=loud,
         lost=sum(row["lost"] for row in deaths),
         waiting=_loud(waiting, quiet),
-        unserved=[] if last is None else marked(view, "unserved"),
-        nearly_full=[] if last is None else marked(view, "nearly_full"),
+        unserved=marks.unserved,
+        nearly_full=marks.nearly_full,
         gate=None if last is None else last.detail.gate,
         silence_s=silence_s,
         has_batch=last is not None,

@@ -10,7 +10,12 @@ from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.console.reader import portable, read_instant
 from streaming.console.verdict import STALE_S
 from streaming.queries.as_of.instant import resolve
-from streaming.queries.dead_letters.waiting import WaitingLetters, deaths_before, waiting_letters
+from streaming.queries.dead_letters.waiting import (
+    WaitingLetters,
+    deaths_before,
+    waiting_letters,
+    waiting_queues,
+)
 from streaming.queries.death_rates import pattern_of
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
 from streaming.queries.duckdb_tables import BeforeHistoryError, Row
@@ -115,10 +120,67 @@ def queues(view: View) -> Answer:
     }
 
 
-def marked(view: View, shown: str) -> list[QueueDepth]:
-    """The queues with one of the marks of `SHOWN`, those with the most messages first."""
-    found = [one.depth for one in _lines(view) if SHOWN[shown](one)]
-    return sorted(found, key=lambda one: (-one.ready, one.vhost, one.queue))
+class Marked(NamedTuple):
+    """The queues with marks, those with the most messages first."""
+
+    unserved: list[QueueDepth]
+    nearly_full: list[QueueDepth]
+
+
+def marked(view: View) -> Marked:
+    """The queues with marks, without what only the list of queues needs."""
+    quiet = _quiet(view)
+    filled = [
+        one
+        for one in view.once("queues", list_queues)
+        if one.ready and view.sees(one.vhost) and not quiet(one.queue)
+    ]
+    filled.sort(key=lambda one: (-one.ready, one.vhost, one.queue))
+    if not filled:
+        return Marked([], [])
+    settings = _settings(view)
+    rules = {(one.vhost, one.queue): settings.get((one.vhost, one.queue)) for one in filled}
+    full = [one for one in filled if _is_nearly_full(one, rules[one.vhost, one.queue])]
+    letters = {(one.vhost, one.queue): one.count for one in view.once("waiting", waiting_queues)}
+
+    def unserved(
+        among: list[QueueDepth], consumers: Mapping[Place, int], flows: Mapping[Place, QueueFlow]
+    ) -> list[QueueDepth]:
+        found = []
+        for one in among:
+            place = one.vhost, one.queue
+            flow = flows.get(place, NO_FLOW)
+            known = consumers.get(place, 0), flow, rules[place], letters.get(place, 0)
+            if _is_unserved(one, *known):
+                found.append(one)
+        return found
+
+    found = unserved(filled, {}, {})
+    if found:  # the cheap conditions leave few queues, mostly none
+        consumers = view.once("consumers", consumer_counts)
+        found = unserved(found, consumers, {})
+        found = unserved(found, consumers, _flows(view)) if found else found
+    return Marked(found, full)
+
+
+def _quiet(view: View) -> Callable[[str], bool]:
+    """Whether a queue is one of `metrics.quiet_queues`."""
+    if not view.console.quiet:
+        return lambda _name: False
+    pattern = re.compile(pattern_of(view.console.quiet))
+    return lambda name: pattern.fullmatch(name) is not None
+
+
+def _settings(view: View) -> Mapping[Place, QueueSettings]:
+    """The settings of every queue."""
+    return view.of_topology(
+        f"settings {sorted(view.declared)}",
+        lambda: {
+            (vhost, name): one
+            for vhost, each in view.declared.items()
+            for name, one in each.vhost().all_settings().items()
+        },
+    )
 
 
 def _lines(view: View) -> list[Line]:
@@ -131,33 +193,24 @@ def _lines(view: View) -> list[Line]:
         for queue in {one.died_in, one.first_in}:
             dead[one.vhost, queue] += one.count
         inside[one.vhost, one.queue] += one.count
-    settings = view.of_topology(
-        f"settings {sorted(view.declared)}",
-        lambda: {
-            (vhost, name): one
-            for vhost, each in view.declared.items()
-            for name, one in each.vhost().all_settings().items()
-        },
-    )
-    quiet = re.compile(pattern_of(view.console.quiet)) if view.console.quiet else None
+    settings, quiet = _settings(view), _quiet(view)
     found = []
     for depth in view.once("queues", list_queues):
         if view.sees(depth.vhost):
             place = depth.vhost, depth.queue
             flow = flows.get(place, NO_FLOW)
             rules = settings.get(place)
-            fill = _fill(depth, rules)
-            is_quiet = quiet is not None and quiet.fullmatch(depth.queue) is not None
+            is_loud = not quiet(depth.queue)
             found.append(
                 Line(
                     depth,
                     consumers.get(place, 0),
                     flow,
                     dead[place],
-                    fill,
-                    not is_quiet
+                    _fill(depth, rules),
+                    is_loud
                     and _is_unserved(depth, consumers.get(place, 0), flow, rules, inside[place]),
-                    not is_quiet and (fill or 0) >= NEAR_LIMIT and not _is_ring(rules),
+                    is_loud and _is_nearly_full(depth, rules),
                 )
             )
     return found
@@ -169,6 +222,11 @@ def _fill(depth: QueueDepth, rules: QueueSettings | None) -> float | None:
         return None
     limits = ((depth.ready, rules.max_length), (depth.ready_bytes, rules.max_length_bytes))
     return max(used / max(limit, 1) for used, limit in limits if limit is not None)
+
+
+def _is_nearly_full(depth: QueueDepth, rules: QueueSettings | None) -> bool:
+    """Whether a queue is that is not meant to be full."""
+    return (_fill(depth, rules) or 0) >= NEAR_LIMIT and not _is_ring(rules)
 
 
 def _is_ring(rules: QueueSettings | None) -> bool:

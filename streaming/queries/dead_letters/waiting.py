@@ -62,7 +62,8 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
                coalesce(first_death.queue, death.queue) AS first_in,
                coalesce(first_death.reason, death.reason) AS first_reason,
                count(*) AS count, min(enqueued_at) AS oldest_at
-        FROM waiting_copies AS copy JOIN {deaths} AS death ON {_ITS_DEATH} WHERE {_IS_LETTER}
+        FROM waiting_copies AS copy JOIN {deaths} AS death ON {_ITS_DEATH} {_FIRST_SENT}
+        WHERE {_IS_LETTER}
         GROUP BY ALL ORDER BY count DESC, copy.vhost, copy.queue, died_in, death.reason,
                  first_in, first_reason
         """
@@ -84,7 +85,8 @@ def waiting_queues(tables: Tables) -> list[WaitingQueue]:
     found = tables.rows(
         f"""
         SELECT copy.vhost, copy.queue, count(*) AS count, min(enqueued_at) AS oldest_at
-        FROM waiting_copies AS copy LEFT JOIN {deaths} AS death ON {_ITS_DEATH} WHERE {_IS_LETTER}
+        FROM waiting_copies AS copy LEFT JOIN {deaths} AS death ON {_ITS_DEATH} {_FIRST_SENT}
+        WHERE {_IS_LETTER}
         GROUP BY ALL ORDER BY oldest_at, copy.vhost, copy.queue
         """
     )
@@ -94,11 +96,13 @@ def waiting_queues(tables: Tables) -> list[WaitingQueue]:
 _ITS_DEATH: Final = (
     "death.vhost = copy.vhost AND death.lane = copy.lane AND death.copy_id = copy.parent_copy_id"
 )
+_FIRST_SENT: Final = """
+    LEFT JOIN sent_again AS again ON again.vhost = copy.vhost AND again.lane = copy.lane
+        AND again.copy_id = copy.parent_copy_id
+"""
 _IS_LETTER: Final = """
     copy.queue IS DISTINCT FROM death.first_death.queue
-    AND NOT EXISTS (FROM sent_again AS again WHERE again.vhost = copy.vhost
-        AND again.lane = copy.lane AND again.copy_id = copy.parent_copy_id
-        AND again.seq < copy.copy_id)
+    AND (again.seq IS NULL OR again.seq >= copy.copy_id)
 """
 
 
@@ -123,9 +127,9 @@ def _prepare(tables: Tables) -> str | None:
     columns = ["vhost", "lane", "seq", "kind", "copy_id", "detail"]
     events = tables.view("events", files=files, columns=columns, view=tables.new_name("events"))
     tables.connection.execute(
-        "CREATE OR REPLACE TEMP TABLE sent_again AS SELECT vhost, lane, copy_id, seq "
+        "CREATE OR REPLACE TEMP TABLE sent_again AS SELECT vhost, lane, copy_id, min(seq) AS seq "
         f"FROM {events} WHERE kind IN ('redriven', 'republished') "
-        "AND detail ->> '$.action' IS DISTINCT FROM 'restore'"
+        "AND detail ->> '$.action' IS DISTINCT FROM 'restore' GROUP BY ALL"
     )
     files = tables.files(NAME, {"copy_id": first}, inclusive=True)
     return tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
