@@ -229,6 +229,7 @@ def _node(asked: Asked) -> dict[str, Any]:
         "net_ticktime": 60,
         "enabled_plugins": ["rabbitmq_management"],
         "mem_calculation_strategy": "rss",
+        "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
         "name": NODE,
         "type": "disc",
         "running": True,
