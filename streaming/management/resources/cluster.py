@@ -243,7 +243,6 @@ def _node(asked: Asked) -> dict[str, Any]:
         "gc_bytes_reclaimed": 0,
         "context_switches": 0,
         "cluster_links": [],
-        "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
         "metrics_gc_queue_length": dict.fromkeys(_METRICS, 0),
         **dict.fromkeys(_OF_ERLANG, 0),
     }
