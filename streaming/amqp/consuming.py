@@ -31,6 +31,9 @@ MAX_STRETCHES: Final = 10_000
 MAX_REPLY_BYTES: Final = 64 << 20
 """When so much waits to be sent to a client, direct replies to it are dropped."""
 
+_POLL_BYTES: Final = 29
+"""The frames of a get and of its empty answer, without the name of the queue."""
+
 _GENERATED_TAG: Final = "amq.ctag-"
 
 
@@ -141,6 +144,7 @@ class Consuming:
             found, self._got = self._got, None
             if found is None:
                 self._requests.vhost.count_get("get_empty", name, self._channel)
+                self._requests.vhost.polled_bytes += _POLL_BYTES + len(method.queue.encode())
                 self._outgoing.method(m.BasicGetEmpty())
                 return
             what = "get_no_ack" if method.no_ack else "get"

@@ -4,20 +4,28 @@
           ^                                                                          |
           +------------------------- until all is quiet <----------------------------+
 
-Quiet means that nothing is on its way to a client, and that none has sent anything for a moment. A
-client that holds a delivery is given longer.
+Quiet means that nothing is on its way to a client, that none has sent anything for a moment, except
+to ask a queue that is empty, and that consumers have settled what they got. The exception is who
+cannot: a program with one thread that consumes and moves the clock is seen never to send anything
+while time passes. It is waited for once, and then as long as who holds what it asked for itself.
 """
 
 import asyncio
+from collections.abc import Iterator
 from typing import Final
+from weakref import WeakSet
 
 from streaming.amqp.clocks import END_MS, ManualClock
+from streaming.amqp.connection import Connection
 from streaming.amqp.inspection import queues_of
 from streaming.amqp.server import Server
 
 POLL_S: Final = 0.002
 QUIET_S: Final = 0.02
 HOLDING_S: Final = 0.25
+PATIENCE_S: Final = 10.0
+PROBATION_S: Final = 1.0
+BUSY_S: Final = 60.0
 
 
 class ManualTime:
@@ -25,7 +33,11 @@ class ManualTime:
 
     Args:
         quiet_s: how long clients are silent when all is quiet.
-        holding_s: the same while any of them holds deliveries that it has not settled.
+        holding_s: the same while any of them holds messages that it has not settled.
+        probation_s: the same, once, while a consumer does that never sent anything as time passed.
+        patience_s: how long any consumer may be silent that has not settled all it got; 0: as long
+            as others; None: 10 s if it has ever sent anything as time passed.
+        busy_s: how long clients may go on without a rest.
     """
 
     def __init__(
@@ -35,23 +47,35 @@ class ManualTime:
         *,
         quiet_s: float = QUIET_S,
         holding_s: float = HOLDING_S,
+        probation_s: float = PROBATION_S,
+        patience_s: float | None = None,
+        busy_s: float = BUSY_S,
     ) -> None:
         self._server = server
         self._clock = clock
         self._quiet_s = quiet_s
         self._holding_s = holding_s
+        self._probation_s = probation_s
+        self._patience_s = patience_s
+        self._busy_s = busy_s
+        self._acting: WeakSet[Connection] = WeakSet()
+        self._waiting: WeakSet[Connection] = WeakSet()
 
-    async def advance(self, milliseconds: int) -> int:
+    async def advance(self, milliseconds: int, patience_s: float | None = None) -> int:
         """Let time pass; return the time then, epoch milliseconds.
+
+        Args:
+            patience_s: other than that of all calls.
 
         Raises:
             ValueError: the clock does not go so far.
+            TimeoutError: a consumer does not settle, or clients do not rest; the text says which.
         """
         clock, server = self._clock, self._server
         until_ms = clock.now_ms() + milliseconds
         if until_ms > END_MS:
             raise ValueError("the clock ends with the year 9999")
-        await self.quiet()
+        await self.quiet(patience_s)
         while True:
             due_ms = server.next_deadline_ms()
             if due_ms is None or due_ms > until_ms:
@@ -60,29 +84,86 @@ class ManualTime:
             clock.move_to(min(until_ms, max(due_ms, clock.now_ms() + 1)))
             server.advance()
             if server.bytes_sent != sent:
-                await self.quiet()
+                await self.quiet(patience_s, is_moving=True)
         clock.move_to(max(until_ms, clock.now_ms()))
         server.advance()
-        await self.quiet()
+        await self.quiet(patience_s, is_moving=True)
         return clock.now_ms()
 
-    async def quiet(self) -> None:
-        """Wait until clients have reacted to everything."""
+    async def quiet(self, patience_s: float | None = None, *, is_moving: bool = False) -> None:
+        """Wait until clients have reacted to everything; see `advance`.
+
+        Args:
+            is_moving: what clients send now is because time has passed.
+        """
+        patience_s = self._patience_s if patience_s is None else patience_s
+        before = {each: each.bytes_received for each in self._server.connections if is_moving}
         loop = asyncio.get_running_loop()
-        seen, since_s = self._activity(), loop.time()
+        began_s = loop.time()
+        seen, since_s = self._activity(), began_s
         while True:
             await asyncio.sleep(POLL_S)
-            activity = self._activity()
+            activity, now_s = self._activity(), loop.time()
             if activity != seen or self._server.is_writing:
-                seen, since_s = activity, loop.time()
-            elif loop.time() - since_s >= self._patience_s():
+                seen, since_s = activity, now_s
+                self._acting.update(each for each in before if each.bytes_received != before[each])
+                if now_s - began_s >= self._busy_s:
+                    what = f"clients did not rest within {self._busy_s:g} s"
+                    raise TimeoutError(what + self._open())
+            elif self._is_quiet(now_s - since_s, patience_s):
                 return
 
-    def _activity(self) -> tuple[int, int, int]:
-        server = self._server
-        return server.bytes_received, server.bytes_sent, len(server.connections)
+    def _is_quiet(self, silent_s: float, patience_s: float | None) -> bool:
+        """Whether clients that have been silent for so long need not be waited for.
 
-    def _patience_s(self) -> float:
+        Raises:
+            TimeoutError: one of them does not settle.
+        """
+        if silent_s < self._quiet_s:
+            return False
+        holding = {connection for connection, *_ in self._unsettled()}
+        if patience_s is None and not self._acting.isdisjoint(holding):
+            patience_s = PATIENCE_S
+        if patience_s is None and holding.difference(self._waiting):
+            if silent_s < self._probation_s:
+                return False
+            self._waiting.update(holding)
+        if patience_s and holding:
+            if silent_s < patience_s:
+                return False
+            raise TimeoutError(
+                f"clients were silent for {patience_s:g} s{self._open()}; where that is meant, say "
+                "so with a patience of 0"
+            )
+        return silent_s >= (self._holding_s if self._is_held() else self._quiet_s)
+
+    def _activity(self) -> tuple[int, int]:
+        """What changes when a client does anything but ask queues that are empty."""
+        server = self._server
+        polled = sum(vhost.polled_bytes for vhost in server.vhosts.values())
+        return server.bytes_received + server.bytes_sent - polled, len(server.connections)
+
+    def _is_held(self) -> bool:
         vhosts = self._server.vhosts.values()
-        holds = any(queue.unacked for vhost in vhosts for queue in queues_of(vhost))
-        return self._holding_s if holds else self._quiet_s
+        return any(queue.unacked for vhost in vhosts for queue in queues_of(vhost))
+
+    def _open(self) -> str:
+        """What clients have not finished, for an error."""
+        found = [
+            f"consumer '{tag}' of {connection.name} has not settled {count} of queue '{queue}'"
+            for connection, tag, queue, count in self._unsettled()
+        ]
+        return f": {', '.join(found)}" if found else ""
+
+    def _unsettled(self) -> Iterator[tuple[Connection, str, str, int]]:
+        """Connection, tag, queue and number of deliveries of each consumer that holds any."""
+        for connection in self._server.connections:
+            if connection.vhost is None:
+                continue
+            state = connection.vhost.shard.state
+            for channel in connection.channels.values():
+                known = state.channels.get(connection.user, channel.name)
+                for consumer in () if known is None else known.consumers.values():
+                    queue = state.queues.by_number(consumer.queue_number)
+                    if consumer.number and consumer.unacked and queue is not None:
+                        yield connection, consumer.label, queue.name, consumer.unacked

@@ -106,6 +106,7 @@ class OpenVhost:
         published_to: how many messages were published, by exchange.
         traffic: what open channels did.
         uncommitted_bytes: what publishes in open transactions take, about.
+        polled_bytes: of frames that asked empty queues, and of their answers.
         max_body_bytes, max_property_bytes: what a message may have.
         default_queue_type: of queues that its clients declare without a type.
     """
@@ -135,6 +136,7 @@ class OpenVhost:
         self._published: list[int] = []
         self.published = self.confirmed = 0
         self.uncommitted_bytes = 0
+        self.polled_bytes = 0
         self.got: Counter[str] = Counter()
         self.gets: Counter[tuple[str, str]] = Counter()
         self.published_to: Counter[str] = Counter()

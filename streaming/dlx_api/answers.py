@@ -595,6 +595,11 @@ class Clock(msgspec.Struct, kw_only=True):
 
 
 class Advance(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """How much time shall pass: text such as `30 minutes`, or seconds."""
+    """How much time shall pass: text such as `30 minutes`, or seconds.
+
+    Attributes:
+        patience: how many seconds a consumer may take to settle what it got; 0: no matter.
+    """
 
     advance: str | int | float
+    patience: float | None = None

@@ -97,11 +97,13 @@ def _clock(broker: MemoryBroker) -> answers.Clock:
 async def _advance(broker: MemoryBroker, wish: answers.Advance) -> answers.Clock:
     if not isinstance(broker.clock, ManualClock):
         raise ApiError(409, "conflict", "the clock is the machine's: start with --clock manual")
+    time = ManualTime(broker.server, broker.clock)
     try:
-        duration = milliseconds(wish.advance)
-    except (ValueError, OverflowError) as error:
+        await time.advance(milliseconds(wish.advance), wish.patience)
+    except ValueError as error:
         raise bad_request(f"advance: {error}") from None
-    await ManualTime(broker.server, broker.clock).advance(duration)
+    except TimeoutError as error:
+        raise ApiError(409, "conflict", str(error)) from None
     return _clock(broker)
 
 

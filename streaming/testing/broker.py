@@ -41,6 +41,7 @@ class TestBroker:
     Args:
         port: where to listen on 127.0.0.1; 0 for a free port.
         compat: the version of RabbitMQ to behave like.
+        patience_s: how long a consumer may be silent before it settles what it got; see `advance`.
 
     Attributes:
         url: for any AMQP client: the user guest in the vhost `/`.
@@ -48,13 +49,15 @@ class TestBroker:
 
     __test__ = False  # pytest collects what begins with Test
 
-    def __init__(self, *, port: int = 0, compat: Compat = "4.0") -> None:
+    def __init__(
+        self, *, port: int = 0, compat: Compat = "4.0", patience_s: float | None = None
+    ) -> None:
         self.url = ""
         self._port = port
         self._compat: Compat = compat
         self._clock = ManualClock()
         self._broker = MemoryBroker(self._clock, compat)
-        self._time = ManualTime(self._broker.server, self._clock)
+        self._time = ManualTime(self._broker.server, self._clock, patience_s=patience_s)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="dlx", daemon=True)
 
@@ -80,22 +83,33 @@ class TestBroker:
 
     # -- time
 
-    def advance(self, duration: str | float) -> None:
+    def advance(self, duration: str | float, *, patience_s: float | None = None) -> None:
         """Let time pass, and wait until clients have reacted to what it caused.
 
         Timers fire in order. Between them, deliveries go out and consumers settle them.
 
         Args:
             duration: seconds, or text such as `30 minutes`.
+            patience_s: how long a consumer may be silent that has not settled all it got. 0: do
+                not wait for it. By default that of the broker; without one 10 s, for consumers
+                that have settled anything while time passed.
 
         Raises:
             ValueError: the duration cannot be read.
+            TimeoutError: a consumer does not settle, or clients never rest; the text names them.
         """
-        self._run(self._time.advance(milliseconds(duration)))
+        self._run(self._time.advance(milliseconds(duration), patience_s))
 
-    def settle(self) -> None:
-        """Wait until clients have reacted to what was sent to them; no time passes."""
-        self._run(self._time.quiet())
+    def settle(self, *, patience_s: float | None = None) -> None:
+        """Wait until clients have reacted to what was sent to them; no time passes.
+
+        Args:
+            patience_s: see `advance`.
+
+        Raises:
+            TimeoutError: see `advance`.
+        """
+        self._run(self._time.quiet(patience_s))
 
     def wait_for_consumer(
         self, queue: str, vhost: str = DEFAULT_VHOST, *, timeout_s: float = 30

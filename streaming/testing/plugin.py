@@ -16,6 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the settings of the plugin."""
     parser.addini("dlx_port", "Port of dlx_broker; 0 for a free one.", default="0")
     parser.addini("dlx_compat", "RabbitMQ's version that dlx_broker behaves like.", default="4.0")
+    parser.addini("dlx_patience", "Seconds that any consumer may take to settle.", default="")
     parser.addini("dlx_definitions", "Definitions that each test begins with.", default="")
 
 
@@ -26,9 +27,14 @@ def _dlx_session_broker(request: pytest.FixtureRequest) -> Iterator["TestBroker"
 
     config = request.config
     compat = config.getini("dlx_compat")
+    patience = config.getini("dlx_patience")
     if compat not in {"4.0", "3.10"}:
         raise pytest.UsageError(f"dlx_compat is 4.0 or 3.10, not {compat}")
-    broker = TestBroker(port=int(config.getini("dlx_port")), compat=compat).start()
+    broker = TestBroker(
+        port=int(config.getini("dlx_port")),
+        compat=compat,
+        patience_s=None if patience == "" else float(patience),
+    ).start()
     yield broker
     broker.stop()
 

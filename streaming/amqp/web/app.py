@@ -5,7 +5,8 @@
     GET  /api/dlx/messages?vhost=/&queue=NAME  the ready messages of a queue
     GET  /api/dlx/deaths?vhost=/               every death, in order
     GET  /api/dlx/clock                        {"now_ms": ..., "manual": true}
-    POST /api/dlx/clock                        {"advance": "30 minutes"}: let time pass
+    POST /api/dlx/clock                        {"advance": "30 minutes"}: let time pass;
+                                               "patience": seconds that a consumer may need
     POST /api/dlx/definitions                  declare a definitions document
     POST /api/dlx/reset                        forget everything
 
@@ -164,13 +165,19 @@ class _Pages:
     async def _advance(self, document: dict[str, Any]) -> None:
         if self._time is None:
             raise RequestError(409, "the clock is the machine's: start with --clock manual")
-        unknown = document.keys() - {"advance"}
+        unknown = document.keys() - {"advance", "patience"}
         if unknown:
-            raise RequestError(400, f"unknown member {min(unknown)!r}; there is 'advance'")
+            what = "there are 'advance' and 'patience'"
+            raise RequestError(400, f"unknown member {min(unknown)!r}; {what}")
+        patience_s = document.get("patience")
+        if not isinstance(patience_s, int | float | None) or isinstance(patience_s, bool):
+            raise RequestError(400, "patience: expected a number of seconds")
         try:
-            await self._time.advance(milliseconds(document.get("advance", 0)))
+            await self._time.advance(milliseconds(document.get("advance", 0)), patience_s)
         except ValueError as error:
             raise RequestError(400, f"advance: {error}") from None
+        except TimeoutError as error:
+            raise RequestError(409, str(error)) from None
 
     async def definitions(self, request: Request) -> Response:
         """Declare a definitions document."""

@@ -1,8 +1,13 @@
+import asyncio
+from threading import Event, Thread
+
 import pika
 import pytest
 
-from streaming.amqp.clocks import milliseconds
+from streaming.amqp.clocks import ManualClock, milliseconds
 from streaming.amqp.login import new_password_hash
+from streaming.amqp.manual_time import ManualTime
+from streaming.amqp.memory import MemoryBroker
 from streaming.testing.broker import TestBroker
 
 
@@ -184,3 +189,90 @@ def test_definitions_without_guest_leave_it(broker):
     broker.load({"users": [{"name": "app", "password": "secret", "tags": ""}]})
 
     pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+
+
+def test_time_waits_for_a_consumer_that_is_at_work(broker, channel):
+    _declare_retry(channel)
+    work = Event()
+
+    def consume():
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            consuming = connection.channel()
+            for method, _properties, _body in consuming.consume("work"):
+                work.wait(0.4)  # longer than clients are silent when all is quiet
+                consuming.basic_reject(method.delivery_tag, requeue=False)
+                if work.is_set():
+                    return
+
+    consumer = Thread(target=consume)
+    consumer.start()
+    broker.wait_for_consumer("work")
+    channel.basic_publish("", "work", b"1")
+    channel.queue_declare("wait", passive=True)
+
+    broker.advance("40 minutes")
+    deaths = [(death.queue, death.reason) for death in broker.deaths()]
+    work.set()
+    broker.advance("40 minutes")
+    consumer.join()
+
+    assert deaths == [("work", "rejected"), ("wait", "expired"), ("work", "rejected")]
+
+
+def test_a_consumer_that_does_not_settle_is_named(broker, channel):
+    channel.queue_declare("q")
+    channel.basic_consume("q", print, consumer_tag="c")
+    channel.basic_publish("", "q", b"1")
+    channel.queue_declare("q", passive=True)
+
+    with pytest.raises(TimeoutError) as failed:
+        broker.advance("1 minute", patience_s=0.1)
+    before_ms = broker.now_ms
+    broker.advance("30 s", patience_s=0)
+    broker.advance("30 s")  # who moves the clock cannot settle meanwhile
+
+    assert "consumer 'c' of 127.0.0.1:" in str(failed.value)
+    assert "has not settled 1 of queue 'q'" in str(failed.value)
+    assert broker.now_ms == before_ms + 60_000
+
+
+def test_a_client_that_asks_an_empty_queue_does_not_hold_time_up(broker, channel):
+    channel.queue_declare("q")
+    asked, stopped = Event(), Event()
+
+    def poll():
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            polling = connection.channel()
+            while not stopped.wait(0.005):
+                polling.basic_get("q")
+                asked.set()
+
+    poller = Thread(target=poll)
+    poller.start()
+    asked.wait()
+
+    broker.advance("1 minute")
+
+    stopped.set()
+    poller.join()
+
+
+def test_clients_that_never_rest_are_an_error():
+    clock = ManualClock()
+    broker = MemoryBroker(clock)
+    broker.server.follows_wall_clock = False
+    time = ManualTime(broker.server, clock, busy_s=0.1)
+
+    async def test():
+        loop = asyncio.get_running_loop()
+
+        def go_on():
+            broker.server.bytes_received += 1
+            timer[:] = [loop.call_soon(go_on)]
+
+        timer = [loop.call_soon(go_on)]
+        with pytest.raises(TimeoutError, match=r"clients did not rest within 0\.1 s"):
+            await time.advance(1)
+        timer[0].cancel()
+
+    asyncio.run(test())
