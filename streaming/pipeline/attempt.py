@@ -241,7 +241,8 @@ class Attempt:
         trigger = Trigger(config.job.trigger_ms)
         trigger.set_polling_delay(spark)
         closing.callback(self._end_query)
-        self.flow.announce(checkpoint.path, self._mark, partitions, self._producer)
+        begins = checkpoint.logs.next_positions()
+        self.flow.announce(checkpoint.path, self._mark, partitions, self._producer, begins)
         closing.callback(self.flow.stop)
         self.ticks = Ticks(
             config,

@@ -1,7 +1,9 @@
 """How far the job has committed the logs, as its heartbeats say.
 
 The job sends one about once a second for each vhost and user, beside the topic with the user's
-deliveries, whatever else it does. A vhost without heartbeats is followed by no job.
+deliveries, whatever else it does. A vhost without heartbeats is followed by no job. If one does not
+say how far the job is, that stays as it was: an earlier version says so only once it has committed
+a batch.
 """
 
 import time
@@ -34,21 +36,12 @@ class _Heard(NamedTuple):
 _decoder: Final = msgspec.json.Decoder(_Alive)
 
 
-class JobProgress:
-    """Listens to the job's heartbeats, on a thread.
+class HeardJob:
+    """How far the job is, as it was heard. Any thread may use it."""
 
-    Args:
-        properties: of librdkafka.
-        topics: vhost -> a topic with its heartbeats; it need not be there yet.
-    """
-
-    def __init__(self, properties: Mapping[str, Any], topics: Mapping[str, str]) -> None:
-        self._vhosts = {topic: vhost for vhost, topic in topics.items()}
+    def __init__(self) -> None:
         self._heard: dict[str, _Heard] = {}
         self._lock = Lock()
-        self._listener = HeartbeatListener(properties, {"auto.offset.reset": "latest"})
-        ends = [TopicPartition(topic, 0, OFFSET_END) for topic in self._vhosts]
-        self._listener.start("heartbeats of the job", ends, self._hear)
 
     def of(self, vhost: str) -> int | None:
         """The next offset of the log that the job has not committed; None if none follows."""
@@ -58,16 +51,39 @@ class JobProgress:
             return None
         return heard.next_offset
 
+    def note(self, vhost: str, heartbeat: bytes | None) -> None:
+        """Note a heartbeat."""
+        offset = next_offset_in(heartbeat)
+        with self._lock:
+            known = self._heard.get(vhost)
+            if offset is None and known is not None:
+                offset = known.next_offset
+            self._heard[vhost] = _Heard(offset, time.monotonic())
+
+
+class JobProgress(HeardJob):
+    """Listens to the job's heartbeats, on a thread.
+
+    Args:
+        properties: of librdkafka.
+        topics: vhost -> a topic with its heartbeats; it need not be there yet.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], topics: Mapping[str, str]) -> None:
+        super().__init__()
+        self._vhosts = {topic: vhost for vhost, topic in topics.items()}
+        self._listener = HeartbeatListener(properties, {"auto.offset.reset": "latest"})
+        ends = [TopicPartition(topic, 0, OFFSET_END) for topic in self._vhosts]
+        self._listener.start("heartbeats of the job", ends, self._hear)
+
     def close(self) -> None:
         """Stop listening."""
         self._listener.close()
 
     def _hear(self, message: Message) -> None:
-        offset = next_offset_in(message.value())
         topic = message.topic()
         assert topic is not None, "a record that was read has a topic"
-        with self._lock:
-            self._heard[self._vhosts[topic]] = _Heard(offset, time.monotonic())
+        self.note(self._vhosts[topic], message.value())
 
 
 def next_offset_in(heartbeat: bytes | None) -> int | None:

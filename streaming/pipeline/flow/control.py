@@ -70,13 +70,18 @@ class FlowControl:
         job: JobMark,
         partitions: Mapping[str, int],
         producer: Mapping[str, str],
+        ends: Mapping[str, Mapping[str, int]],
     ) -> None:
-        """Log the marks, and start to send notices and heartbeats."""
+        """Log the marks, and start to send notices and heartbeats.
+
+        Args:
+            ends: topic -> partition -> where the first batch begins.
+        """
         for note in self._marks.notes:
             logger.log(note.level, note.text)
         self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)
         self._notices.update(self.state)
-        self._heartbeat = Heartbeat(self._notices, self._addresses, job, producer, self._logs)
+        self._heartbeat = Heartbeat(self._notices, self._addresses, job, producer, self._logs, ends)
 
     def first_rows(self, spark: SparkSession, *, importing: bool, commands: int = 0) -> int:
         """Return the most publishes of the first batch.

@@ -32,6 +32,8 @@ from streaming.record_sender import RecordSender, SendError
 INTERVAL_S = 1.0
 TIMEOUT_MS = 3_000
 
+Positions = Mapping[str, Mapping[str, int]]
+
 logger = logging.getLogger(__name__)
 
 
@@ -40,6 +42,7 @@ class Heartbeat:
 
     Args:
         logs: sequenced vhost -> its log.
+        ends: topic -> partition -> the next offset that the job has not committed, as it starts.
     """
 
     def __init__(
@@ -49,10 +52,11 @@ class Heartbeat:
         job: JobMark,
         producer: Mapping[str, str],
         logs: Mapping[str, str],
+        ends: Positions,
     ) -> None:
         self._notices = notices
         self._logs = logs
-        self._log_ends: Mapping[str, int] = {}
+        self._log_ends = self._ends_of_logs(ends)
         self._job = structs.asdict(job)
         self._addresses = {alive_topic(each.outbound): each for each in addresses}
         self._sender = RecordSender({**producer, "linger.ms": 0, "message.timeout.ms": TIMEOUT_MS})
@@ -67,14 +71,18 @@ class Heartbeat:
         """Note that a batch runs."""
         self._began_s = time.monotonic()
 
-    def batch_done(self, batch_id: int, ends: Mapping[str, Mapping[str, int]]) -> None:
+    def batch_done(self, batch_id: int, ends: Positions) -> None:
         """Note that the batch is committed.
 
         Args:
             ends: topic -> partition -> the next offset that it has not read.
         """
-        self._log_ends = {name: ends[name]["0"] for name in self._logs.values() if name in ends}
+        self._log_ends = self._ends_of_logs(ends)
         self._batch_id, self._done_s, self._began_s = batch_id, time.monotonic(), 0.0
+
+    def _ends_of_logs(self, ends: Positions) -> dict[str, int]:
+        """How far logs are committed; those that nothing is committed of, not at all."""
+        return {name: ends.get(name, {}).get("0", 0) for name in self._logs.values()}
 
     def _batch(self) -> dict[str, int | None]:
         now_s, began_s = time.monotonic(), self._began_s

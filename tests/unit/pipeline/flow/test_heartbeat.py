@@ -58,11 +58,13 @@ def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed(monkeypatch)
     monkeypatch.setattr(heartbeat, "RecordSender", lambda _settings: sent)
     monkeypatch.setattr(heartbeat, "INTERVAL_S", 0.01)
     vhosts = {"/": VhostSettings(), "shop": VhostSettings(sequenced=True)}
+    vhosts["new"] = VhostSettings(sequenced=True)
     config = JobConfig(vhosts=vhosts)
     addresses = [job_address(config, name, "guest") for name in vhosts]
     mark = JobMark("id", "tables", "checkpoint", "host")
     notices: Any = Notices()
-    beating = Heartbeat(notices, addresses, mark, {}, config.log_topics())
+    ends = {"dlx.log.shop": {"0": 12}}
+    beating = Heartbeat(notices, addresses, mark, {}, config.log_topics(), ends)
 
     def logs(vhost):
         return [one["log"] for one in sent.values if one["address"]["vhost"] == vhost]
@@ -74,5 +76,6 @@ def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed(monkeypatch)
         assert sent.came.wait_for(lambda: {"next_offset": 17} in logs("shop"), 30)
     beating.stop()
 
-    assert logs("shop")[0] == {"next_offset": None}
+    assert logs("shop")[0] == {"next_offset": 12}, "as the checkpoint has it"
+    assert logs("new")[0] == {"next_offset": 0}
     assert set(map(str, logs("/"))) == {"None"}
