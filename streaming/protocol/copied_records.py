@@ -41,11 +41,17 @@ _MAX_CHANNEL_BYTES: Final = MAX_NAME_BYTES - len(COPIED_CHANNEL)
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where a record was copied from."""
+    """Where a record was copied from.
+
+    Attributes:
+        topic_id: Kafka's id of the topic, which may be made again under its name. Earlier versions
+            do not say it.
+    """
 
     topic: str
     partition: int
     offset: int
+    topic_id: str = ""
 
 
 _decoder: Final = msgspec.msgpack.Decoder(Source)

@@ -73,6 +73,8 @@ class Copying:
                     await asyncio.sleep(_WAIT_S)
                     continue
                 found = await self._in_thread(self._read)
+                for source in self._reader.take_moved():
+                    self._vhost.mark(source)
                 if found and self._vhost.leads:
                     await self._copy(found)
         finally:
@@ -88,17 +90,18 @@ class Copying:
 
     async def _copy(self, found: list[tuple[Source, Ask | Publish | None]]) -> None:
         ends: dict[PartitionKey, int] = {}
+        last: dict[PartitionKey, Source] = {}
         for source, entry in found:
             place = (source.topic, source.partition)
-            ends[place] = source.offset + 1
+            ends[place], last[place] = source.offset + 1, source
             if entry is None:
                 self._unmarked[place] += 1
             else:
                 await self._submit(entry)
                 del self._unmarked[place]
-        for place, end in ends.items():
+        for place, source in last.items():
             if self._unmarked[place] >= MAX_UNMARKED:
-                self._vhost.mark(Source(*place, end - 1))
+                self._vhost.mark(source)
                 del self._unmarked[place]
         if await self._is_applied():
             await self._in_thread(lambda: self._reader.copied(ends))

@@ -408,7 +408,10 @@ class _Log:
             topics = [each.topic for each in inputs]
             copying = Copying(
                 vhost,
-                InputReader(settings.properties, self.topic, topics, vhost.copied.next_of),
+                InputReader(
+                    *(settings.properties, self.topic, topics, vhost.copied),
+                    accepts_loss=settings.accepts_loss,
+                ),
                 InputRecords(
                     *(self.name, inputs, settings.vhosts),
                     *(settings.max_body_bytes, settings.max_property_bytes),

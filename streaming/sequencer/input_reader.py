@@ -5,15 +5,18 @@ group that has the name of the log, so that the job does not trim what is still 
 a front begins, the log alone says.
 """
 
-import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicCollection, TopicPartition
 
+from streaming.kafka_offsets import quiet_admin
 from streaming.protocol.copied_records import Source
+from streaming.sequencer.copied_positions import CopiedPositions
+from streaming.sequencer.input_place import Bounds, InputPlace
 from streaming.sequencer.input_records import InputRecord
 
 MAX_RECORDS: Final = 500
@@ -27,8 +30,6 @@ _ANSWER_S: Final = 10.0
 PartitionKey = tuple[str, int]
 """A topic and the number of a partition."""
 
-logger = logging.getLogger(__name__)
-
 
 class InputReader:
     """Reads some topics. Use it on one thread at a time.
@@ -36,7 +37,8 @@ class InputReader:
     Args:
         properties: of librdkafka.
         log: the topic of the log.
-        next_of: the next offset to copy of a topic and partition; None: the first that is there.
+        positions: how far they were copied.
+        accepts_loss: go on with topics as they are, whatever is missing.
     """
 
     def __init__(
@@ -44,7 +46,9 @@ class InputReader:
         properties: Mapping[str, Any],
         log: str,
         topics: Collection[str],
-        next_of: Callable[[str, int], int | None],
+        positions: CopiedPositions,
+        *,
+        accepts_loss: bool = False,
     ) -> None:
         settings: dict[str, Any] = {
             "fetch.wait.max.ms": 100,
@@ -60,12 +64,20 @@ class InputReader:
         self._consumer = Consumer(settings)
         self._log = log
         self._topics = topics
-        self._next_of = next_of
+        self._positions = positions
+        self._accepts_loss = accepts_loss
+        self._admin = quiet_admin(properties)
+        self._ids: dict[str, str] = {}
+        self._moved: list[Source] = []
         self._next: dict[PartitionKey, int] = {}
         self._looked_s = float("-inf")
 
     def read(self, timeout_s: float) -> list[InputRecord]:
-        """The next records, in the order of each partition; none if none comes in time."""
+        """The next records, in the order of each partition; none if none comes in time.
+
+        Raises:
+            InputChangedError: a topic is not the one that was copied.
+        """
         if time.monotonic() - self._looked_s > _LOOK_S:
             self._look()
         first = self._consumer.poll(timeout_s)
@@ -74,11 +86,16 @@ class InputReader:
         found = []
         for message in (first, *self._consumer.consume(MAX_RECORDS - 1, 0)):
             if message.error() is None:
-                record = _record(message)
+                record = _record(message, self._ids)
                 source = record.source
                 self._next[source.topic, source.partition] = source.offset + 1
                 found.append(record)
         return found
+
+    def take_moved(self) -> list[Source]:
+        """Remove and return what the log must say before anything else is copied."""
+        moved, self._moved = self._moved, []
+        return moved
 
     def copied(self, ends: Mapping[PartitionKey, int]) -> None:
         """Tell Kafka, and so the job, that the log has what is before these offsets."""
@@ -101,6 +118,7 @@ class InputReader:
                 for partition in known[topic].partitions
                 if (topic, partition) not in self._next
             ]
+            self._know({topic for topic in self._topics if topic in known})
             begins = {place: self._begin(*place) for place in new}
         except KafkaException:
             return  # it is tried again with the next read
@@ -109,30 +127,42 @@ class InputReader:
             self._next |= begins
             self._consumer.assign([TopicPartition(*place, at) for place, at in self._next.items()])
 
+    def _know(self, topics: Collection[str]) -> None:
+        """Ask for the ids of topics, and compare those that are known."""
+        if not topics:
+            return
+        asked = self._admin.describe_topics(
+            TopicCollection(list(topics)), request_timeout=_ANSWER_S
+        )
+        for topic, answer in asked.items():
+            topic_id = str(answer.result().topic_id)
+            was = self._ids.get(topic)
+            if was not in (None, topic_id):
+                raise self._place(topic, 0).was_made_again(was, topic_id)
+            self._ids[topic] = topic_id
+
+    def _place(self, topic: str, partition: int) -> InputPlace:
+        return InputPlace(self._log, topic, partition, accepts_loss=self._accepts_loss)
+
     def _begin(self, topic: str, partition: int) -> int:
         first, end = self._consumer.get_watermark_offsets(
             TopicPartition(topic, partition), timeout=_ANSWER_S
         )
-        wanted = self._next_of(topic, partition)
-        if wanted is None:
-            return int(first)
-        if first <= wanted <= end:
-            return wanted
-        if wanted < first <= self._committed(topic, partition):
-            return int(first)  # what was trimmed was read, and was for others
-        logger.error(
-            "%s: records of %s, partition %s, were to be copied from offset %s on, and Kafka has "
-            "%s to %s: what is missing is lost",
-            *(self._log, topic, partition, wanted, first, end - 1),
+        wanted, topic_id = self._positions.next_of(topic, partition), self._ids[topic]
+        was = self._positions.id_of(topic)
+        begin = self._place(topic, partition).begin(
+            Bounds(first, end, partial(self._committed, topic, partition)), wanted, (was, topic_id)
         )
-        return int(first)
+        if wanted is not None and (was != topic_id or begin < wanted):
+            self._moved.append(Source(topic, partition, begin - 1, topic_id))
+        return begin
 
     def _committed(self, topic: str, partition: int) -> int:
         [place] = self._consumer.committed([TopicPartition(topic, partition)], timeout=_ANSWER_S)
         return int(place.offset)
 
 
-def _record(message: Message) -> InputRecord:
+def _record(message: Message, ids: Mapping[str, str]) -> InputRecord:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None, "a record that was read has a place"
     assert partition is not None, "a record that was read has a place"
@@ -140,7 +170,7 @@ def _record(message: Message) -> InputRecord:
     headers: Any = message.headers() or ()  # its stubs allow a dict, which it never returns
     key: Any = message.key()
     return InputRecord(
-        Source(topic, partition, offset),
+        Source(topic, partition, offset, ids[topic]),
         message.timestamp()[1],
         key,
         message.value(),

@@ -45,6 +45,7 @@ class FrontSettings:
         checkpoint: where snapshots are.
         inputs: those of the job that fronts may copy records from; `vhosts` are all of the job.
         standby: wait for the leaders to be silent, and follow again when replaced.
+        accepts_loss: go on with inputs as they are, whatever is missing in them.
         takeover_ms: how long a leader is silent before a standby replaces it.
         body_bytes: messages of each vhost that are kept in memory.
         max_body_bytes, max_property_bytes: what a message may have.
@@ -63,6 +64,7 @@ class FrontSettings:
     inputs: tuple[InputSettings, ...] = ()
     vhosts: tuple[str, ...] = ()
     standby: bool = False
+    accepts_loss: bool = False
     takeover_ms: int = 3_000
     body_bytes: int = 256 << 20
     max_body_bytes: int = 1 << 20
@@ -80,6 +82,7 @@ def front_settings(
     checkpoint: AnyPath,
     *,
     standby: bool,
+    accepts_loss: bool,
 ) -> FrontSettings:
     """How a front of these vhosts runs."""
     logs = config.log_topics()
@@ -93,6 +96,7 @@ def front_settings(
         inputs=tuple(each for each in config.inputs if each.may_be_copied),
         vhosts=tuple(config.vhosts),
         standby=standby,
+        accepts_loss=accepts_loss,
         takeover_ms=config.amqp.takeover_ms,
         body_bytes=config.amqp.body_cache_bytes,
         max_body_bytes=config.flow.max_body_bytes,

@@ -140,6 +140,14 @@ def amqp(
             "--standby", help="Follow the front that runs, and take over when it is silent."
         ),
     ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Go on with inputs of the job as they are, although records that were copied from "
+            "them are gone.",
+        ),
+    ] = False,
 ) -> int:
     """Run a broker that RabbitMQ's clients connect to, until Ctrl-C.
 
@@ -181,9 +189,10 @@ def amqp(
             listening,
             (management, metrics),
             standby=standby,
+            accepts_loss=accept_loss,
         )
-    if standby or vhost:
-        hint = "--standby" if standby else "--vhost"
+    only_on_kafka = {"--standby": standby, "--vhost": vhost, "--accept-loss": accept_loss}
+    for hint in (hint for hint, given in only_on_kafka.items() if given):
         raise typer.BadParameter("cannot be used with --memory", param_hint=hint)
     from streaming.amqp.clocks import ManualClock, WallClock
     from streaming.amqp.memory import MemoryBroker

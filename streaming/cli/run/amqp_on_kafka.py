@@ -37,6 +37,7 @@ def serve_logs(
     ports: tuple[int | None, int | None],
     *,
     standby: bool,
+    accepts_loss: bool,
 ) -> int:
     """Serve sequenced vhosts until a signal; return the exit status.
 
@@ -63,6 +64,7 @@ def serve_logs(
         librdkafka_properties(config.kafka, os.environ),
         checkpoint_place(config, os.environ),
         standby=standby,
+        accepts_loss=accepts_loss,
     )
     imports, queue_types = _imports(config, names, document)
     users = _users(config, document, remote_guest=listening.remote_guest)

@@ -1,11 +1,19 @@
-"""A log that was deleted and made again under its name, on a real Kafka."""
+"""A log or an input that was deleted and made again under its name, on a real Kafka."""
 
 import shutil
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
+    AdminClient,
+    NewTopic,
+)
 
+from streaming.config.inputs import TopicMapping
+from streaming.config.selectors import JsonValue
 from streaming.job_locations import checkpoint_place
 from streaming.sequencer.snapshots import FOLDER
+from tests.bench.processes import Process
+from tests.fixtures.fronts import Fronts
 from tests.fixtures.waiting import wait_until
 
 
@@ -38,3 +46,45 @@ def test_a_front_leads_a_log_that_was_made_again_whatever_led_the_log_before(fro
         channel.connection.sleep(0.1)  # for several looks at who leads
     third.check()
     assert channel.queue_declare("work", passive=True).method.message_count == 50
+
+
+def test_an_input_that_was_made_again_is_refused_until_its_loss_is_accepted(
+    tmp_path, embedded_kafka
+):
+    servers = embedded_kafka.bootstrap_servers
+    mapping = TopicMapping(exchange="", routing_key=JsonValue(name="$.queue"))
+    fronts = Fronts(tmp_path, servers, mapping)
+    topic = f"{fronts.name}.mapped"
+    admin = AdminClient({"bootstrap.servers": servers})
+
+    def make_and_feed(count: int) -> None:
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+        producer = Producer({"bootstrap.servers": servers})
+        for _ in range(count):
+            producer.produce(topic, b'{"queue": "fed"}')
+        assert producer.flush(60) == 0
+
+    def ready_in(front: Process) -> int:
+        channel = fronts.connect(front).channel()
+        return int(channel.queue_declare("fed").method.message_count)
+
+    try:
+        make_and_feed(10)
+        front = fronts.start()
+        wait_until(lambda: ready_in(front) == 10)
+        front.stop()
+        admin.delete_topics([topic])[topic].result(60)
+        wait_until(lambda: topic not in admin.list_topics(timeout=30).topics)
+        make_and_feed(30)  # so it has the offset behind what was copied, too
+
+        refused = fronts.start()
+        wait_until(lambda: "deleted and made again" in refused.log_end())
+        wait_until(lambda: "stopped" in refused.log_end())
+        accepting = fronts.start("--accept-loss")
+        wait_until(lambda: ready_in(accepting) == 40)
+        accepting.stop()
+        again = fronts.start()
+        assert ready_in(again) == 40
+        again.stop()
+    finally:
+        fronts.end()

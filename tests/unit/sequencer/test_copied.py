@@ -98,17 +98,53 @@ def test_a_mark_says_how_far_an_input_was_read():
     assert copied(port.open(leads=False)) == [None, 100]
 
 
+def test_a_topic_that_was_made_again_begins_anew_in_the_log():
+    port = LogPort()
+    vhost = a_leader(port)
+    for partition in (0, 1):
+        vhost.mark(Source("in", partition, 99, "before"))
+    port.acknowledge(vhost)
+    assert copied(vhost) == [100, 100]
+
+    vhost.mark(Source("in", 0, 4, "now"))
+    port.acknowledge(vhost)
+
+    entries = vhost.snapshot().entries
+    for other in (vhost, port.open(leads=False), port.open(entries, leads=False)):
+        assert copied(other) == [5, None]
+        assert other.copied.id_of("in") == "now"
+        assert other.copied.id_of("another") is None
+
+
+def test_a_state_of_an_earlier_version_knows_no_topics():
+    port = LogPort()
+    vhost = a_leader(port)
+    vhost.mark(Source("in", 0, 4))
+    port.acknowledge(vhost)
+    entries = vhost.snapshot().entries
+    del entries["copied_topics"]
+
+    found = port.open(entries, leads=False).copied
+
+    assert (found.next_of("in", 0), found.id_of("in")) == (5, None)
+
+
 class Input:
     """An input with these records, which are read two by two."""
 
     def __init__(self, records: list[InputRecord]) -> None:
         self.records = records
+        self.moved: list[Source] = []
         self.ends: list[dict[tuple[str, int], int]] = []
         self.is_closed = False
 
     def read(self, _timeout_s: float) -> list[InputRecord]:
         found, self.records = self.records[:2], self.records[2:]
         return found
+
+    def take_moved(self) -> list[Source]:
+        moved, self.moved = self.moved, []
+        return moved
 
     def copied(self, ends: dict[tuple[str, int], int]) -> None:
         self.ends.append(ends)
@@ -145,6 +181,7 @@ def test_records_are_copied_in_order_and_kafka_knows_how_far(monkeypatch, waits)
     vhost = a_leader(port)
     others = [a_record(offset, b"other") for offset in (5, 6, 7)]
     source: Any = Input([a_record(3), a_record(4), *others])
+    source.moved = [Source("in", 1, 41, "now")]
     records = InputRecords("/", [InputSettings(topic="in", source="commands")], ["/"], 100, 100)
     waited = iter([waits, waits, False])
     copy = Copying(vhost, source, records, Log(port), lambda: next(waited, False))
@@ -161,7 +198,8 @@ def test_records_are_copied_in_order_and_kafka_knows_how_far(monkeypatch, waits)
 
     assert source.ends == [{("in", 0): 5}, {("in", 0): 7}, {("in", 0): 8}]
     assert sorted(vhost.shard.vhost.queues) == ["q3", "q4"]
-    assert copied(vhost) == [8, None]
+    assert copied(vhost) == [8, 42]
+    assert vhost.copied.id_of("in") == "now"
     assert source.is_closed
 
 
