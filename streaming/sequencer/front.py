@@ -27,13 +27,14 @@ from streaming.broker.commands import ImportDefinitions
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
 from streaming.broker.sequence.fold import NO_EPOCH
+from streaming.sequencer.beating import Beating
 from streaming.sequencer.bodies import Bodies, BodyReader
 from streaming.sequencer.copying import Copying
 from streaming.sequencer.input_reader import InputReader
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.job_lag import JobLag
 from streaming.sequencer.job_progress import JobProgress
-from streaming.sequencer.leaders import BEAT_S, Beat, Leader, Leaders
+from streaming.sequencer.leaders import Beat, Leader, Leaders
 from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
 from streaming.sequencer.log_state import LogState
@@ -98,6 +99,7 @@ class Front:
         reason: why the front has ended by itself; None while it runs, and after a stop.
         ended: set then.
         is_ending: whether it is being stopped: it begins nothing more.
+        beating: its heartbeats.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Front:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._writer = LogWriter(settings.properties, self._acknowledged, self._lost)
+        self.beating = Beating(self._say)
         self._leaders = Leaders(settings.properties, settings.leaders_topic)
         self._kafka = SlowKafka()
         self._heard = SaidOrNot(settings.leaders_topic, settings.takeover_ms / 1000)
@@ -144,6 +147,7 @@ class Front:
                 log.beat(ends=True)
                 if why_none is not None:
                     self.end(f"{why_none}. The next start folds the log from the one before")
+        await asyncio.to_thread(self.beating.close)
         await asyncio.to_thread(self._writer.close, DRAIN_S)
         for log in self._logs.values():
             await asyncio.to_thread(log.close)
@@ -195,22 +199,19 @@ class Front:
                 log.vhost.fail(f"Kafka does not take its records: {reason}")
         self.end(f"Kafka does not take records: {reason}")
 
+    def _say(self, vhost: str, beat: bytes) -> None:
+        self._writer.say(self._settings.leaders_topic, vhost, beat, WallClock().now_ms())
+
     # -- regular work
 
     async def _watch(self) -> None:
-        beat_s = time.monotonic()
         while True:
             await asyncio.sleep(_CHECK_S)
-            now_s = time.monotonic()
+            self.beating.turned()
             for log in self._logs.values():
                 if log.leads:
                     log.check_leader()
-            if now_s >= beat_s:
-                beat_s = now_s + BEAT_S - _CHECK_S / 2
-                for log in self._logs.values():
-                    if log.leads:
-                        log.beat()
-                        self._heard.update(self._writer.said_s, now_s)
+                    self._heard.update(self._writer.said_s, time.monotonic())
             for log in self._logs.values():
                 if log.vhost is not None:
                     log.vhost.send_rest()
@@ -563,16 +564,18 @@ class _Log:
             vhost.fail(f"{leader.beat.name} leads it since offset {leader.beat.epoch} of its log")
 
     def beat(self, *, ends: bool = False) -> None:
-        """Say that this front leads."""
+        """Say that this front leads, from now on; or that it ends."""
         identity = self._identity
         assert identity is not None, "it has read its log"
         beat = Beat(
             *(self._front.settings.name, self._opened.epoch, ends),
             *(identity.topic, identity.topic_id),
         )
-        topic = self._front.settings.leaders_topic
         value = msgspec.msgpack.encode(beat)
-        self._front.writer.say(topic, self.name, value, WallClock().now_ms())
+        if ends:
+            self._front.beating.drop(self.name, value)
+        else:
+            self._front.beating.keep(self.name, value)
 
     # -- snapshots
 
@@ -651,6 +654,7 @@ class _Log:
     def over(self, vhost: LogVhost, reason: str) -> None:
         """See `Host`."""
         logger.warning("vhost %s: this front leads it no more: %s", self.name, reason)
+        self._front.beating.drop(self.name)
         self._before["losses"] += 1
         self._lost_s = time.monotonic()
         self._unheard_losses += 1

@@ -49,6 +49,7 @@ class BusyLog:
         self.refused: set[int] = set()  # numbers of appends that the producer does not take
         self.leaders = LeadersInMemory()
         self.takes_beats = True
+        self.said: list[Beat] = []
         self.committed: int | None = None
         self.held: list[Callable[[], None]] = []
         self.held_until = 0  # so many records are acknowledged together
@@ -110,8 +111,9 @@ class BusyWriter:
         return 0
 
     def say(self, _topic, key, value, _at_ms):
+        beat = msgspec.msgpack.decode(value, type=Beat)
+        self._log.said.append(beat)
         if self._log.takes_beats:
-            beat = msgspec.msgpack.decode(value, type=Beat)
             self.said_s = time.monotonic()
             self._log.leaders.note(key, beat, self.said_s)
 
@@ -456,6 +458,22 @@ def breaking(monkeypatch: pytest.MonkeyPatch, broken: list[bool]) -> list[int]:
 
     monkeypatch.setattr(Snapshots, "write", fail_or_write)
     return tries
+
+
+def test_heartbeats_go_on_while_a_turn_of_the_front_is_long(log, tmp_path):
+    async def life() -> None:
+        new = a_front(tmp_path)
+        await has_led(new)
+        before = len(log.said)
+        deadline_s = time.monotonic() + 30
+        while len(log.said) < before + 2:  # nothing else runs in the event loop
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)  # noqa: ASYNC251 - the long turn
+        await new.stop()
+
+    asyncio.run(life())
+
+    assert [beat.ends for beat in log.said[-2:]] == [False, True], "and end with the front"
 
 
 def kind_of(raw: RawRecord) -> int:
