@@ -57,4 +57,4 @@ def fold_record(
         fold.tick(at_ms)
     else:
         digest = read_digest(value)
-        fold.compare(digest.boundary, digest.digest)
+        fold.compare(digest.boundary, digest.digest, digest.wide)

@@ -99,10 +99,15 @@ class Epoch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
-    """What came of the log up to an offset, in short: see `broker.sequence.digest`."""
+    """What came of the log up to an offset, in short: see `broker.sequence.digest`.
+
+    Attributes:
+        wide: of more, but of one segment; empty if the writer has none.
+    """
 
     boundary: int
     digest: bytes
+    wide: bytes = b""
 
 
 class UnknownRecordError(Exception):

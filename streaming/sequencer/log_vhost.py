@@ -471,7 +471,8 @@ class LogVhost(OpenVhost):
         if last is not None and last[0] > max(self._digested, self.epoch):
             self._digested = last[0]
             self.digests_written += 1
-            self._queue(self._records.digest(self._clock.now_ms(), Digest(*last)))
+            digest = Digest(*last, self.fold.wide_digest_of(last[0]))
+            self._queue(self._records.digest(self._clock.now_ms(), digest))
             self._send()
 
     # -- what the broker says

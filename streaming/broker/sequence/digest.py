@@ -3,6 +3,10 @@
 The numbers go column by column into running checksums (CRC-32), so they do not depend on where the
 log was cut into batches. Every `SEGMENT` offsets a segment ends: its digest covers the events and
 the outbound records of all records before that offset. Digests are chained.
+
+A second, wide digest covers more of the segment alone: who gets deliveries, as what and how often
+before, what dead letters carry, and more of answers. Earlier versions have none. So a fold has none
+of a segment that one of them began, and one that is missing in the log is not compared.
 """
 
 import zlib
@@ -13,6 +17,7 @@ from typing import Final
 import msgspec
 
 from streaming.broker.events import Events, Kind
+from streaming.broker.message import Envelope
 from streaming.broker.outbound import (
     AnswerOut,
     CancelOut,
@@ -39,6 +44,9 @@ _OUTBOUND: Final[dict[type, int]] = {
     CancelOut: 6,
 }
 _SHIFT: Final = 8
+_WIDE: Final = 4
+_CONSUMER, _REQUEUED = 40, 20
+"""Where the number of a consumer, and how often a copy was requeued, are in that of a delivery."""
 
 
 class DigestRecord(msgspec.Struct, array_like=True):
@@ -49,17 +57,22 @@ class DigestRecord(msgspec.Struct, array_like=True):
         sums: of its columns: kinds, queues, copies, messages, numbers, deaths, refusals, outbound.
         previous: the digest of the segment before.
         recent: the last digests with their boundaries, oldest first.
+        wide: sums of the columns of the wide digest: names and numbers of outbound records, names
+            of receivers, dead letters. None: the segment was begun without.
+        wide_recent: like `recent`.
     """
 
     boundary: int
     sums: list[int] = msgspec.field(default_factory=lambda: [0] * 8)
     previous: bytes = b""
     recent: list[tuple[int, bytes]] = []
+    wide: list[int] | None = None
+    wide_recent: list[tuple[int, bytes]] = []
 
 
 def no_digest() -> DigestRecord:
     """The digest of a fold that has not begun."""
-    return DigestRecord(SEGMENT)
+    return DigestRecord(SEGMENT, wide=[0] * _WIDE)
 
 
 class RunningDigest:
@@ -88,6 +101,8 @@ class RunningDigest:
         sums[3] = crc(array("q", offsets).tobytes(), sums[3])
         sums[4] = crc(array("q", events.numbers[first_row:]).tobytes(), sums[4])
         self._add_deaths(events, first_row)
+        if events.receivers and self.record.wide is not None:
+            self._add_receivers(events, first_row, self.record.wide)
         if events.messages or events.details:
             self._add_rest(events, first_row)
 
@@ -101,6 +116,24 @@ class RunningDigest:
             if row >= first_row
         ]
         self.record.sums[5] = zlib.crc32("".join(texts).encode(), self.record.sums[5])
+        wide = self.record.wide
+        if wide is not None:
+            letters = [
+                _in_words(outcome.envelope)
+                for row, outcome in zip(rows, events.death_outcomes, strict=True)
+                if row >= first_row
+            ]
+            wide[3] = zlib.crc32("".join(letters).encode(), wide[3])
+
+    def _add_receivers(self, events: Events, first_row: int, wide: list[int]) -> None:
+        """Add who got what, where that is not who caused it."""
+        found = sorted(
+            (events.first_seq + row, user or "", channel)
+            for row, (user, channel) in events.receivers.items()
+            if row >= first_row
+        )
+        texts = [f"{seq}\0{user}\0{channel}\n" for seq, user, channel in found]
+        wide[2] = zlib.crc32("".join(texts).encode(), wide[2])
 
     def _add_rest(self, events: Events, first_row: int) -> None:
         """Add what rows without a copy say: their messages, and the codes of refusals."""
@@ -130,6 +163,8 @@ class RunningDigest:
                 number |= (out.message.offset * 2 + out.ack) << _SHIFT  # type: ignore[union-attr]
             found.append(number)
         self.record.sums[7] = zlib.crc32(array("q", found).tobytes(), self.record.sums[7])
+        if self.record.wide is not None:
+            _add_wide(outbound, self.record.wide)
 
     def close(self, next_offset: int, next_seq: int, next_outbound: int, now_ms: int) -> bytes:
         """End the segment before an offset; return its digest."""
@@ -138,6 +173,10 @@ class RunningDigest:
         digest = blake2b(record.previous + numbers, digest_size=8).digest()
         record.recent = [*record.recent, (record.boundary, digest)][-KEPT:]
         record.previous = digest
+        if record.wide is not None:
+            wide = blake2b(array("q", record.wide).tobytes(), digest_size=8).digest()
+            record.wide_recent = [*record.wide_recent, (record.boundary, wide)][-KEPT:]
+        record.wide = [0] * _WIDE
         record.sums = [0] * len(record.sums)
         record.boundary = (next_offset // SEGMENT + 1) * SEGMENT
         return digest
@@ -145,3 +184,45 @@ class RunningDigest:
     def of(self, boundary: int) -> bytes | None:
         """The digest of the segment that ended at a boundary; None if it is not known any more."""
         return dict(self.record.recent).get(boundary)
+
+    def wide_of(self, boundary: int) -> bytes:
+        """The wide digest of that segment; empty if it is not known."""
+        return dict(self.record.wide_recent).get(boundary, b"")
+
+
+def _add_wide(outbound: list[Outbound], wide: list[int]) -> None:
+    """Add who is told what."""
+    names: list[str] = []
+    numbers: list[int] = []
+    for out in outbound:
+        names.append(out.actor.channel)
+        kind = type(out)
+        if kind is DeliveryOut:
+            names.append(out.label)  # type: ignore[union-attr] # a delivery
+            numbers.append(
+                (out.consumer_number << _CONSUMER)  # type: ignore[union-attr]
+                + (out.requeue_count << _REQUEUED)  # type: ignore[union-attr]
+                + out.failures  # type: ignore[union-attr]
+            )
+        elif kind is ConfirmOut:
+            continue
+        elif isinstance(out, AnswerOut):
+            names.append(out.op)
+            numbers.append(0 if out.refusal is None else out.refusal.code)
+        elif isinstance(out, PublishErrorOut):
+            numbers.append(out.refusal.code)
+        elif isinstance(out, ReturnOut):
+            numbers.append(out.code)
+        else:
+            names.append(out.consumer)  # type: ignore[union-attr] # a cancellation
+    wide[0] = zlib.crc32("\0".join([*names, ""]).encode(), wide[0])
+    wide[1] = zlib.crc32(array("q", numbers).tobytes(), wide[1])
+
+
+def _in_words(envelope: Envelope) -> str:
+    """The deaths that a dead letter carries, and where it went."""
+    deaths = "".join(
+        f"{one.count} {one.reason}\0{one.queue}\0{one.time_s} {one.exchange}\0"
+        for one in envelope.deaths
+    )
+    return "\0".join((deaths, envelope.exchange, *envelope.routing_keys, "\n"))

@@ -270,6 +270,10 @@ class LogFold:
         """The digest of the segment that ended at a boundary; None if it is not known any more."""
         return self._digest.of(boundary)
 
+    def wide_digest_of(self, boundary: int) -> bytes:
+        """The wide digest of that segment; empty if this fold has none."""
+        return self._digest.wide_of(boundary)
+
     @property
     def last_digest(self) -> tuple[int, bytes] | None:
         """The newest digest, with its boundary."""
@@ -283,10 +287,13 @@ class LogFold:
         record = self._digest.record
         next_outbound = shard.state.first_outbound + len(shard.outbound)
         numbers = (shard.events.next_seq, next_outbound, shard.now_ms)
-        return record.previous, *record.sums, *numbers
+        return record.previous, *record.sums, *(record.wide or ()), *numbers
 
-    def compare(self, boundary: int, digest: bytes) -> None:
+    def compare(self, boundary: int, digest: bytes, wide: bytes = b"") -> None:
         """Compare a digest in the log with that of this fold, if that is still known.
+
+        Args:
+            wide: that too; empty if the log has none.
 
         Raises:
             FoldsDifferError: they differ.
@@ -296,6 +303,9 @@ class LogFold:
             if known == boundary:
                 if here != digest:
                     raise FoldsDifferError(first, boundary, here, digest)
+                wide_here = self._digest.wide_of(boundary)
+                if wide and wide_here and wide != wide_here:
+                    raise FoldsDifferError(first, boundary, wide_here, wide)
                 self.compared = first, boundary
             first = known
 

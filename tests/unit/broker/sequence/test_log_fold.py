@@ -10,6 +10,7 @@ from streaming.broker.events import Actor, Kind
 from streaming.broker.message import CONFIRM, MANDATORY, Message, Publication
 from streaming.broker.outbound import AnswerOut, ConfirmOut
 from streaming.broker.sequence import digest
+from streaming.broker.sequence.digest import DigestRecord, RunningDigest
 from streaming.broker.sequence.fold import (
     NO_EPOCH,
     FoldsDifferError,
@@ -286,6 +287,79 @@ def test_a_wrong_digest_names_the_range(front):
         f"two folds of the log differ between offset 4 and 8: {here.hex()} here, 0102 in the log"
     )
     assert front.fold.last_digest is None
+
+
+def all_of_it(front: PlayedFront) -> None:
+    """One of everything that a wide digest covers besides: traffic, and what follows."""
+    traffic(front)
+    front.open("c3")
+    front.ask("c3", commands.DeclareQueue(queue=a_queue("mine")))
+    front.consume("c3", "mine")
+    front.publish("c3", "", "mine")
+    front.ask("c3", commands.DeleteQueue(queue="mine"))
+    front.publish("c3", "", "nowhere", flags=MANDATORY)
+    for _ in range(8):
+        front.tick(1)
+
+
+@pytest.mark.usefixtures("short_segments")
+def test_a_wide_digest_does_not_depend_on_when_events_are_taken():
+    taken = PlayedFront()
+    all_of_it(taken)
+    whole = PlayedFront()
+    whole.hear = lambda: None  # type: ignore[method-assign]
+    whole.tags = lambda channel: list(range(1, 5))  # type: ignore[method-assign]
+    all_of_it(whole)
+
+    boundary, _digest = taken.fold.last_digest or (0, b"")
+    for each in range(4, boundary + 1, 4):
+        assert whole.fold.wide_digest_of(each) == taken.fold.wide_digest_of(each) != b""
+
+
+def deliver_to(front: PlayedFront, channel: str) -> None:
+    """Deliver a message to one of two channels: nothing else differs."""
+    front.begin("one")
+    front.ask("", commands.DeclareQueue(queue=a_queue("work")))
+    for name in ("c1", "c2"):
+        front.open(name)
+    front.consume(channel, "work")
+    front.publish("c1", "", "work")
+    for _ in range(5):
+        front.tick(1)
+
+
+@pytest.mark.usefixtures("short_segments")
+def test_who_gets_a_delivery_is_in_the_wide_digest_only():
+    one, other = PlayedFront(), PlayedFront()
+    deliver_to(one, "c1")
+    deliver_to(other, "c2")
+
+    assert one.fold.digest_of(8) == other.fold.digest_of(8)
+    wide = other.fold.wide_digest_of(8)
+    assert one.fold.wide_digest_of(8) != wide
+    here = one.fold.digest_of(8)
+    assert here is not None
+    with pytest.raises(FoldsDifferError, match=f"{wide.hex()} in the log"):
+        one.fold.compare(8, here, wide)
+    one.fold.compare(8, here)  # of an earlier version
+
+
+@pytest.mark.usefixtures("short_segments")
+def test_a_segment_that_an_earlier_version_began_has_no_wide_digest():
+    told, happened = PlayedFront(), PlayedFront()
+    running = RunningDigest(DigestRecord(8))
+    for each in (told, happened):
+        each.hear = lambda: None  # type: ignore[method-assign]
+        each.tags = lambda channel: list(range(1, 5))  # type: ignore[method-assign]
+        traffic(each)
+    running.add_outbound(told.fold.shard.outbound)
+    running.add_events(happened.fold.shard.events, 0)
+
+    running.close(8, 0, 0, 0)
+    assert running.wide_of(8) == b""
+    running.close(12, 0, 0, 0)
+
+    assert running.wide_of(12) != b""
 
 
 @pytest.mark.usefixtures("short_segments")
