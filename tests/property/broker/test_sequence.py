@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streaming.broker import commands
 from streaming.broker.events import COPIED_CHANNEL, Actor
-from streaming.broker.message import Message, PublishedHeaders, publication_of
+from streaming.broker.message import NO_FILE, Message, PublishedHeaders, publication_of
 from streaming.broker.redrives.version_keys import VERSION_KEY, name_of_content
 from streaming.broker.relocated_state import relocate
 from streaming.broker.sequence import digest
@@ -196,6 +196,7 @@ def test_a_log_has_one_outcome_wherever_it_is_cut_and_whoever_is_killed(log, dat
 @given(log=logs(), data=st.data())
 def test_a_state_whose_messages_are_stored_elsewhere_has_the_same_outcome(log, data):
     cuts = data.draw(st.sets(st.integers(0, len(log) - 1)), label="cuts")
+    stored = stored_letters(log)
     with pytest.MonkeyPatch.context() as patch, low_limit(), small_portions():
         patch.setattr(digest, "SEGMENT", 7)
         with tiny_pages():
@@ -213,7 +214,12 @@ def test_a_state_whose_messages_are_stored_elsewhere_has_the_same_outcome(log, d
                 for copy in batch.events.copies:
                     if copy is not None:
                         message = copy.message
-                        assert message.body_file == (start if message.offset < start else 0)
+                        if message.body_file == NO_FILE:  # a redrive names it, and has no place
+                            assert (
+                                *(message.topic_number, message.partition, message.offset),
+                            ) in stored
+                        else:
+                            assert message.body_file == (start if message.offset < start else 0)
                 keep(moved, batch.events)
                 moved.outbound += [said(out, first) for out in batch.outbound]
                 start = end + 1
@@ -221,6 +227,17 @@ def test_a_state_whose_messages_are_stored_elsewhere_has_the_same_outcome(log, d
     assert moved.events == whole.events
     assert moved.outbound == whole.outbound
     assert moved.store.values.keys() == whole.store.values.keys()
+
+
+def stored_letters(log: list[Record]) -> set[tuple[int, int, int]]:
+    """The messages of letters that redrives name as in no queue any more."""
+    return {
+        letter.stored.message
+        for record in log
+        if isinstance(record.step, commands.Redrive)
+        for letter in record.step.letters
+        if letter.stored is not None
+    }
 
 
 def place(message: Message, file: int) -> None:
