@@ -128,6 +128,14 @@ def _dramatiq_broker(folder: Path, broker: Broker) -> None:
     file.write_text(text, "utf-8")
 
 
+def _aiorabbit_broker(folder: Path, broker: Broker) -> None:
+    """Its tests read where the broker is from a file, and are a package without saying so."""
+    (folder / "tests" / "__init__.py").touch()
+    (folder / "build").mkdir(exist_ok=True)
+    environment = f"RABBITMQ_URI={broker.url.rstrip('/')}/%2f\n"
+    (folder / "build" / "test-environment").write_text(environment, "utf-8")
+
+
 _PYTEST: Final = ("pytest>=8,<9", "pytest-timeout", "pytest-rerunfailures", "setuptools<81")
 
 SUITES: Final[dict[str, Suite]] = {
@@ -200,5 +208,15 @@ SUITES: Final[dict[str, Suite]] = {
         _host_and_port,
         build=("uv_build>=0.9.26,<0.10",),
         support={"tests/docker_client.py": "aio_pika_docker_client.py"},
+    ),
+    "aiorabbit": PythonSuite(
+        "aiorabbit==1.0.3", ("tests",), _PYTEST, lambda _broker: {}, prepare=_aiorabbit_broker
+    ),
+    "rabbitpy": PythonSuite(
+        "rabbitpy==3.0.2",
+        ("tests/test_integration.py", "tests/integration"),
+        (*_PYTEST, "python-dotenv"),
+        lambda broker: {"RABBITMQ_URL": f"{broker.url.rstrip('/')}/%2f"},
+        build=("hatchling", "setuptools", "wheel"),
     ),
 }
