@@ -114,6 +114,7 @@ class Channel:
         self._vhost = vhost
         self._replies = replies
         self._content = ContentAssembler()
+        self._unfinished_bytes = 0
         self._outgoing = Outgoing(number, peer, vhost.config.compat)
         self._requests = Requests(
             vhost, Actor(peer.user, name), self._outgoing.confirms, self._refused
@@ -237,8 +238,19 @@ class Channel:
     def content_body(self, payload: bytes) -> None:
         """Take a part of a body."""
         content = self._content.body(payload)
+        self._count_unfinished()
         if content is not None:
             self._publish(*content)
+
+    def _abandon_content(self) -> None:
+        self._content.abandon()
+        self._count_unfinished()
+
+    def _count_unfinished(self) -> None:
+        """Let what has come of a body count as memory."""
+        held = self._content.held_bytes
+        self._vhost.uncommitted_bytes += held - self._unfinished_bytes
+        self._unfinished_bytes = held
 
     def ack(self, first: int, last: int) -> None:
         """Acknowledge each delivery from a tag to another one; it `settles_now`."""
@@ -491,6 +503,7 @@ class Channel:
         self._vhost.forget(self.name)
         self._replies.remove(self.name)
         self._requests.forget()
+        self._abandon_content()
         if self._transaction is not None:
             self._transaction.roll_back()
 
@@ -499,7 +512,7 @@ class Channel:
 
         What the broker refused before comes first: then the channel is closed already.
         """
-        self._content.abandon()
+        self._abandon_content()
         settled = self._requests.is_settled()
         if self._requests.is_over:
             return
@@ -514,7 +527,6 @@ class Channel:
 
     def _tell_closed(self, failure: AmqpError, method: tuple[int, int]) -> None:
         """Tell the client that the channel is closed."""
-        self._content.abandon()
         self.forget()
         self.closing = True
         self.flows = False

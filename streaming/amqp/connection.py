@@ -96,7 +96,6 @@ class Host(Protocol):
     """The server of a connection."""
 
     server_properties: dict[str, Any]
-    with_certificates: bool
 
     def login(self, mechanism: str, response: bytes, client: Client) -> User:
         """Let a client in; AmqpError 403 if it is refused."""
@@ -324,7 +323,7 @@ class Connection:
         self._send(
             m.ConnectionStart(
                 server_properties=self._host.server_properties,
-                mechanisms=mechanisms(with_certificates=self._host.with_certificates),
+                mechanisms=mechanisms(self._client),
             )
         )
         return rest
@@ -483,7 +482,7 @@ class Connection:
                 self.fail(error(CHANNEL_ERROR, text), method.ids)
 
     def _log_in(self, response: bytes) -> None:
-        offered = mechanisms(with_certificates=self._host.with_certificates).decode().split()
+        offered = mechanisms(self._client).decode().split()
         if self.mechanism not in offered:
             raise error(NOT_ALLOWED, f"unknown authentication mechanism '{self.mechanism}'")
         try:

@@ -91,15 +91,17 @@ class ContentAssembler:
 
     Attributes:
         method: the publish whose content is arriving; None if a method may come.
+        held_bytes: what has come of its body.
     """
 
-    __slots__ = ("_left", "_parts", "_properties", "method")
+    __slots__ = ("_left", "_parts", "_properties", "held_bytes", "method")
 
     def __init__(self) -> None:
         self.method: PublishMethod | None = None
         self._properties: bytes | None = None
         self._parts: list[bytes] = []
         self._left = 0
+        self.held_bytes = 0
 
     def begin(self, method: PublishMethod) -> None:
         """Expect the content of a publish."""
@@ -110,6 +112,7 @@ class ContentAssembler:
         """Forget a message that will not be completed."""
         self.method = None
         self._parts = []
+        self.held_bytes = 0
 
     @property
     def expectation(self) -> AmqpError:
@@ -162,11 +165,13 @@ class ContentAssembler:
         if left:
             self._left = left
             self._parts.append(payload)
+            self.held_bytes += len(payload)
             return None
         if self._parts:
             self._parts.append(payload)
             payload = b"".join(self._parts)
             self._parts = []
+            self.held_bytes = 0
         content = Content(self.method, self._properties, payload)
         self.method = None
         return content

@@ -14,6 +14,12 @@ from streaming.broker.message import Copy, Envelope
 MAX_DEATHS: Final = 10_000
 """The deaths that are remembered: the newest."""
 
+MAX_DEATH_BYTES: Final = 64 << 20
+"""What their messages may take, about; fewer are remembered if they are larger."""
+
+_DEATH_BYTES: Final = 1000
+"""What a death takes besides its message."""
+
 
 class HeldMessage(NamedTuple):
     """A message in a queue, as a consumer would get it.
@@ -74,12 +80,13 @@ class Deaths:
 
     def __init__(self, vhost: OpenVhost) -> None:
         self._stored = vhost.stored
-        self._deaths: deque[DeathRecord] = deque(maxlen=MAX_DEATHS)
+        self._deaths: deque[tuple[DeathRecord, int]] = deque()
+        self._bytes = 0
         vhost.watchers.append(self._watch)
 
     def newest_last(self) -> list[DeathRecord]:
         """All that are remembered, in order."""
-        return list(self._deaths)
+        return [death for death, _size in self._deaths]
 
     def _watch(self, events: Events) -> None:
         if not events.death_rows:
@@ -92,9 +99,13 @@ class Deaths:
                 next_row, next_ms = next(times)
             stored = self._stored.of(copy.message)
             properties = read_properties(stored.properties)
-            self._deaths.append(
-                DeathRecord(at_ms, queue, outcome.reason, stored.body, properties, targets, text)
-            )
+            body = stored.body
+            death = DeathRecord(at_ms, queue, outcome.reason, body, properties, targets, text)
+            size = len(body) + len(stored.properties) + _DEATH_BYTES
+            self._deaths.append((death, size))
+            self._bytes += size
+            while len(self._deaths) > MAX_DEATHS or self._bytes > MAX_DEATH_BYTES:
+                self._bytes -= self._deaths.popleft()[1]
 
 
 def queues_of(vhost: OpenVhost) -> list[HeldQueue]:

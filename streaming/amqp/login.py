@@ -126,9 +126,10 @@ class Users:
         return user
 
 
-def mechanisms(*, with_certificates: bool) -> bytes:
-    """The mechanisms that a server offers."""
-    return b"PLAIN AMQPLAIN EXTERNAL" if with_certificates else b"PLAIN AMQPLAIN"
+def mechanisms(client: Client) -> bytes:
+    """The mechanisms that a client is offered: EXTERNAL if its certificate names a user."""
+    has_name = client.certificate_name is not None
+    return b"PLAIN AMQPLAIN EXTERNAL" if has_name else b"PLAIN AMQPLAIN"
 
 
 def _credentials(mechanism: str, response: bytes, client: Client) -> tuple[str | None, bytes]:

@@ -23,6 +23,7 @@ from topology.limits import refuse_connection, refuse_user_channel, refuse_user_
 
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"
+TLS_HANDSHAKE_TIMEOUT_S: Final = 5.0
 _CHECK_EVERY_S: Final = 0.5
 _CLOSING_S: Final = 1.0
 _WRITE_BUFFER: Final = 1 << 20
@@ -227,7 +228,12 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(
-            lambda: _Socket(self), host, port, ssl=tls, backlog=1024
+            lambda: _Socket(self),
+            host,
+            port,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else TLS_HANDSHAKE_TIMEOUT_S,
+            backlog=1024,
         )
         self._listeners.append(listener)
         if self._checks is None:

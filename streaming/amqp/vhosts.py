@@ -105,7 +105,7 @@ class OpenVhost:
         got, gets: how many gets there were, by kind, and by kind and queue.
         published_to: how many messages were published, by exchange.
         traffic: what open channels did.
-        uncommitted_bytes: what publishes in open transactions take, about.
+        uncommitted_bytes: what publishes in open transactions and unfinished bodies take, about.
         polled_bytes: of frames that asked empty queues, and of their answers.
         max_body_bytes, max_property_bytes: what a message may have.
         default_queue_type: of queues that its clients declare without a type.

@@ -566,3 +566,29 @@ def test_what_is_broken_is_told_behind_what_waits(broker):
     assert declared.method == m.QueueDeclareOk("q", 0, 0)
     assert isinstance(closed.method, m.ConnectionClose)
     assert closed.method.reply_code == 501
+
+
+@pytest.mark.parametrize("end", ["finish", "fail", "close", "lose"])
+def test_bodies_that_are_not_complete_count_as_memory(end, broker):
+    client = RawClient(broker)
+    vhost = broker.server.vhosts["/"]
+    client.ask(m.QueueDeclare(queue="q"))
+    client.send(1, m.BasicPublish(0, "", "q"))
+    client.raw(frame(HEADER, 1, b"\0\x3c\0\0" + (3000).to_bytes(8) + b"\0\0"))
+    client.raw(frame(BODY, 1, bytes(1000)))
+    client.raw(frame(BODY, 1, bytes(1000)))
+    before = vhost.uncommitted_bytes
+
+    match end:
+        case "finish":
+            client.raw(frame(BODY, 1, bytes(1000)))
+        case "fail":
+            client.raw(frame(BODY, 1, bytes(1001)))
+        case "close":
+            client.send(0, m.ConnectionClose())
+        case "lose":
+            client.connection.lost()
+    client.received()
+
+    assert before == 2000
+    assert vhost.uncommitted_bytes == 0

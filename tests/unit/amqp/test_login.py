@@ -4,7 +4,7 @@ import hashlib
 import pytest
 
 from streaming.amqp.errors import AmqpError
-from streaming.amqp.login import Client, User, Users, new_password_hash
+from streaming.amqp.login import Client, User, Users, mechanisms, new_password_hash
 from streaming.amqp.memory import users_in
 from streaming.amqp.tables import write_table
 
@@ -96,3 +96,8 @@ def test_a_file_may_have_a_password_itself_and_tags_as_text():
     assert ann.has_password(b"secret")
     assert ann.tags == ("a", "b")
     assert users_in({"users": [{"name": "ann", "tags": ""}]}) == [User("ann")]
+
+
+def test_external_is_offered_to_who_has_a_certificate_with_a_name():
+    assert mechanisms(LOCAL) == b"PLAIN AMQPLAIN"
+    assert mechanisms(LOCAL._replace(certificate_name="ann")) == b"PLAIN AMQPLAIN EXTERNAL"

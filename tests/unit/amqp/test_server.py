@@ -500,3 +500,17 @@ async def until(holds):
     async with asyncio.timeout(30):
         while not holds():  # noqa: ASYNC110 - there is nothing to wait for
             await asyncio.sleep(0.01)
+
+
+def test_a_client_that_does_not_begin_tls_is_closed(monkeypatch):
+    monkeypatch.setattr(server, "TLS_HANDSHAKE_TIMEOUT_S", 0.1)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+
+    async def test(_broker, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+        assert await reader.read() == b""
+        writer.close()
+
+    serving(test, context)
