@@ -207,4 +207,4 @@ def test_the_command_takes_quiet_queues_from_the_configuration(start, tmp_path, 
     quiet = visit(start("--config", "dlx.toml").stdout.readline().strip())
     loud = visit(start("--tables", shop_root).stdout.readline().strip())
 
-    assert [page.count("dead letters wait in queues") for page in (quiet, loud)] == [0, 1]
+    assert [page.count(" in queues, the oldest for ") for page in (quiet, loud)] == [0, 1]
