@@ -44,7 +44,7 @@ _OUTBOUND: Final[dict[type, int]] = {
     CancelOut: 6,
 }
 _SHIFT: Final = 8
-_WIDE: Final = 4
+_WIDE: Final = 3
 _CONSUMER, _REQUEUED = 40, 20
 """Where the number of a consumer, and how often a copy was requeued, are in that of a delivery."""
 
@@ -57,8 +57,8 @@ class DigestRecord(msgspec.Struct, array_like=True):
         sums: of its columns: kinds, queues, copies, messages, numbers, deaths, refusals, outbound.
         previous: the digest of the segment before.
         recent: the last digests with their boundaries, oldest first.
-        wide: sums of the columns of the wide digest: names and numbers of outbound records, names
-            of receivers, dead letters. None: the segment was begun without.
+        wide: sums of the columns of the wide digest: names and numbers of outbound records, dead
+            letters. None: the segment was begun without.
         wide_recent: like `recent`.
     """
 
@@ -101,8 +101,6 @@ class RunningDigest:
         sums[3] = crc(array("q", offsets).tobytes(), sums[3])
         sums[4] = crc(array("q", events.numbers[first_row:]).tobytes(), sums[4])
         self._add_deaths(events, first_row)
-        if events.receivers and self.record.wide is not None:
-            self._add_receivers(events, first_row, self.record.wide)
         if events.messages or events.details:
             self._add_rest(events, first_row)
 
@@ -123,17 +121,7 @@ class RunningDigest:
                 for row, outcome in zip(rows, events.death_outcomes, strict=True)
                 if row >= first_row
             ]
-            wide[3] = zlib.crc32("".join(letters).encode(), wide[3])
-
-    def _add_receivers(self, events: Events, first_row: int, wide: list[int]) -> None:
-        """Add who got what, where that is not who caused it."""
-        found = sorted(
-            (events.first_seq + row, user or "", channel)
-            for row, (user, channel) in events.receivers.items()
-            if row >= first_row
-        )
-        texts = [f"{seq}\0{user}\0{channel}\n" for seq, user, channel in found]
-        wide[2] = zlib.crc32("".join(texts).encode(), wide[2])
+            wide[2] = zlib.crc32("".join(letters).encode(), wide[2])
 
     def _add_rest(self, events: Events, first_row: int) -> None:
         """Add what rows without a copy say: their messages, and the codes of refusals."""
