@@ -2,12 +2,8 @@
 
 import hashlib
 import hmac
-import json
 import logging
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import attrs
 import msgspec
@@ -33,59 +29,13 @@ from streaming.metrics.alerting.webhook import (
 )
 from streaming.metrics.alerts import shipped_alerts
 from streaming.metrics.service import KEPT_FILE, Metrics
+from tests.fixtures.receiver import Receiver
 from tests.fixtures.waiting import wait_until
 from tests.unit.metrics.job import CLOSED, Batches
 
 SECRET = b"0123456789abcdef"
 WORK = Alert("DlxNoConsumer", (("vhost", "/"), ("queue", "work")))
 DISK = Alert("DlxDiskFillsUp", ())
-
-
-class Receiver(ThreadingHTTPServer):
-    """Somebody who is told of alerts.
-
-    Attributes:
-        status: what it answers.
-        told: the messages that it answered with 2xx, in order.
-        calls: how many came.
-        open: it answers while this is set.
-    """
-
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Answer)
-        self.status, self.calls = 204, 0
-        self.told: list[dict[str, Any]] = []
-        self.heads: list[dict[str, str]] = []
-        self.bodies: list[bytes] = []
-        self.open = threading.Event()
-        self.open.set()
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/hook?team=a"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def states(self):
-        return [(one["alert"], one["state"]) for one in self.told]
-
-
-class Answer(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.calls += 1
-        self.server.open.wait(30)
-        if self.server.status < 300:
-            self.server.heads.append({**dict(self.headers), "path": self.path})
-            self.server.bodies.append(body)
-            self.server.told.append(json.loads(body))
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_arguments):
-        """Log nothing."""
 
 
 @pytest.fixture
