@@ -9,18 +9,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined] # not in its stubs
 
 from streaming.config import JobConfig
 from streaming.log_topics import log_topic_properties
+from streaming.topic_settings import alter_topic, read_settings
 from topology.errors import DlxError
 
-_ANSWER_S: Final = 30
 _AT_LEAST: Final = frozenset(
     {"max.message.bytes", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
 )
@@ -57,10 +52,8 @@ def _is_enough(name: str, found: str, wanted: str) -> bool:
 
 def _settings(admin: Any, topic: str) -> dict[str, str]:
     """The settings of a topic that Kafka shows."""
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    [asked] = admin.describe_configs([resource], request_timeout=_ANSWER_S).values()
     try:
-        shown = asked.result()
+        return read_settings(admin, ResourceType.TOPIC, topic)
     except KafkaException as error:
         logger.warning(
             "the settings of the log %s are unknown (%s). Let the front describe configs (Kafka's "
@@ -68,19 +61,12 @@ def _settings(admin: Any, topic: str) -> dict[str, str]:
             *(topic, error.args[0].str()),
         )
         return {}
-    return {name: str(entry.value) for name, entry in shown.items() if entry.value is not None}
 
 
 def _alter(admin: Any, topic: str, found: dict[str, str], wanted: dict[str, str]) -> None:
-    changes = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in wanted.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
-    [asked] = admin.incremental_alter_configs([resource], request_timeout=_ANSWER_S).values()
     was = ", ".join(f"{name} = {found[name]}" for name in wanted)
     try:
-        asked.result()
+        alter_topic(admin, topic, wanted)
     except KafkaException as error:
         config = ",".join(f"{name}={value}" for name, value in wanted.items())
         raise LogSettingsError(

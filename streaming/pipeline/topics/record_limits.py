@@ -11,14 +11,12 @@ from collections.abc import Iterable
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourceType,
 )
 
 from streaming.config import JobConfig
 from streaming.config.outbound import least_outbound_bytes, outbound_topic_bytes
+from streaming.topic_settings import alter_topic, read_settings
 from topology.errors import DlxError
 
 MAX_MESSAGE_BYTES = "max.message.bytes"
@@ -28,8 +26,6 @@ BATCH_ROOM_BYTES = 1024
 """A topic's limit applies to batches, which have a header too."""
 REQUEST_ROOM_BYTES = 65_536
 """Bytes of a request to Kafka without its records."""
-
-_TIMEOUT_S = 30
 
 logger = logging.getLogger(__name__)
 
@@ -73,14 +69,8 @@ def outbound_record_bytes(
 
 def _raised(admin: AdminClient, topic: str, found: int, wanted: int, least: int) -> int:
     """Raise the limit of a topic; return the limit it has afterwards."""
-    change = ConfigEntry(
-        MAX_MESSAGE_BYTES, str(wanted), incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
-    asked = admin.incremental_alter_configs([resource], request_timeout=_TIMEOUT_S)
     try:
-        for future in asked.values():
-            future.result()
+        alter_topic(admin, topic, {MAX_MESSAGE_BYTES: str(wanted)})
     except KafkaException as error:
         reason = error.args[0].str().rstrip(".")
         if found < least:
@@ -113,11 +103,8 @@ def _raised(admin: AdminClient, topic: str, found: int, wanted: int, least: int)
 
 def read_setting(admin: AdminClient, kind: ResourceType, name: str, setting: str) -> str | None:
     """Return a setting of a topic or broker; None if Kafka does not show it."""
-    resource = ConfigResource(kind, name)
-    [future] = admin.describe_configs([resource], request_timeout=_TIMEOUT_S).values()
     try:
-        found = future.result().get(setting)
+        return read_settings(admin, kind, name).get(setting)
     except KafkaException as error:
         logger.info("%s of %r is unknown: %s", setting, name, error.args[0].str())
         return None
-    return None if found is None or found.value is None else str(found.value)
