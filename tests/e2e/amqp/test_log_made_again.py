@@ -57,8 +57,10 @@ def test_an_input_that_was_made_again_is_refused_until_its_loss_is_accepted(
     topic = f"{fronts.name}.mapped"
     admin = AdminClient({"bootstrap.servers": servers})
 
-    def make_and_feed(count: int) -> None:
+    def make() -> None:
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+
+    def feed(count: int) -> None:
         producer = Producer({"bootstrap.servers": servers})
         for _ in range(count):
             producer.produce(topic, b'{"queue": "fed"}')
@@ -69,13 +71,16 @@ def test_an_input_that_was_made_again_is_refused_until_its_loss_is_accepted(
         return int(channel.queue_declare("fed").method.message_count)
 
     try:
-        make_and_feed(10)
+        make()
         front = fronts.start()
+        assert ready_in(front) == 0  # the queue is there before what it gets
+        feed(10)
         wait_until(lambda: ready_in(front) == 10)
         front.stop()
         admin.delete_topics([topic])[topic].result(60)
         wait_until(lambda: topic not in admin.list_topics(timeout=30).topics)
-        make_and_feed(30)  # so it has the offset behind what was copied, too
+        make()
+        feed(30)  # so it has the offset behind what was copied, too
 
         refused = fronts.start()
         wait_until(lambda: "deleted and made again" in refused.log_end())
