@@ -125,10 +125,11 @@ class Server:
     def login(self, mechanism: str, response: bytes, client: Client) -> User:
         """See `Host`."""
         self.logins += 1
-        self.refused_logins += 1
-        user = self.users.login(mechanism, response, client)
-        self.refused_logins -= 1
-        return user
+        try:
+            return self.users.login(mechanism, response, client)
+        except AmqpError:
+            self.refused_logins += 1
+            raise
 
     def open_vhost(self, name: str, user: User) -> tuple[OpenVhost, ReplyConsumers]:
         """See `Host`."""

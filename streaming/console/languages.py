@@ -19,7 +19,7 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from streaming.console import shown
-from streaming.sentences import Sentence, filled, to_say
+from streaming.sentences import Sentence, filled, to_say, written
 from topology.errors import DlxError
 
 FOLDER: Final = Path(__file__).parent / "translations"
@@ -80,11 +80,8 @@ class Language:
         """A value in a sentence."""
         if isinstance(value, str):
             return self.said(value)
-        if isinstance(value, int):
-            return self._punctuated(f"{value:,}")
-        if isinstance(value, float):
-            return self._punctuated(f"{value:,.1f}")
-        return "" if value is None else str(value)
+        text = written(value)
+        return self._punctuated(text) if isinstance(value, int | float) else text
 
     def _punctuated(self, number: str) -> str:
         if self._is_english:

@@ -152,17 +152,13 @@ class Listing:
             )
         return items[first : first + page.size]
 
-    async def answer(self, items: AsyncIterable[Any], filtered: int, total: int) -> LongAnswer:
-        """Send items, with the numbers of the page if one was asked for.
+    async def document(self, items: AsyncIterable[Any], filtered: int, total: int) -> Pieces:
+        """Write items, with the numbers of the page if one was asked for.
 
         Args:
             items: those that are shown.
             filtered, total: how many there are with the filter, and without.
         """
-        return LongAnswer(await self.document(items, filtered, total))
-
-    async def document(self, items: AsyncIterable[Any], filtered: int, total: int) -> Pieces:
-        """What `answer` sends."""
         page = self.page
         if page is None:
             return await written(items)
@@ -193,7 +189,7 @@ class Listing:
         ]
         order = await pace.in_order(wanted, reverse=self.reverse, most=self.end)
         chosen = (self.shown(found[number]) for _, number in self.cut(order))
-        return await self.answer(pace.each(chosen), len(wanted), len(found))
+        return LongAnswer(await self.document(pace.each(chosen), len(wanted), len(found)))
 
 
 Columns = dict[str, Any]

@@ -89,11 +89,10 @@ class Copying:
         return [(each.source, self._records.entry(each)) for each in self._reader.read(READ_S)]
 
     async def _copy(self, found: list[tuple[Source, Ask | Publish | None]]) -> None:
-        ends: dict[PartitionKey, int] = {}
         last: dict[PartitionKey, Source] = {}
         for source, entry in found:
             place = (source.topic, source.partition)
-            ends[place], last[place] = source.offset + 1, source
+            last[place] = source
             if entry is None:
                 self._unmarked[place] += 1
             else:
@@ -104,6 +103,7 @@ class Copying:
                 self._vhost.mark(source)
                 del self._unmarked[place]
         if await self._is_applied():
+            ends = {place: source.offset + 1 for place, source in last.items()}
             await self._in_thread(lambda: self._reader.copied(ends))
 
     async def _submit(self, entry: Ask | Publish) -> None:

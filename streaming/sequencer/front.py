@@ -208,10 +208,11 @@ class Front:
         while True:
             await asyncio.sleep(_CHECK_S)
             self.beating.turned()
-            for log in self._logs.values():
-                if log.leads:
-                    log.check_leader()
-                    self._heard.update(self._writer.said_s, time.monotonic())
+            leading = [log for log in self._logs.values() if log.leads]
+            for log in leading:
+                log.check_leader()
+            if leading:
+                self._heard.update(self._writer.said_s, time.monotonic())
             for log in self._logs.values():
                 if log.vhost is not None:
                     log.vhost.send_rest()

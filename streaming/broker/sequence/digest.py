@@ -108,20 +108,17 @@ class RunningDigest:
         rows = events.death_rows
         if not rows or rows[-1] < first_row:
             return
-        texts = [
-            "\0".join((outcome.reason, outcome.outcome, *outcome.targets, "\n"))
+        outcomes = [
+            outcome
             for row, outcome in zip(rows, events.death_outcomes, strict=True)
             if row >= first_row
         ]
+        texts = ["\0".join((one.reason, one.outcome, *one.targets, "\n")) for one in outcomes]
         self.record.sums[5] = zlib.crc32("".join(texts).encode(), self.record.sums[5])
         wide = self.record.wide
         if wide is not None:
-            letters = [
-                _in_words(outcome.envelope)
-                for row, outcome in zip(rows, events.death_outcomes, strict=True)
-                if row >= first_row
-            ]
-            wide[2] = zlib.crc32("".join(letters).encode(), wide[2])
+            letters = "".join(_in_words(one.envelope) for one in outcomes)
+            wide[2] = zlib.crc32(letters.encode(), wide[2])
 
     def _add_rest(self, events: Events, first_row: int) -> None:
         """Add what rows without a copy say: their messages, and the codes of refusals."""

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 from starlette.responses import Response
 
-from streaming.amqp.login import User, new_password_hash
+from streaming.amqp.login import new_password_hash
 from streaming.management.access import MONITORS
 from streaming.management.answers import as_json, done
 from streaming.management.counting import CHURN, QUEUE_STATS, Range, details, lengths_of, with_rates
@@ -403,8 +403,6 @@ async def nothing_to_do(_asked: Asked) -> Response:
     """Accept what a single node needs not do."""
     return done()
 
-
-NOBODY: Final = User("")
 
 RESOURCES: Final = [
     Resource("overview", anyone, {"GET": overview}),

@@ -8,7 +8,7 @@ from streaming.management.errors import missing
 from streaming.management.formats import NODE
 from streaming.management.routing import Asked, Resource, monitor
 
-_MEMORY: Final = (
+_PROCESSES: Final = (
     "connection_readers",
     "connection_writers",
     "connection_channels",
@@ -19,6 +19,9 @@ _MEMORY: Final = (
     "stream_queue_procs",
     "stream_queue_replica_reader_procs",
     "stream_queue_coordinator_procs",
+)
+_MEMORY: Final = (
+    *_PROCESSES,
     "plugins",
     "metadata_store",
     "other_proc",
@@ -39,16 +42,7 @@ _MEMORY: Final = (
 """What RabbitMQ says its memory is used for."""
 
 _BINARY: Final = (
-    "connection_readers",
-    "connection_writers",
-    "connection_channels",
-    "connection_other",
-    "queue_procs",
-    "quorum_queue_procs",
-    "quorum_queue_dlx_procs",
-    "stream_queue_procs",
-    "stream_queue_replica_reader_procs",
-    "stream_queue_coordinator_procs",
+    *_PROCESSES,
     "metadata_store",
     "plugins",
     "mgmt_db",

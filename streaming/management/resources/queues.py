@@ -61,8 +61,8 @@ def _owner(vhost: OpenVhost, declaration: Queue) -> Item | None:
 async def put_queue(asked: Asked) -> Response:
     """Declare a queue, of the vhost's default type unless it names one."""
     members, vhost, name = asked.members(), asked.vhost, asked.names["queue"]
-    if len(name.encode("utf-8", "surrogateescape")) > MAX_NAME_BYTES:
-        size = len(name.encode("utf-8", "surrogateescape"))
+    size = len(name.encode("utf-8", "surrogateescape"))
+    if size > MAX_NAME_BYTES:
         raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
     default = asked.front.info(vhost.name).default_queue_type
     queue = Queue(
