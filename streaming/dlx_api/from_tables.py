@@ -30,6 +30,7 @@ from streaming.queries.queue_changes import queue_changes
 from streaming.queries.queues import list_queues, peek
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.vhosts.clients import consumer_counts
+from streaming.sentences import plain
 from streaming.user_folders import plans_folder
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.change_plan import Change, plan_import
@@ -117,7 +118,7 @@ def story(view: View, _body: bytes) -> answers.Story:
         message_id=history.message_id,
         message=None if message is None else msgspec.convert(message, answers.StoredMessage),
         copies=msgspec.convert(
-            msgspec.to_builtins(copies_of(history)), list[answers.CopyOfMessage]
+            msgspec.to_builtins(copies_of(history), enc_hook=plain), list[answers.CopyOfMessage]
         ),
         deaths=_typed(answers.DeadLetter, history.deaths.values()),
         events=_typed(answers.Event, history.events),

@@ -128,8 +128,7 @@ def _print(history: "MessageHistory", body: BodyForm, view: OutputOptions) -> No
 
         from streaming.queries.life.copies import copies_of
 
-        copies = to_builtins(copies_of(history), str_keys=True)
-        print_json({**to_builtins(history, str_keys=True), "copies": copies})
+        print_json({**to_builtins(history, str_keys=True), "copies": copies_of(history)})
     elif view.output == "csv":
         print_listing(_EVENT_ROWS, history.events, view)
     else:

@@ -12,7 +12,7 @@ from streaming.console.shown import printable
 from streaming.console.story import story_of
 from streaming.queries.actions import actions_on
 from streaming.queries.duckdb_tables import Row
-from streaming.queries.life.copies import copies_of, why_it_died
+from streaming.queries.life.copies import copies_of
 from streaming.queries.life.related import related_to
 from streaming.queries.life.scenario import scenario_of
 from streaming.queries.message_attributes import MessageId, decoded
@@ -50,7 +50,7 @@ def message(view: View) -> Answer:
         "history": history,
         "row": row,
         "copies": copies,
-        "why": {(copy.copy_id, copy.left_at): why_it_died(copy) for copy in copies},
+        "why": {(copy.copy_id, copy.left_at): copy.why for copy in copies},
         "doings": doings,
         "waits": _waits(history.events),
         "more": {event["seq"]: _more(event) for event in history.events},

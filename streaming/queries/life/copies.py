@@ -53,7 +53,7 @@ class CopyLife(msgspec.Struct):
     end: str | None = None
     reason: str | None = None
     ttl_ms: int | None = None
-    why: str | None = None
+    why: Sentence | None = None
     targets: list[str] = []
     outcome: str | None = None
     x_death: list[dict[str, Any]] = []
@@ -109,8 +109,7 @@ def _add(copy: CopyLife, event: Row, history: MessageHistory) -> None:
     if kind not in _ENDS:
         return
     copy.left_at, copy.end, copy.reason = event["at"], kind, event["reason"]
-    why = why_it_died(copy)
-    copy.why = None if why is None else str(why)
+    copy.why = _why_it_died(copy)
     death = history.deaths.get(event["seq"])
     if death is not None:
         copy.targets = list(death["targets"] or [])
@@ -124,8 +123,7 @@ def _ttl_ms(enqueued_at: str | None, expires_at: str | None) -> int | None:
     return round(lasts.total_seconds() * 1000)
 
 
-def why_it_died(copy: CopyLife) -> Sentence | None:
-    """Why a copy died, in words; None if it did not."""
+def _why_it_died(copy: CopyLife) -> Sentence | None:
     times = len(copy.holds)
     match copy.reason:
         case "expired":
