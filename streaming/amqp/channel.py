@@ -372,7 +372,7 @@ class Channel:
             self._return_reply(method, properties, body)
         if number:
             self._outgoing.confirms.accept(number)
-            self._peer.has_confirms(self.number)
+            self._peer.output.has_confirms(self.number)
 
     def _return_reply(self, method: PublishMethod, properties: bytes, body: bytes) -> None:
         """Return a direct reply whose consumer has gone, if its publisher wants it back."""
@@ -543,7 +543,7 @@ class Channel:
         if self._transaction is not None:
             self._transaction.heard(out)
         elif self._outgoing.confirms.heard(out):
-            self._peer.has_confirms(self.number)
+            self._peer.output.has_confirms(self.number)
 
     def hear(self, out: Outbound, stored: Stored | None) -> None:
         """See `Listener`."""

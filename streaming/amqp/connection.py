@@ -11,12 +11,12 @@ sent, everything but its answer is ignored. The driver (`server.py`) moves the b
 when `next_check_s` is reached, and closes the socket when the state is CLOSED.
 """
 
-from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, Final, Protocol
 
 from streaming.amqp import methods as m
+from streaming.amqp.buffers import Early, Output
 from streaming.amqp.channel import PUBLISH_METHOD, Channel
 from streaming.amqp.content import PublishMethods, no_method
 from streaming.amqp.entries import Ask, Then
@@ -73,9 +73,6 @@ MAX_PARKED_BYTES: Final = 1 << 20
 FRAME_OVERHEAD: Final = 128
 """What a frame takes in memory besides its bytes."""
 
-MAX_WAITING_BYTES: Final = 1 << 20
-"""When so much waits to be sent to a client, nothing more of what it has sent is taken."""
-
 _HEADER_SIZE: Final = len(PROTOCOL_HEADER)
 
 
@@ -118,23 +115,21 @@ class Connection:
         now_s: a clock that never goes back, in seconds.
 
     Attributes:
-        output: what is to be sent; the driver takes it.
-        waiting_bytes: how much that is.
+        output: what is to be sent; see `take_output`.
         frame_max: the largest frame that both sides take, in bytes.
         client_properties: what the client says of itself.
         publishes: whether it has published anything: such connections may be blocked.
         blocked_by: why publishers are blocked; None if they are not.
         has_opened: whether it has ever opened a vhost.
         mechanism: how it logged in.
-        bytes_received, bytes_sent: since it was opened.
+        bytes_received: since it was opened.
         next_check_s: when `check` is due.
     """
 
     def __init__(self, name: str, host: Host, client: Client, now_s: Callable[[], float]) -> None:
         self.name = name
         self.state = State.HEADER
-        self.output: deque[bytes | memoryview] = deque()
-        self.waiting_bytes = 0
+        self.output = Output(lambda: host.has_news(self))
         self.frame_max = FRAME_MAX
         self.channel_max = CHANNEL_MAX
         self.heartbeat_s = 0
@@ -143,7 +138,7 @@ class Connection:
         self.impersonates = False
         self.client_properties: dict[str, Any] = {}
         self.publishes = False
-        self.bytes_received = self.bytes_sent = 0
+        self.bytes_received = 0
         self.vhost: OpenVhost | None = None
         self.channels: dict[int, Channel] = {}
         self.has_opened = False
@@ -162,22 +157,18 @@ class Connection:
         self._received_at_s = self._sent_at_s = self.connected_at_s
         self.blocked_by: str | None = None
         self._sends_blocked = self._is_told_blocked = False
-        self._has_news = False
         self._is_unread = False
         self._is_deaf = False  # what comes is thrown away
         self._acking: list[Channel] = []  # they may have acks that wait for the end of the turn
-        self._confirming: set[int] = set()  # numbers of channels with confirms to send
         self._resumes = False
         self._left: Callable[[], None] | None = None
         self._parked_bytes = 0
-        self._most_waiting = MAX_WAITING_BYTES  # none while nothing may be handed out
-        self._later: list[Unit] = []  # what came while too much waited to be sent
-        self._later_bytes = 0  # about
+        self._early = Early(self.output)
 
     @property
     def must_read_first(self) -> bool:
         """Whether it has sent so much without reading that no more may be read from it."""
-        return self._later_bytes > MAX_PARKED_BYTES
+        return self._early.is_too_much
 
     @property
     def is_crowded(self) -> bool:
@@ -203,18 +194,19 @@ class Connection:
         reader = self._reader
         units = reader.feed_joined(data)
         self._is_deaf = reader.broken is not None
-        if self._later or (units and self.waiting_bytes > self._most_waiting):
-            self._later += units
+        early = self._early
+        if early.units or (units and self.output.waiting_bytes > early.most_waiting):
+            early.add(units, len(data))
         else:
-            self._take(units)
-        if self._later:
-            self._later_bytes += len(data)
+            self._take(units, len(data))
 
-    def _take(self, units: list[Unit]) -> None:
-        broken = self._reader.broken
+    def _take(self, units: list[Unit], size: int) -> None:
+        broken, early = self._reader.broken, self._early
         try:
-            self._units(units)
-            if broken is not None and not self._later:
+            left = self._units(units)
+            if left:
+                early.add(left, size)
+            if broken is not None and not early.units:
                 raise broken
         except AmqpError as failure:
             self.fail(failure, failure.method)
@@ -222,11 +214,10 @@ class Connection:
 
     def go_on(self) -> None:
         """Take what came while too much waited to be sent; the driver has sent it."""
-        if self._later and self.waiting_bytes <= self._most_waiting:
-            units, self._later = self._later, []
-            self._take(units)
-            if not self._later:
-                self._later_bytes = 0
+        units = self._early.take_due()
+        if units:
+            self._take(units, 0)
+            self._early.settle()
 
     def _finish(self) -> None:
         """Pass on what the frames have asked for, and what came of it."""
@@ -253,55 +244,13 @@ class Connection:
         if channel is not None:
             channel.turn_ended()
 
-    def send(self, data: bytes) -> None:
-        """See `Peer`."""
-        self.output.append(data)
-        self.waiting_bytes += len(data)
-        if not self._has_news:
-            self._tell_host()
-
-    def send_parts(self, parts: list[bytes | memoryview]) -> None:
-        """See `Peer`."""
-        self.output.extend(parts)
-        self.waiting_bytes += sum(map(len, parts))
-        if not self._has_news:
-            self._tell_host()
-
-    def has_confirms(self, number: int) -> None:
-        """See `Peer`."""
-        self._confirming.add(number)
-        if not self._has_news:
-            self._tell_host()
-
-    def _tell_host(self) -> None:
-        self._has_news = True
-        self._host.has_news(self)
-
     def take_output(self, most: int | None = None) -> bytes:
-        """Remove and return what is to be sent.
-
-        Args:
-            most: leave what is behind about so many bytes.
-        """
-        for number in sorted(self._confirming):
+        """Remove and return what is to be sent; see `Output.take`."""
+        for number in self.output.take_confirming():
             channel = self.channels.get(number)
             if channel is not None:
                 channel.send_confirms()
-        self._confirming.clear()
-        self._has_news = False
-        output = self.output
-        if most is None or self.waiting_bytes <= most:
-            data = b"".join(output)
-            output.clear()
-            self.waiting_bytes = 0
-        else:
-            parts, size = [], 0
-            while output and size < most:
-                parts.append(output.popleft())
-                size += len(parts[-1])
-            data = b"".join(parts)
-            self.waiting_bytes -= size
-        self.bytes_sent += len(data)
+        data = self.output.take(most)
         if data:
             self._sent_at_s = self._now_s()
         return data
@@ -313,7 +262,7 @@ class Connection:
         self._before += data
         head = self._before[:_HEADER_SIZE]
         if not PROTOCOL_HEADER.startswith(head):
-            self.send(PROTOCOL_HEADER)
+            self.output.send(PROTOCOL_HEADER)
             self.state = State.CLOSED
             return b""
         if len(head) < _HEADER_SIZE:
@@ -328,14 +277,14 @@ class Connection:
         )
         return rest
 
-    def _units(self, units: list[Unit]) -> None:
-        channels, opened = self.channels, State.OPEN
+    def _units(self, units: list[Unit]) -> list[Unit]:
+        """Take frames; return those that came too early."""
+        channels, opened, output, early = self.channels, State.OPEN, self.output, self._early
         left = iter(units)
         for unit in left:
             if isinstance(unit, tuple):
-                if self.waiting_bytes > self._most_waiting:
-                    self._later = [unit, *left]
-                    return
+                if output.waiting_bytes > early.most_waiting:
+                    return [unit, *left]
                 self._frame(unit)
                 continue
             channel = channels.get(unit.channel)
@@ -357,6 +306,7 @@ class Connection:
                     channel.fail(failure, PUBLISH_METHOD if channel.expects_content else ACK_METHOD)
             else:
                 self._take_apart(unit)
+        return []
 
     def _take_apart(self, unit: Unit) -> None:
         for each in apart(unit):
@@ -456,7 +406,7 @@ class Connection:
         if ids == b"\x00\x14\x00\x29":
             del self.channels[channel.number]
         elif ids == b"\x00\x14\x00\x28":
-            self.send(frame(METHOD, channel.number, write_method(m.ChannelCloseOk())))
+            self.output.send(frame(METHOD, channel.number, write_method(m.ChannelCloseOk())))
 
     # -- the connection itself
 
@@ -607,7 +557,7 @@ class Connection:
 
     def lost(self) -> None:
         """Note that the connection is gone."""
-        self._later.clear()
+        self._early.units.clear()
         self._leave()
         self.state = State.CLOSED
 
@@ -643,7 +593,7 @@ class Connection:
 
     def hold(self, *, held: bool) -> None:
         """Hand out nothing, and do nothing, while the client does not read what it was sent."""
-        self._most_waiting = -1 if held else MAX_WAITING_BYTES
+        self._early.hold(held=held)
         for channel in list(self.channels.values()):
             channel.hold(held=held)
 
@@ -682,7 +632,7 @@ class Connection:
                 self.lost()
                 return
             if now_s - self._sent_at_s >= self.heartbeat_s / 2:
-                self.send(HEARTBEAT_FRAME)
+                self.output.send(HEARTBEAT_FRAME)
         self._plan_check()
 
     def _plan_check(self) -> None:
@@ -693,4 +643,4 @@ class Connection:
         self.next_check_s = min(silent_s, self._now_s() + self.heartbeat_s / 2)
 
     def _send(self, method: m.Method) -> None:
-        self.send(frame(METHOD, 0, write_method(method)))
+        self.output.send(frame(METHOD, 0, write_method(method)))

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from typing import Final, NamedTuple, Protocol
 
 from streaming.amqp import methods as m
+from streaming.amqp.buffers import Output
 from streaming.amqp.content import (
     SHARED_BODY,
     DeliveryMethod,
@@ -40,23 +41,14 @@ class Peer(Protocol):
         hears_cancels: whether the client wants to know of consumers that the server ended.
         user: who logged in.
         impersonates: whether the user may publish in the name of others.
-        waiting_bytes: what waits to be sent to the client.
+        output: what waits to be sent to the client.
     """
 
     frame_max: int
     hears_cancels: bool
     user: str
     impersonates: bool
-    waiting_bytes: int
-
-    def send(self, data: bytes) -> None:
-        """Send frames to the client."""
-
-    def send_parts(self, parts: list[bytes | memoryview]) -> None:
-        """Send frames in parts that others may share."""
-
-    def has_confirms(self, number: int) -> None:
-        """Note that a channel has confirms to send at the end of the turn."""
+    output: Output
 
     def fail(self, failure: AmqpError, method: tuple[int, int]) -> None:
         """End the connection because of an error of this channel, behind all that it has asked."""
@@ -154,25 +146,26 @@ class Outgoing:
         self.number = number
         self.confirms = Confirms()
         self._peer = peer
+        self._output = peer.output
         self._compat: Compat = compat
         self._ways: dict[str, dict[Envelope, _Way]] = {}  # by consumer tag
 
     @property
     def waiting_bytes(self) -> int:
         """What waits to be sent to the client, by all of its channels."""
-        return self._peer.waiting_bytes
+        return self._output.waiting_bytes
 
     def method(self, method: m.Method) -> None:
         """Send a method."""
         self.send_confirms()
-        self._peer.send(frame(METHOD, self.number, write_method(method)))
+        self._output.send(frame(METHOD, self.number, write_method(method)))
 
     def send_confirms(self) -> None:
         """Send the confirms that wait."""
         if not self.confirms.waits:
             return
         for number, ack, multiple in self.confirms.take():
-            self._peer.send(confirm(self.number, number, ack=ack, multiple=multiple))
+            self._output.send(confirm(self.number, number, ack=ack, multiple=multiple))
 
     def deliver(self, out: DeliveryOut, stored: Stored, tag: int) -> None:
         """Send a delivery to a consumer."""
@@ -191,16 +184,16 @@ class Outgoing:
             self._content(way.method.alone(tag, redelivered=is_redelivered), properties, body)
             return
         frame_max = self._peer.frame_max
-        self._peer.send(way.method.with_content(tag, is_redelivered, properties, body, frame_max))
+        self._output.send(way.method.with_content(tag, is_redelivered, properties, body, frame_max))
 
     def _content(self, method: bytes, properties: bytes, body: bytes) -> None:
         """Send the frame of a method, and a message."""
         frame_max = self._peer.frame_max
         if len(body) < SHARED_BODY:
-            self._peer.send(method + content_frames(self.number, properties, body, frame_max))
+            self._output.send(method + content_frames(self.number, properties, body, frame_max))
         else:
             parts = content_parts(self.number, properties, body, frame_max)
-            self._peer.send_parts([method, *parts])
+            self._output.send_parts([method, *parts])
 
     def _way(self, consumer_tag: str, envelope: Envelope) -> _Way:
         source = source_of(envelope.exchange, envelope.routing_keys[0])

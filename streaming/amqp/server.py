@@ -255,7 +255,7 @@ class Server:
         """Stop or resume reading from connections that publish."""
         vhosts = self.vhosts.values()
         resident = sum(each.resident_bytes + each.uncommitted_bytes for each in vhosts)
-        resident += sum(connection.waiting_bytes for connection in self.connections)
+        resident += sum(connection.output.waiting_bytes for connection in self.connections)
         mark = self.high_mark_bytes * (_LOW_MARK if self._is_low_on_memory else 1)
         self._is_low_on_memory = resident > mark
         reason = self.pressure()  # is asked in any case: it has marks of its own
@@ -409,7 +409,7 @@ class _Socket(asyncio.Protocol):
         """How many bytes wait for the client to read."""
         if self._transport is None or self._connection is None:
             return 0
-        return self._transport.get_write_buffer_size() + self._connection.waiting_bytes
+        return self._transport.get_write_buffer_size() + self._connection.output.waiting_bytes
 
     def send_output(self) -> None:
         """Send what its connection has to say, as far as the client reads; then it goes on."""
@@ -417,7 +417,7 @@ class _Socket(asyncio.Protocol):
         assert connection is not None, "a connection is made first"
         while not self._must_drain:
             self._write(connection.take_output(_WRITE_BUFFER))
-            if not connection.output:
+            if not connection.output.waiting_bytes:
                 break
         if connection.is_closed or self._closes:
             self.close()
@@ -435,7 +435,7 @@ class _Socket(asyncio.Protocol):
         """Let a connection do what is due; one that it gives up is not waited for."""
         connection = self._connection
         assert connection is not None, "a connection is made first"
-        taken = self._written + connection.waiting_bytes - self.buffered_bytes
+        taken = self._written + connection.output.waiting_bytes - self.buffered_bytes
         if taken != self._taken and connection.must_read_first:
             connection.is_heard()  # it reads, so that it may be read again soon
         self._taken = taken
@@ -459,7 +459,7 @@ class _Socket(asyncio.Protocol):
         if self._abort is None:
             loop = asyncio.get_running_loop()
             self._abort = loop.call_later(CLOSE_TIMEOUT_S, transport.abort)
-        if not connection.output:
+        if not connection.output.waiting_bytes:
             transport.close()
 
     def abort(self) -> None:

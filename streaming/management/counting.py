@@ -464,4 +464,4 @@ def lengths_of(ready: int, unacked: int) -> dict[str, int]:
 
 def bytes_of(connection: Connection) -> dict[str, int]:
     """What went over a connection, by RabbitMQ's names."""
-    return {"recv_oct": connection.bytes_received, "send_oct": connection.bytes_sent}
+    return {"recv_oct": connection.bytes_received, "send_oct": connection.output.taken_bytes}

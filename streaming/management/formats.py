@@ -302,7 +302,7 @@ def connection_item(connection: Connection, now_ms: int, age_s: float) -> Item:
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "send_cnt": 0,
-        "send_oct": connection.bytes_sent,
+        "send_oct": connection.output.taken_bytes,
         "send_oct_details": {"rate": 0.0},
         "send_pend": 0,
         "ssl": False,

@@ -263,7 +263,11 @@ def test_direct_replies_to_a_client_that_does_not_read_are_dropped(monkeypatch):
         await replying.until(m.QueueDeclareOk)
         await replying.until(m.QueueDeclareOk)
 
-        assert 3_000_000 < sum(one.waiting_bytes for one in broker.server.connections) < 3_200_000
+        assert (
+            3_000_000
+            < sum(one.output.waiting_bytes for one in broker.server.connections)
+            < 3_200_000
+        )
 
     serving(test)
 
