@@ -45,7 +45,7 @@ class Declaring:
 
     def declare_exchange(self, method: m.ExchangeDeclare) -> None:
         """Declare an exchange, or check that it exists."""
-        name = _on_one_line(method.exchange)
+        name = on_one_line(method.exchange)
         if method.passive and not name:
             refusal = default_exchange()
             raise AmqpError(refusal.code, refusal.text)
@@ -65,7 +65,7 @@ class Declaring:
     def delete_exchange(self, method: m.ExchangeDelete) -> None:
         """Delete an exchange."""
         command = commands.DeleteExchange(
-            exchange=_on_one_line(method.exchange),
+            exchange=on_one_line(method.exchange),
             if_unused=method.if_unused,
             channel=self._channel,
         )
@@ -85,7 +85,7 @@ class Declaring:
 
     def declare_queue(self, method: m.QueueDeclare) -> None:
         """Declare a queue, or check that it exists; the broker names one without a name."""
-        name = _on_one_line(method.queue)
+        name = on_one_line(method.queue)
         if method.passive and not name:  # not the last one declared: a name is asked for
             refusal = no_queue(name, self._requests.vhost.name)
             raise AmqpError(refusal.code, refusal.text)
@@ -129,7 +129,7 @@ class Declaring:
         name, key = self.queue_named(method.queue), method.routing_key
         if not method.queue and not key:
             key = name
-        source, destination = _on_one_line(method.exchange), _on_one_line(name)
+        source, destination = on_one_line(method.exchange), on_one_line(name)
         return Binding(source, destination, "queue", key, method.arguments)
 
     def purge_queue(self, method: m.QueuePurge) -> None:
@@ -143,7 +143,7 @@ class Declaring:
 
     def delete_queue(self, method: m.QueueDelete) -> None:
         """Delete a queue."""
-        name = _on_one_line(self.queue_named(method.queue))
+        name = on_one_line(self.queue_named(method.queue))
         self._refuse_conditions(name, method)
         command = commands.DeleteQueue(
             queue=name,
@@ -193,11 +193,12 @@ class Declaring:
 
 
 def _between_exchanges(method: m.ExchangeBind | m.ExchangeUnbind) -> Binding:
-    source, destination = _on_one_line(method.source), _on_one_line(method.destination)
+    source, destination = on_one_line(method.source), on_one_line(method.destination)
     return Binding(source, destination, "exchange", method.routing_key, method.arguments)
 
 
-def _on_one_line(name: str) -> str:
+def on_one_line(name: str) -> str:
+    """A name without ends of lines, as RabbitMQ declares it."""
     return name.replace("\r", "").replace("\n", "")
 
 

@@ -91,9 +91,14 @@ class Gate:
         Raises:
             ApiError: 401, or 429 after too many failures.
         """
-        credentials = _credentials(request.headers.get("authorization", ""))
-        if credentials is None:
+        header = request.headers.get("authorization", "")
+        if not header:
             raise ApiError(401, headers=_CHALLENGE)
+        credentials = _credentials(header)
+        if credentials is None and header.lower().startswith("bearer "):
+            raise ApiError(401, "not_authorized", "Not_Authorized")
+        if credentials is None:
+            raise ApiError(400)
         return self.log_in(*credentials, "" if request.client is None else request.client.host)
 
     def log_in(self, name: str, password: bytes, place: str) -> User:

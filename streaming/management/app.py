@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
@@ -19,6 +18,7 @@ from streaming.management.bodies import read_body
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
 from streaming.management.errors import ApiError, bad_request, missing
 from streaming.management.listing import narrowed
+from streaming.management.pages import Address, Pages
 from streaming.management.port import Front
 from streaming.management.resources.every import RESOURCES
 from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resources
@@ -26,9 +26,6 @@ from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resourc
 MAX_QUERY: Final = 16_384
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """What RabbitMQ's web server knows."""
-
-_KIND: Final = re.compile(r"\s*[\w.+*-]+/[\w.+*-]+")
-"""How the type of a body begins."""
 
 BODY_S: Final = 60.0
 """How long a body may take to arrive."""
@@ -45,6 +42,7 @@ class Management:
         listeners: name of the protocol, address and port of what the server listens on.
         counting: counts what happens; others may read it.
         more: resources beside those of RabbitMQ.
+        console: where the console is, to which `/` leads; None: nowhere that is known.
     """
 
     def __init__(
@@ -53,13 +51,16 @@ class Management:
         listeners: Callable[[], list[tuple[str, str, int]]] = list,
         counting: Counting | None = None,
         more: Iterable[Resource] = (),
+        console: Address | None = None,
     ) -> None:
         counting = counting or Counting()
         front.server.opened.append(counting.watch)
         for vhost in front.server.vhosts.values():
             counting.watch(vhost)
         self.api = Api(front, Gate(lambda: front.server.users), counting, listeners)
-        self._resources = Resources([*RESOURCES, *more])
+        resources = [*RESOURCES, *more]
+        self._resources = Resources(resources)
+        self._pages = Pages(resources, console)
 
     async def sample(self) -> None:
         """Take a sample now."""
@@ -97,6 +98,9 @@ class Management:
             raise ApiError(414, "uri_too_long", "The address is too long")
         if request.method not in METHODS:
             raise ApiError(501)
+        page = self._pages.at(raw_path, request)
+        if page is not None and request.method in {"GET", "HEAD"}:
+            return page
         found = self._resources.find(raw_path)
         if found is None:
             return _nothing_there(request.method)
@@ -133,7 +137,7 @@ class Management:
             raise ApiError(406)
         if method in {"GET", "DELETE"}:
             return asked
-        if not _KIND.match(request.headers.get("content-type", "application/json")):
+        if not resource.takes(request.headers.get("content-type")):
             raise ApiError(415)
         try:
             async with asyncio.timeout(BODY_S):
@@ -163,5 +167,5 @@ def _is_own_page(request: Request) -> bool:
 
 
 def _accepts_json(header: str) -> bool:
-    kinds = {part.partition(";")[0].strip() for part in header.split(",")}
+    kinds = {part.partition(";")[0].strip().lower() for part in header.split(",")}
     return not header.strip() or not kinds.isdisjoint({"*/*", "application/*", "application/json"})

@@ -26,6 +26,17 @@ def bad_request(reason: Any) -> ApiError:
     return ApiError(400, "bad_request", reason)
 
 
+def term(value: Any) -> str:
+    """A value of JSON as reasons show it."""
+    match value:
+        case None | bool():
+            return {None: "null", True: "true", False: "false"}[value]
+        case str():
+            return f'<<"{value}">>'
+        case _:
+            return str(value)
+
+
 def not_valid(reason: str) -> ApiError:
     """400: a policy or a parameter is not valid. RabbitMQ escapes these reasons for HTML."""
     return bad_request(f"Validation failed\n\n{escape(reason, quote=False)}\n")

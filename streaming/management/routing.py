@@ -3,6 +3,7 @@
 Paths are split before they are decoded, so a name may have any character: `/api/queues/%2F/a%2Fb`.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,11 +15,15 @@ from streaming.broker.events import Actor
 from streaming.management.access import ADMINISTRATORS, MONITORS, POLICYMAKERS, Gate, has_tag
 from streaming.management.bodies import Members, read_object
 from streaming.management.counting import Counting
-from streaming.management.errors import elsewhere, missing, not_authorised, not_found
+from streaming.management.errors import ApiError, elsewhere, missing, not_authorised, not_found
 from streaming.management.port import Front
 from streaming.management.sharing import QueueNames, SharedAnswers, WrittenQueues
 
 PREFIX: Final = "/api/"
+_KIND: Final = re.compile(r"\s*[\w.+*-]+/[\w.+*-]+")
+"""How the type of a body begins."""
+
+_BROKEN: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 MAX_PATH: Final = 8_192
 """The longest path that is looked at, in bytes."""
 
@@ -184,6 +189,7 @@ class Resource:
         path: below /api/; parts in braces are variable.
         rule: who may use it; `rules` has that of single methods.
         is_open: whether it needs no login.
+        kinds: the types of bodies that it takes; None: any.
         has_columns: whether `columns` chooses members of what GET answers, as of all but few.
     """
 
@@ -193,6 +199,7 @@ class Resource:
     rules: Mapping[str, Rule] | None = None
     is_open: bool = False
     has_columns: bool = True
+    kinds: frozenset[str] | None = None
 
     @property
     def allowed(self) -> str:
@@ -200,6 +207,12 @@ class Resource:
         names = [name for name in ("GET", "PUT", "POST", "DELETE") if name in self.handlers]
         head = ["HEAD"] if "GET" in names else []
         return ", ".join([*head, *names, "OPTIONS"])
+
+    def takes(self, kind: str | None) -> bool:
+        """Whether it takes a body of this type; None: its type is not said."""
+        if self.kinds is not None:
+            return (kind or "").partition(";")[0].strip().lower() in self.kinds
+        return kind is None or _KIND.match(kind) is not None
 
     def refuse(self, asked: Asked) -> None:
         """401 if the user may not use it."""
@@ -219,14 +232,20 @@ class Resources:
             self._by_shape.setdefault((len(parts), parts[0]), []).append((parts, resource))
 
     def find(self, raw_path: bytes) -> tuple[Resource, dict[str, str]] | None:
-        """The resource at a path as it was sent, with the variable parts."""
+        """The resource at a path as it was sent, with the variable parts.
+
+        Raises:
+            ApiError: 400, it has a percent sign without two digits.
+        """
         try:
             path = raw_path[:MAX_PATH].decode("ascii")
         except UnicodeDecodeError:
             return None
         path = path.removeprefix(PREFIX).removesuffix("/")
+        if _BROKEN.search(path):
+            raise ApiError(400)
         sent = path.split("/")
-        for parts, resource in self._by_shape.get((len(sent), sent[0]), ()):
+        for parts, resource in self._by_shape.get((len(sent), unquote(sent[0])), ()):
             names = _matched(parts, sent)
             if names is not None:
                 return resource, names
@@ -238,6 +257,6 @@ def _matched(parts: list[str], sent: list[str]) -> dict[str, str] | None:
     for part, text in zip(parts, sent, strict=True):
         if part.startswith("{"):
             names[part[1:-1]] = unquote(text, errors="surrogateescape")
-        elif part != text:
+        elif part not in {text, unquote(text)}:
             return None
     return names

@@ -12,9 +12,11 @@ class WebServer(uvicorn.Server):
 
     Attributes:
         task: the one that serves; the event loop itself does not keep it.
+        port: where it serves.
     """
 
     task: asyncio.Task[None] | None = None
+    port = 0
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -291,6 +291,7 @@ async def _serve(broker: "MemoryBroker", listening: Listening, ports: _Ports) ->
             lambda: MemoryFront(broker),
             listeners,
             counting,
+            console=None if pages is None else (host, pages.port),
         )
         metrics = serve_metrics(
             broker.server, where, "memory", counting=None if api is None else counting
@@ -327,8 +328,9 @@ async def _serve_web(broker: "MemoryBroker", host: str, port: int) -> "WebServer
     hosts = ["localhost", "127.0.0.1", "[::1]", host]
     config = uvicorn.Config(web_app(broker, hosts), log_level="warning", lifespan="off")
     server = WebServer(config)
+    server.port = listener.getsockname()[1]
     server.task = asyncio.get_running_loop().create_task(server.serve([listener]))
-    print(f"pages at http://{host}:{listener.getsockname()[1]}/", flush=True)
+    print(f"pages at http://{host}:{server.port}/", flush=True)
     return server
 
 

@@ -8,6 +8,7 @@ from streaming.cli.run.amqp_ports import PortBeside, do_without
 if TYPE_CHECKING:
     from streaming.dlx_api.reading import Readers
     from streaming.management.counting import Counting
+    from streaming.management.pages import Address
     from streaming.management.port import Front
     from streaming.management.serving import Serving
 
@@ -23,6 +24,7 @@ def serve_management(
     listeners: Listeners,
     counting: "Counting",
     readers: "Readers | None" = None,
+    console: "Address | None" = None,
 ) -> "Serving | None":
     """Serve the API, and say where; None if it is not served.
 
@@ -30,6 +32,7 @@ def serve_management(
         where: None for nowhere.
         front: makes what it serves.
         listeners: of the server; the API is added.
+        console: where the console is, if that is known.
         readers: answer what `/api/dlx` asks of the tables; None: there are none.
 
     Raises:
@@ -56,6 +59,7 @@ def serve_management(
     port = listener.getsockname()[1]
     listeners.append(("http", where.host, port))
     more = dlx_resources(readers)
-    serving = Serving(Management(front(), lambda: listeners, counting, more), listener)
+    management = Management(front(), lambda: listeners, counting, more, console)
+    serving = Serving(management, listener)
     print(f"management at http://{where.host}:{port}/api/", flush=True)
     return serving

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streaming.amqp.login import User
     from streaming.amqp.vhosts import OpenVhost
     from streaming.config import JobConfig
+    from streaming.management.pages import Address
     from streaming.sequencer.front import Front, Import
     from streaming.sequencer.settings import FrontSettings
 
@@ -218,7 +219,10 @@ async def _serve(
     place = tables_place(config, os.environ)
     readers = Readers(Settings(place.url, dict(place.options)))
     try:
-        api = serve_management(ports.management, lambda: managed, listeners, counting, readers)
+        api = serve_management(
+            *(ports.management, lambda: managed, listeners, counting, readers),
+            console=_console(config),
+        )
         metrics = serve_metrics(
             server,
             ports.metrics,
@@ -246,6 +250,15 @@ async def _serve(
         status = status or EXIT_FINDINGS
     print("stopped", flush=True)
     return status
+
+
+def _console(config: "JobConfig") -> "Address | None":
+    """Where browsers find the console that the job serves; None if it serves none."""
+    from streaming.config.metrics import split_address
+
+    if config.console.public_url is not None:
+        return config.console.public_url
+    return None if config.console.listen is None else split_address(config.console.listen)
 
 
 def _not_ready(front: "Front") -> str:

@@ -26,6 +26,12 @@ STATS: Final = (
 )
 LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
+_MECHANISMS: Final = {
+    "AMQPLAIN": "QPid AMQPLAIN mechanism",
+    "EXTERNAL": "TLS peer verification using SASL EXTERNAL",
+    "PLAIN": "SASL PLAIN authentication mechanism",
+}
+
 _DISK: Final = ("disk_reads", "disk_writes")
 """Counts that the whole of RabbitMQ has; here queues are not on the disk of the node."""
 
@@ -198,7 +204,7 @@ def _node(asked: Asked) -> dict[str, Any]:
     front = asked.front
     server = front.server
     sockets = len(server.connections)
-    mechanisms = ("PLAIN", "AMQPLAIN", *(("EXTERNAL",) if server.with_certificates else ()))
+    mechanisms = ("AMQPLAIN", *(("EXTERNAL",) if server.with_certificates else ()), "PLAIN")
     zero = {"rate": 0.0}
     found: dict[str, Any] = {
         "partitions": [],
@@ -216,7 +222,7 @@ def _node(asked: Asked) -> dict[str, Any]:
         "processors": os.cpu_count() or 1,
         "exchange_types": EXCHANGE_TYPES,
         "auth_mechanisms": [
-            {"name": name, "description": f"SASL {name}", "enabled": True} for name in mechanisms
+            {"name": name, "description": _MECHANISMS[name], "enabled": True} for name in mechanisms
         ],
         "applications": [{"name": "rabbit", "description": "RabbitMQ", "version": VERSION}],
         "contexts": [
@@ -399,6 +405,12 @@ async def deprecated_features_used(asked: Asked) -> Any:
     return [one for one in features if in_use and one["name"] == "transient_nonexcl_queues"]
 
 
+async def reset_node(asked: Asked) -> Response:
+    """The same of the node in the path."""
+    expect_node(asked)
+    return done()
+
+
 async def nothing_to_do(_asked: Asked) -> Response:
     """Accept what a single node needs not do."""
     return done()
@@ -432,5 +444,5 @@ RESOURCES: Final = [
     Resource("deprecated-features/used", anyone, {"GET": deprecated_features_used}),
     Resource("rebalance/queues", administrator, {"POST": nothing_to_do}),
     Resource("reset", administrator, {"DELETE": nothing_to_do}),
-    Resource("reset/{node}", administrator, {"DELETE": nothing_to_do}),
+    Resource("reset/{node}", administrator, {"DELETE": reset_node}),
 ]

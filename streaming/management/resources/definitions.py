@@ -5,6 +5,7 @@ anything is declared; what is not supported here is skipped, as everywhere.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -13,7 +14,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import as_json, done
 from streaming.management.bodies import Members, read_object, uploaded
-from streaming.management.errors import bad_request, not_found
+from streaming.management.errors import ApiError, bad_request, not_found
 from streaming.management.formats import (
     VERSION,
     plain_table,
@@ -37,7 +38,7 @@ from streaming.management.resources.users import (
     user_item,
 )
 from streaming.management.resources.vhosts import described_vhost, imported_info
-from streaming.management.routing import Asked, Resource, administrator
+from streaming.management.routing import Asked, Handler, Resource, administrator
 from topology.declarations import RESERVED_PREFIX, BindingEnd
 from topology.definitions.json_object import MAX_PROBLEMS
 from topology.definitions.load import LoadedDefinitions, load_definitions
@@ -200,7 +201,7 @@ def _document(asked: Asked) -> dict[str, Any]:
 
 async def export_vhost(asked: Asked) -> Response:
     """Everything of one vhost but users and permissions."""
-    vhost = asked.vhost
+    vhost = _vhost(asked)
     topology = _topology([vhost])
     for items in topology.values():
         for item in items:
@@ -217,6 +218,14 @@ async def export_vhost(asked: Asked) -> Response:
     return _as_file(asked, found)
 
 
+def _vhost(asked: Asked, error: Callable[[str], ApiError] = bad_request) -> OpenVhost:
+    """The vhost in the path."""
+    found = asked.front.server.vhosts.get(asked.names["vhost"])
+    if found is None:
+        raise error("vhost_not_found")
+    return found
+
+
 def _described(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
     described = described_vhost(asked.front.info(vhost.name))
     return {name: described[name] for name in ("metadata", "description", "default_queue_type")}
@@ -229,9 +238,7 @@ async def import_all(asked: Asked) -> Response:
 
 async def import_vhost(asked: Asked) -> Response:
     """Declare what a document of one vhost holds in the vhost of the path."""
-    vhost = asked.front.server.vhosts.get(asked.names["vhost"])
-    if vhost is None:
-        raise not_found("vhost_not_found")
+    vhost = _vhost(asked, not_found)
     document = dict(_document(asked))
     for member in ("users", "vhosts", "permissions", "topic_permissions", "global_parameters"):
         document.pop(member, None)
@@ -346,8 +353,12 @@ def _check_permissions(asked: Asked, loaded: LoadedDefinitions, new: set[str]) -
                 raise bad_request(f'{{no_such_user,<<"{user}">>}}')
 
 
+_CLUSTER: Final[dict[str, Handler]] = {"GET": export_all, "POST": import_all}
+_VHOST: Final[dict[str, Handler]] = {"GET": export_vhost, "POST": import_vhost}
+_KINDS: Final = frozenset({"application/json", "multipart/form-data"})
+
 RESOURCES: Final = [
-    Resource("definitions", administrator, {"GET": export_all, "POST": import_all}),
-    Resource("all-configuration", administrator, {"GET": export_all, "POST": import_all}),
-    Resource("definitions/{vhost}", administrator, {"GET": export_vhost, "POST": import_vhost}),
+    Resource("definitions", administrator, _CLUSTER, kinds=_KINDS),
+    Resource("all-configuration", administrator, _CLUSTER, kinds=_KINDS),
+    Resource("definitions/{vhost}", administrator, _VHOST, kinds=_KINDS),
 ]

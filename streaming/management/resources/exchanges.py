@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from streaming.amqp.declaring import on_one_line
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
@@ -55,9 +56,9 @@ def _exchange(asked: Asked) -> Exchange:
 
 async def put_exchange(asked: Asked) -> Response:
     """Declare an exchange."""
-    members, vhost, name = asked.members(), asked.vhost, asked.name_of("exchange")
+    members, vhost, name = asked.members(), asked.vhost, on_one_line(asked.name_of("exchange"))
     kind = members.document.get("type", "direct")
-    if not isinstance(kind, str):
+    if not isinstance(kind, str) or not kind:
         raise bad_request(f"invalid exchange type '{kind}'")
     exchange = Exchange(
         name,

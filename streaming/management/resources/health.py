@@ -5,6 +5,7 @@ from typing import Any, Final
 from streaming.management.answers import as_json
 from streaming.management.errors import bad_request, missing
 from streaming.management.formats import NODE
+from streaming.management.resources.node_memory import expect_node
 from streaming.management.routing import Asked, Resource, anyone, of_vhost
 
 _OK: Final = {"status": "ok"}
@@ -18,6 +19,12 @@ def _failed(reason: str, **rest: Any) -> Any:
 
 async def healthy(_asked: Asked) -> Any:
     """A check that one process cannot fail while it answers."""
+    return _OK
+
+
+async def healthy_node(asked: Asked) -> Any:
+    """The same of the node in the path."""
+    expect_node(asked)
     return _OK
 
 
@@ -76,7 +83,6 @@ RESOURCES: Final = [
     Resource("health/checks/alarms", anyone, {"GET": alarms}),
     Resource("health/checks/local-alarms", anyone, {"GET": alarms}),
     Resource("health/checks/virtual-hosts", anyone, {"GET": healthy}),
-    Resource("health/checks/node-is-mirror-sync-critical", anyone, {"GET": quorum_critical}),
     Resource("health/checks/node-is-quorum-critical", anyone, {"GET": quorum_critical}),
     Resource("health/checks/port-listener/{port}", anyone, {"GET": port_listener}),
     Resource("health/checks/protocol-listener/{protocol}", anyone, {"GET": protocol_listener}),
@@ -84,6 +90,6 @@ RESOURCES: Final = [
     Resource("health/checks/is-in-service", anyone, {"GET": healthy}),
     Resource("health/checks/ready-to-serve-clients", anyone, {"GET": healthy}),
     Resource("healthchecks/node", anyone, {"GET": healthy}),
-    Resource("healthchecks/node/{node}", anyone, {"GET": healthy}),
+    Resource("healthchecks/node/{node}", anyone, {"GET": healthy_node}),
     Resource("aliveness-test/{vhost}", of_vhost, {"GET": aliveness}),
 ]

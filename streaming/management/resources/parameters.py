@@ -14,7 +14,7 @@ from streaming.broker.commands import LimitName
 from streaming.management.access import MONITORS
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members
-from streaming.management.errors import bad_request, missing, not_found, not_valid
+from streaming.management.errors import bad_request, missing, not_found, not_valid, term
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer
@@ -153,12 +153,13 @@ async def delete_parameter(asked: Asked) -> Response:
 
 def check_limit(name: str, value: Any) -> None:
     """400 unless a limit is known and its value a number."""
-    shown = f'<<"{value}">>' if isinstance(value, str) else value
     if name not in _LIMITS:
-        terms = f'[{{<<"{name}">>,{shown}}}]'
+        terms = f'[{{<<"{name}">>,{term(value)}}}]'
         raise bad_request(f"Validation failed\n\nUnrecognised terms {terms} in limits\n")
     if not isinstance(value, int) or isinstance(value, bool):
-        raise bad_request(f"Validation failed\n\n{name} should be a number, actually was {shown}\n")
+        raise bad_request(
+            f"Validation failed\n\n{name} should be a number, actually was {term(value)}\n"
+        )
     if not -1 <= value <= 1 << 31:
         raise bad_request(f"Validation failed\n\n{name} is out of range\n")
 

@@ -8,7 +8,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members
-from streaming.management.errors import missing, not_valid
+from streaming.management.errors import missing, not_valid, term
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
 from streaming.management.policy_keys import check_inert_keys
@@ -41,12 +41,11 @@ def read_policy(name: str, members: Members) -> Policy:
         raise not_valid("no policy provided")
     priority = members.get("priority")
     if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
-        shown = f'<<"{priority}">>' if isinstance(priority, str) else priority
-        raise not_valid(f"priority should be a number, actually was {shown}")
+        raise not_valid(f"priority should be a number, actually was {term(priority)}")
     apply_to = members.text("apply-to", "all")
     pattern = members.get("pattern")
     if not isinstance(pattern, str):
-        raise not_valid(f"pattern should be a binary but was {pattern}")
+        raise not_valid(f"pattern should be a binary but was {term(pattern)}")
     return Policy(name, pattern, definition, priority or 0, apply_to)
 
 

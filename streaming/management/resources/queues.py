@@ -4,11 +4,12 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from streaming.amqp.declaring import on_one_line
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.counting import Range
-from streaming.management.errors import bad_request, missing, not_authorised
+from streaming.management.errors import bad_request, missing, not_authorised, not_found
 from streaming.management.formats import queue_basics, queue_details
 from streaming.management.listing import Item, has_no_statistics
 from streaming.management.resources.bindings import queue_bindings
@@ -60,7 +61,7 @@ def _owner(vhost: OpenVhost, declaration: Queue) -> Item | None:
 
 async def put_queue(asked: Asked) -> Response:
     """Declare a queue, of the vhost's default type unless it names one."""
-    members, vhost, name = asked.members(), asked.vhost, asked.names["queue"]
+    members, vhost, name = asked.members(), asked.vhost, on_one_line(asked.names["queue"])
     size = len(name.encode("utf-8", "surrogateescape"))
     if size > MAX_NAME_BYTES:
         raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
@@ -97,7 +98,8 @@ async def purge(asked: Asked) -> Response:
 
 async def act(asked: Asked) -> Response:
     """Refuse an action: RabbitMQ 4.0 has none for these queues either."""
-    _declared(asked)
+    if asked.names["queue"] not in asked.vhost.shard.vhost.queues:
+        raise not_found("queue_not_found")
     members = asked.members()
     members.need("action")
     raise bad_request(["unknown", members.get("action")])

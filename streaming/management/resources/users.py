@@ -9,7 +9,7 @@ from streaming.amqp.login import HASHING_ALGORITHMS, LOOPBACK_USER, User, new_pa
 from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members, from_base64
-from streaming.management.errors import bad_request, missing
+from streaming.management.errors import bad_request, missing, not_found, term
 from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer
 from streaming.management.routing import Asked, Resource, administrator, anyone
@@ -54,8 +54,10 @@ def read_user(name: str, members: Members, before: User | None) -> User:
         password = members.text("password")
         algorithm = "rabbit_password_hashing_sha256"
         password_hash = new_password_hash(password) if password else None
-    elif document.get("password_hash") is not None:
-        password_hash = members.text("password_hash")
+    elif "password_hash" in document:
+        password_hash = document["password_hash"]
+        if not isinstance(password_hash, str):
+            raise bad_request(["not_base64", password_hash])
         from_base64(password_hash)
     if algorithm not in HASHING_ALGORITHMS:
         raise bad_request(f"unknown hashing algorithm '{algorithm}'")
@@ -149,9 +151,9 @@ async def put_user_limit(asked: Asked) -> Response:
     if user is None:
         raise bad_request(["no_such_user", asked.names["user"]])
     if name not in _LIMITS:
-        raise bad_request(f'Unrecognised terms [{{<<"{name}">>,{_term(value)}}}] in user-limits')
+        raise bad_request(f'Unrecognised terms [{{<<"{name}">>,{term(value)}}}] in user-limits')
     if not isinstance(value, int) or isinstance(value, bool):
-        raise bad_request(f"{name} should be a number, actually was {_term(value)}")
+        raise bad_request(f"{name} should be a number, actually was {term(value)}")
     limits = msgspec.structs.replace(user.limits, **{name.replace("-", "_"): value})
     await asked.front.put_user(msgspec.structs.replace(user, limits=limits))
     return done()
@@ -159,15 +161,13 @@ async def put_user_limit(asked: Asked) -> Response:
 
 async def delete_user_limit(asked: Asked) -> Response:
     """Remove a limit of a user."""
-    user, name = _user(asked), asked.names["name"]
+    name, user = asked.names["name"], asked.front.server.users.by_name.get(asked.names["user"])
+    if user is None:
+        raise not_found("vhost_not_found")
     if name in _LIMITS:
         limits = msgspec.structs.replace(user.limits, **{name.replace("-", "_"): None})
         await asked.front.put_user(msgspec.structs.replace(user, limits=limits))
     return done()
-
-
-def _term(value: Any) -> str:
-    return f'<<"{value}">>' if isinstance(value, str) else str(value)
 
 
 # -- permissions
@@ -239,7 +239,7 @@ async def one_permission(asked: Asked) -> Any:
 
 
 async def one_topic_permission(asked: Asked) -> Any:
-    """The topic permissions of a user in a vhost."""
+    """The topic permissions of a user in a vhost, whatever exchange is named."""
     found = _all_permissions(asked, topic=True)
     if not found:
         raise missing()
@@ -254,9 +254,9 @@ def _expect_both(asked: Asked) -> None:
 
 async def put_permission(asked: Asked) -> Response:
     """Set the permissions of a user in a vhost."""
+    _expect_both(asked)
     members = asked.members()
     members.need("configure", "write", "read")
-    _expect_both(asked)
     new = not asked.vhost.shard.vhost.permissions.knows(asked.names["user"])
     command = commands.SetPermissions(
         user=asked.names["user"],
@@ -278,11 +278,11 @@ async def delete_permission(asked: Asked) -> Response:
 
 async def put_topic_permission(asked: Asked) -> Response:
     """Set the topic permission of a user at an exchange."""
+    _expect_both(asked)
     members = asked.members()
     members.need("exchange", "write", "read")
-    _expect_both(asked)
     user, exchange = asked.names["user"], members.text("exchange")
-    new = not asked.vhost.shard.vhost.topic_permissions.knows(user, exchange)
+    new = not _all_permissions(asked, topic=True)
     command = commands.SetTopicPermissions(
         user=user, exchange=exchange, write=members.text("write"), read=members.text("read")
     )
@@ -335,7 +335,7 @@ RESOURCES: Final = [
     Resource(
         "topic-permissions/{vhost}/{user}/{exchange}",
         administrator,
-        {"DELETE": delete_topic_permission},
+        {"GET": one_topic_permission, "DELETE": delete_topic_permission},
     ),
     Resource("vhosts/{vhost}/permissions", administrator, {"GET": permissions}),
     Resource("vhosts/{vhost}/topic-permissions", administrator, {"GET": topic_permissions}),

@@ -10,7 +10,7 @@ from streaming.management.access import MONITORS
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members
 from streaming.management.counting import Range, lengths_of, with_rates
-from streaming.management.errors import bad_request, missing
+from streaming.management.errors import bad_request, term
 from streaming.management.formats import NODE
 from streaming.management.listing import Listing, has_no_statistics
 from streaming.management.port import VhostInfo
@@ -147,8 +147,11 @@ async def delete_vhost(asked: Asked) -> Response:
 
 async def start_vhost(asked: Asked) -> Response:
     """Accept that a vhost is to run, which it does."""
-    if asked.names["vhost"] not in asked.front.server.vhosts or asked.names["node"] != NODE:
-        raise missing()
+    node, vhost = asked.names["node"], asked.names["vhost"]
+    if node != NODE:
+        raise bad_request(f"Request to node {node} failed with nodedown")
+    if vhost not in asked.front.server.vhosts:
+        raise bad_request(f"Request to node {node} failed with {{no_such_vhost,{term(vhost)}}}")
     return done()
 
 

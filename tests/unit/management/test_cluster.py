@@ -242,7 +242,8 @@ def test_vhosts_whose_names_or_descriptions_cannot_be(api):
     assert api.refusal("PUT", "vhosts/v", {"tags": 5})[0] == 400
     assert api.put("vhosts/v", {"default_queue_type": "undefined"}) == 201
     assert api.ask("POST", f"vhosts/v/start/{NODE}").status_code == 204
-    assert api.refusal("POST", "vhosts/v/start/other")[0] == 404
+    assert api.refusal("POST", "vhosts/v/start/other")[0] == 400
+    assert api.refusal("POST", f"vhosts/nosuch/start/{NODE}")[0] == 400
 
 
 def test_users_that_cannot_be(api):
