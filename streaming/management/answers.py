@@ -1,6 +1,5 @@
 """What the API answers: JSON."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterable
 from typing import Any, Final
@@ -10,6 +9,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from streaming.management.errors import ApiError
+from streaming.management.pacing import next_turn
 
 _HEADERS: Final = {
     "cache-control": "no-cache",
@@ -92,7 +92,7 @@ class LongAnswer(Response):
         pieces = self._pieces if scope["method"] != "HEAD" else [b""]
         for piece in pieces[:-1]:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await asyncio.sleep(0)
+            await next_turn()
         await send({"type": "http.response.body", "body": pieces[-1]})
 
 

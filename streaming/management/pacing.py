@@ -2,14 +2,18 @@
 
 A confirm that is due waits until the step that runs is over, so none may be long: making a list,
 putting it in order, writing it as JSON and sending it all pause, however many items there are.
+However many answers are made at the same time, one of them takes one step, and then the broker's
+clients have their turn.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from time import perf_counter
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 STEP_S: Final = 0.000_1
 """How long a step may take."""
@@ -18,6 +22,43 @@ _RUN: Final = 128
 """Items that are put in order in one go."""
 
 T = TypeVar("T")
+
+
+class _Turns:
+    """Lets those that wait go on one by one, each in another round of the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Wait for the next turn, behind all that wait already."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._next)
+        await turn
+
+    def _next(self) -> None:
+        while self._waiting[0].cancelled() and len(self._waiting) > 1:
+            self._waiting.popleft()
+        turn = self._waiting.popleft()
+        if not turn.cancelled():
+            turn.set_result(None)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
+
+
+_turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns]] = WeakKeyDictionary()
+
+
+async def next_turn() -> None:
+    """Let the broker's clients be served, and other answers make a step."""
+    loop = asyncio.get_running_loop()
+    turns = _turns.get(loop)
+    if turns is None:
+        turns = _turns[loop] = _Turns()
+    await turns.wait()
 
 
 class Pace:
@@ -29,7 +70,7 @@ class Pace:
     async def rest(self) -> None:
         """Let others be served if this step has taken long enough."""
         if perf_counter() >= self._until_s:
-            await asyncio.sleep(0)
+            await next_turn()
             self._until_s = perf_counter() + STEP_S
 
     async def each(self, items: Iterable[T]) -> AsyncIterator[T]:
