@@ -78,7 +78,7 @@ def test_scenarios_on_single_lanes_of_four_end_as_on_the_core_with_one(pipeline,
     assert differing(scenarios, run.outcomes(), "4.0") == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly  # in every run, a part of them
 def test_every_recorded_scenario_on_single_lanes_of_four_ends_as_on_the_core(pipeline, spark):
     scenarios = recorded_for_lanes()
     run = pipeline([on_single_lanes(one) for one in scenarios], "4.0", lanes=4)
@@ -112,7 +112,7 @@ def test_every_scenario_that_ends_otherwise_with_3_10_ends_as_on_the_core(pipeli
     assert differing(scenarios, run.outcomes(), "3.10") == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly  # in every run, other scenarios are cut at random and restarted once
 def test_many_small_batches_and_restarts_do_not_change_outcomes(pipeline, spark):
     scenarios = part(3, MANY)
     run = pipeline(scenarios, "4.0")

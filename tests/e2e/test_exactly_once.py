@@ -86,7 +86,7 @@ def suspend(pid, seconds):
     process.resume()
 
 
-@pytest.mark.long
+@pytest.mark.nightly  # in every run, the log of the first test has consumers on two lanes
 def test_consumers_on_four_lanes_settle_once_through_kills(tmp_path):
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
         shape = LogShape(partitions=4, lanes=4)

@@ -108,8 +108,10 @@ def load(request: pytest.FixtureRequest, tmp_path: Path, embedded_kafka: Any) ->
     "load",
     [
         pytest.param((2_000_000, 4_000_000, 4_000_000), id="8 MB against 2 MB"),
-        pytest.param(  # the short messages alone are more than twice the mark
-            (64_000_000, 150_000_000, 850_000_000), id="1 GB against 64 MB", marks=pytest.mark.long
+        pytest.param(  # the same with more; the short messages alone are more than twice the mark
+            (64_000_000, 150_000_000, 850_000_000),
+            id="1 GB against 64 MB",
+            marks=pytest.mark.nightly,
         ),
     ],
     indirect=True,

@@ -92,8 +92,8 @@ def pipeline(tmp_path: Path, embedded_kafka: Any) -> Iterator[Pipeline]:
 
 
 @pytest.mark.parametrize(
-    "count", [1_000, pytest.param(100_000, marks=pytest.mark.long, id="100,000")]
-)
+    "count", [1_000, pytest.param(100_000, marks=pytest.mark.nightly, id="100,000")]
+)  # the same kinds, a hundred times as often
 def test_all_bad_records_are_quarantined_and_all_good_ones_processed(pipeline, spark, count):
     pipeline.start(spark)
     pipeline.command(op="declare_queue", queue={"name": "work"})

@@ -57,7 +57,7 @@ def with_marks(fronts: Fronts, max_bytes: int, max_ms: int) -> None:
     fronts.file.write_text(show_config(fronts.config))
 
 
-@pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy
+@pytest.mark.long
 def test_publishers_wait_for_a_job_that_sleeps_and_settlements_pass(fronts):
     with_marks(fronts, max_bytes=MOST_BYTES, max_ms=0)
     front = fronts.start()

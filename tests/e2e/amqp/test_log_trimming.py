@@ -31,7 +31,7 @@ def begin_of_log(fronts: Fronts) -> int:
         return reader.ends()[0]
 
 
-@pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy
+@pytest.mark.long
 def test_what_was_trimmed_is_missed_by_no_front_and_by_no_job(fronts):
     trims(fronts)
     front = fronts.start()

@@ -103,7 +103,7 @@ KINDS = """
 """
 
 
-@pytest.mark.timeout(900)  # Spark starts three times, on a machine that may be busy
+@pytest.mark.long
 def test_the_job_goes_on_from_what_the_log_came_to_and_the_front_notices_nothing(fronts):
     with_a_plain_vhost(fronts)
     front, job = fronts.start(), fronts.start_job()
@@ -143,7 +143,7 @@ def test_the_job_goes_on_from_what_the_log_came_to_and_the_front_notices_nothing
     assert balanced(fronts).items() >= {**resident, (PLAIN, "orders"): (30, 0)}.items()
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.long
 def test_a_trimmed_log_is_folded_from_a_snapshot_of_the_front_for_other_partitions(fronts):
     with_a_plain_vhost(fronts)
     front, job = fronts.start(), fronts.start_job()

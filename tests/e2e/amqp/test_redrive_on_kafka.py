@@ -107,7 +107,7 @@ def take(channel: Any, queue: str, count: int) -> list[tuple[bytes, Any]]:
     return taken
 
 
-@pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy
+@pytest.mark.long
 def test_letters_are_redriven_although_the_front_is_killed_meanwhile(fed):
     dlx = commands_of(fed)
     log = KafkaLog(fed.servers)
@@ -203,7 +203,7 @@ def test_letters_are_redriven_although_the_front_is_killed_meanwhile(fed):
     assert kinds["command_error"] == kinds["void"] == 0
 
 
-@pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy
+@pytest.mark.long
 def test_letters_of_no_queue_and_edited_ones_get_new_messages_in_the_log(fronts):
     dlx = commands_of(fronts)
     front = fronts.start()

@@ -39,7 +39,7 @@ def ends(process: Process) -> bool:
     return False
 
 
-@pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy
+@pytest.mark.long
 def test_in_the_order_of_an_upgrade_nothing_is_refused_and_in_another_the_job_says_what_it_needs(
     fronts, monkeypatch, tmp_path
 ):

@@ -149,6 +149,7 @@ class Story:
         return redrive_id
 
 
+@pytest.mark.long
 def test_the_visitor_finds_the_bad_release_and_sends_its_letters_back_once(demo, browser, tmp_path):
     kept = demo.start("--seconds", str(SECONDS), "--keep", "--pause-at", "cause", is_typed_to=True)
     kept.until_it_says("paused before the step cause", WAIT_S)

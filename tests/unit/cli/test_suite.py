@@ -121,16 +121,21 @@ FAILS_ONCE = (
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "status"),
+    ("folder", "position", "text", "said", "status"),
     [
-        (FAILS_ONCE, "failed, and passed alone: tests/e2e/test_new.py::test_slow", 0),
-        (FAILS_TWICE, "failed twice: tests/e2e/test_new.py::test_broken", 1),
-        (FAILS_ONCE + FAILS_TWICE, "failed twice: tests/e2e/test_new.py::test_broken", 1),
+        ("e2e", -1, FAILS_ONCE, "failed, and passed alone: tests/e2e/test_new.py::test_slow", 0),
+        (
+            "e2e",
+            -1,
+            FAILS_ONCE + FAILS_TWICE,
+            "failed twice: tests/e2e/test_new.py::test_broken",
+            1,
+        ),
+        ("property", -2, FAILS_TWICE, "failed twice: tests/property/test_new.py::test_broken", 1),
     ],
 )
-@pytest.mark.parametrize(("folder", "position"), [("e2e", -1), ("property", -2)])
 def test_a_test_that_fails_runs_once_more_alone(
-    project, capfd, text, said, status, folder, position
+    project, capfd, folder, position, text, said, status
 ):
     (project / "tests" / folder / "test_new.py").write_text(text)
     check = pytest_checks(fast=False, every=False, durations=None)[position]
@@ -141,7 +146,7 @@ def test_a_test_that_fails_runs_once_more_alone(
     assert "AssertionError: too slow" in output or text == FAILS_TWICE
     assert re.search(r"1 failed, \d passed|2 failed, \d passed", output)
     assert errors.splitlines() == [
-        f"dlx test: {said.replace('e2e', folder)}",
+        f"dlx test: {said}",
         *([f"dlx test: failed: {check.name}"] if status else []),
     ]
 
