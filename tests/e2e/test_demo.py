@@ -161,7 +161,7 @@ def test_the_traffic_alone_waits_for_its_job(demo, embedded_kafka, tmp_path):
     assert "\nclosed: 0 published" in said
 
 
-@pytest.mark.long
+@pytest.mark.nightly  # in every run, it waits for its job, and does its work in the demo
 def test_the_traffic_alone_works_with_a_remote_job(demo, tmp_path):
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
         config = tmp_path / "dlx.toml"

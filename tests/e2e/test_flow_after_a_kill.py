@@ -32,7 +32,7 @@ def run(tmp_path: Path, pipeline: Pipeline) -> Iterator[DlxRun]:
     run.kill()
 
 
-@pytest.mark.long
+@pytest.mark.nightly  # in every run, a job with a closed gate stops and starts (test_flow_control)
 def test_the_gate_is_closed_after_a_kill_and_nothing_is_lost(pipeline, run):
     run.start()
     address = address_of(pipeline.config, "guest")

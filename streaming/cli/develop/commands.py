@@ -45,8 +45,10 @@ CORE_TESTS = ("tests/unit/broker", "tests/unit/topology")
 """These alone reach every branch of the pure core, and the only ones that coverage slows down."""
 
 COVERAGE = ("--cov", "--cov-report=term-missing")
-_IN_TWO_PROCESSES = ("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder")
-SERVICE_TESTS = ("tests/spark", "tests/e2e", "tests/bench", *_IN_TWO_PROCESSES)
+_IN_THREE_PROCESSES = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder")
+"""On two cores: one of three often waits, for an alert, a lease or a server that is gone."""
+
+SERVICE_TESTS = ("tests/spark", "tests/e2e", "tests/bench", *_IN_THREE_PROCESSES)
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 """Containers set it, and then each process would compile all that it imports."""
 
@@ -60,7 +62,7 @@ def pytest_checks(
     """The runs of pytest; pyproject.toml has its settings, tests/conftest.py the profiles.
 
     Tests without services share the cores; those of the pure core have its coverage gate. Tests
-    with Kafka or Spark run in two processes with one of each; the files with long tests come first
+    with Kafka or Spark run in three processes with one of each; files with long tests come first
     (tests/conftest.py). The benchmarks are among them: what they measure there means nothing. A few
     tests that fail run once more, alone: on a busy machine a process may be too slow for a test.
 

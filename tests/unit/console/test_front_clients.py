@@ -210,11 +210,12 @@ def test_viewers_share_an_answer_and_a_long_list_is_bounded(odd):
 
 def test_a_front_that_was_silent_is_not_asked_at_once_again(odd, monkeypatch):
     front = FrontClients(odd(b"nonsense"))
+    begun = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: begun)
     for _ in range(3):
         with pytest.raises(FrontError, match=r"answer|JSON|recursion|truncated|malformed"):
             front.rows("channels")
     asked = len(Answering.asked)
-    begun = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: begun + 60)
     Answering.content = b'{"items": []}'
 
