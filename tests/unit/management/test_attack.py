@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 from streaming.management.app import Management
 from streaming.management.bodies import MAX_BODY_BYTES
 from streaming.management.memory import MemoryFront
+from streaming.management.resources.every import RESOURCES
 from tests.management_on_log import OnLog
 
 AUTH = ("guest", "guest")
@@ -276,3 +277,45 @@ def test_a_user_of_another_vhost_sees_and_changes_nothing_here(client):
     for path in (*lists, "consumers/%2F"):
         assert client.get(f"/api/{path}", auth=eve).json() == []
     assert client.get("/api/queues/%2F/secret", auth=AUTH).status_code == 200
+
+
+def _every_request(**names):
+    for resource in RESOURCES:
+        path = "/".join(
+            names.get(part[1:-1], "x") if part.startswith("{") else part
+            for part in resource.path.split("/")
+        )
+        for method in resource.handlers:
+            yield resource, method, f"/api/{path}"
+
+
+def test_no_address_of_a_vhost_is_open_to_a_user_of_another_one(client):
+    client.put("/api/users/stranger", auth=AUTH, json={"password": "p", "tags": "policymaker"})
+    client.put("/api/vhosts/theirs", auth=AUTH, json={})
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    client.put("/api/permissions/theirs/stranger", auth=AUTH, json=everything)
+    client.put("/api/queues/%2F/q", auth=AUTH, json={"durable": True})
+
+    answers = {
+        f"{method} {path}": client.request(method, path, auth=("stranger", "p")).status_code
+        for resource, method, path in _every_request(vhost="%2F", queue="q", exchange="amq.direct")
+        if "{vhost}" in resource.path and not resource.path.startswith("consumers/")
+    }
+
+    assert len(answers) > 50
+    assert [one for one, status in answers.items() if status != 401] == []
+
+
+def test_no_address_is_open_to_a_user_without_a_tag_or_to_nobody(client):
+    client.put("/api/users/plain", auth=AUTH, json={"password": "p", "tags": ""})
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    client.put("/api/permissions/%2F/plain", auth=AUTH, json=everything)
+
+    for user in (("plain", "p"), None):
+        answers = {
+            f"{method} {path}": client.request(method, path, auth=user).status_code
+            for resource, method, path in _every_request(vhost="%2F", user="plain")
+            if not resource.is_open
+        }
+
+        assert [one for one, status in answers.items() if status != 401] == []
