@@ -77,19 +77,18 @@ async def written(items: AsyncIterable[Any], head: bytes = b"[", tail: bytes = b
 class LongAnswer(Response):
     """An answer that is sent in pieces: others are served between two of them."""
 
-    media_type = "application/json"
-
-    def __init__(self, pieces: Pieces) -> None:
-        self._pieces = pieces
+    def __init__(self, pieces: Pieces, kind: str = "application/json") -> None:
+        self.pieces = pieces
         size = sum(map(len, pieces))
-        super().__init__(headers={**_HEADERS, "content-length": str(size)})
+        headers = {**_HEADERS, "content-length": str(size)}
+        super().__init__(headers=headers, media_type=kind)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it (ASGI)."""
         await send(
             {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         )
-        pieces = self._pieces if scope["method"] != "HEAD" else [b""]
+        pieces = self.pieces if scope["method"] != "HEAD" else [b""]
         for piece in pieces[:-1]:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             await next_turn()

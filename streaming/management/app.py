@@ -12,8 +12,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from streaming.amqp.login import User
+from streaming.management import bert
 from streaming.management.access import Gate
 from streaming.management.answers import as_json, error_response
+from streaming.management.bert import as_bert
 from streaming.management.bodies import read_body
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
 from streaming.management.errors import ApiError, bad_request, missing
@@ -23,6 +25,7 @@ from streaming.management.port import Front
 from streaming.management.resources.every import RESOURCES
 from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resources
 
+JSON: Final = "application/json"
 MAX_QUERY: Final = 16_384
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """What RabbitMQ's web server knows."""
@@ -118,10 +121,11 @@ class Management:
             raise ApiError(403, "forbidden", "A page of another site may not change anything")
         asked = await self._asked(request, resource, method, names)
         answer = await handler(asked)
-        if isinstance(answer, Response):
-            return answer
-        is_whole = method != "GET" or not resource.has_columns
-        return as_json(answer if is_whole else narrowed(answer, asked.query))
+        if not isinstance(answer, Response):
+            is_whole = method != "GET" or not resource.has_columns
+            answer = as_json(answer if is_whole else narrowed(answer, asked.query))
+        wanted = _wanted(request.headers.get("accept", ""), resource)
+        return await as_bert(answer) if method == "GET" and wanted == bert.KIND else answer
 
     async def _asked(
         self, request: Request, resource: Resource, method: str, names: dict[str, str]
@@ -133,7 +137,7 @@ class Management:
         )
         if not resource.is_open:
             resource.refuse(asked)
-        if method == "GET" and not _accepts_json(request.headers.get("accept", "")):
+        if method == "GET" and not _wanted(request.headers.get("accept", ""), resource):
             raise ApiError(406)
         if method in {"GET", "DELETE"}:
             return asked
@@ -166,6 +170,9 @@ def _is_own_page(request: Request) -> bool:
     return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
-def _accepts_json(header: str) -> bool:
+def _wanted(header: str, resource: Resource) -> str:
+    """The type of the answer that a client wants; empty if there is none of it."""
     kinds = {part.partition(";")[0].strip().lower() for part in header.split(",")}
-    return not header.strip() or not kinds.isdisjoint({"*/*", "application/*", "application/json"})
+    if not header.strip() or not kinds.isdisjoint({"*/*", "application/*", JSON}):
+        return JSON
+    return bert.KIND if bert.KIND in kinds and resource.kinds is None else ""
