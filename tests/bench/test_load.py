@@ -10,7 +10,7 @@ from tests.bench.load.run import Load, run_load
 from tests.bench.load.verify import out_of_order, verify
 
 
-@pytest.mark.nightly  # in every run, `test_redrive` kills the same processes
+@pytest.mark.nightly  # in every run, other tests kill jobs, clients and Kafka
 def test_every_message_is_accounted_for_while_processes_are_killed(tmp_path: Path) -> None:
     report, changes = run_load(tmp_path, Load(seconds=30, rate=200, kills=4))
     assert report.problems == []

@@ -7,7 +7,7 @@ import pytest
 from tests.bench.redrive import RedriveLoad, run_redrive
 
 
-@pytest.mark.long
+@pytest.mark.nightly  # in every run, jobs and fronts that redrive are killed, and Kafka without
 def test_each_letter_moves_once_while_processes_are_killed(tmp_path: Path) -> None:
     report = run_redrive(tmp_path, RedriveLoad(letters=300, kills=3, rate=20, seconds_per_kill=8))
 

@@ -77,11 +77,11 @@ def pytest_checks(
     if fast:
         selection = ("--hypothesis-profile=fast", *some, *report)
         return (Check("fast tests", (*PYTEST_ON_ALL_CORES, *PURE_TESTS, *selection)),)
-    profile = ("--hypothesis-profile=ci",) if every or nightly else ()
+    profile: tuple[str, ...] = ()
     if nightly:
-        some = ()
+        profile, some = ("--hypothesis-profile=nightly",), ()
     elif every:
-        some = ("-m", "not nightly")
+        profile, some = ("--hypothesis-profile=ci",), ("-m", "not nightly")
     selection = (*profile, *some, *report)
     others = [f"--ignore={folder}" for folder in CORE_TESTS]
     return (
