@@ -89,6 +89,7 @@ def new_user(tmp_path):
         process.kill()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("page", "kept"),
     [(AMQP_PAGE, {*PROGRAMS, "front.log"}), (KAFKA_PAGE, {"definitions.json"})],

@@ -181,6 +181,7 @@ def expected(alerts):
     }
 
 
+@pytest.mark.long
 def test_each_alert_fires_in_its_hour_and_no_other(tmp_path):
     program("prometheus")
     gap = 0.0
