@@ -61,6 +61,10 @@ from topology.refusals import Refusal
 from topology.values import Table
 
 PUBLISH_METHOD: Final = (60, 40)
+_NUMBER_BYTES: Final = 12
+_QUEUE_BYTES: Final = 255 + _NUMBER_BYTES
+"""The most that the name and the number of a queue take in a record of a log."""
+
 _SETTLEMENTS: Final = (m.BasicAck, m.BasicReject, m.BasicNack)
 _ASK_ONLY: Final = (
     m.ExchangeDeclare,
@@ -223,6 +227,15 @@ class Channel:
             )
             raise error(PRECONDITION_FAILED, text)
 
+    def _refuse_many(self, routed: Routed | None) -> None:
+        """Refuse a publish in a transaction whose queues the log has no room to name."""
+        most = self._vhost.max_routed_bytes
+        if routed is not None and len(routed) * _QUEUE_BYTES > most:
+            size = sum(len(name.encode()) + _NUMBER_BYTES for name, _number in routed)
+            if size > most:
+                text = f"the names of its {len(routed)} queues take more than {most} bytes"
+                raise error(PRECONDITION_FAILED, text)
+
     def publish_method(self, method: PublishMethod) -> None:
         """Take a publish; its content follows."""
         self._expect_method()
@@ -304,6 +317,7 @@ class Channel:
         )
         if isinstance(routed, Refusal):
             raise AmqpError(routed.code, routed.text)
+        self._refuse_many(routed)
         properties = self._with_reply_address(properties, seen)
         if _is_reply(method):
             if not self._replies.deliver(method.routing_key, properties, body):

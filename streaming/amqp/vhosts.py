@@ -108,6 +108,7 @@ class OpenVhost:
         uncommitted_bytes: what publishes in open transactions and unfinished bodies take, about.
         polled_bytes: of frames that asked empty queues, and of their answers.
         max_body_bytes, max_property_bytes: what a message may have.
+        max_routed_bytes: what the names of the queues of a publish in a transaction may have.
         default_queue_type: of queues that its clients declare without a type.
     """
 
@@ -115,6 +116,7 @@ class OpenVhost:
     default_queue_type = "classic"
     max_body_bytes = MAX_MESSAGE_SIZE
     max_property_bytes = MAX_MESSAGE_SIZE  # in memory, a frame is the limit
+    max_routed_bytes = MAX_MESSAGE_SIZE  # in memory, whatever there are
 
     def __init__(
         self,

@@ -32,6 +32,8 @@ from topology.suggestions import did_you_mean
 
 _STORAGE: Final = {"s3": "S3", "azure": "Azure", "gcs": "Google Cloud Storage"}
 
+_LEAST_LOG_BYTES: Final = 1 << 20
+
 _GOOGLE_LOGIN: Final = "spark.hadoop.fs.gs.auth."
 
 
@@ -78,6 +80,7 @@ def conflicts(parts: Parts) -> Iterator[Conflict]:
     yield from _sequenced(parts)
     yield from _topics(parts)
     yield from _sizes(parts)
+    yield from _logs(parts)
     yield from _cluster(parts)
 
 
@@ -258,6 +261,16 @@ def _sizes(parts: Parts) -> Iterator[Conflict]:
             ("flow.max_body_bytes", "flow.max_header_bytes", "kafka.max_message_bytes"),
             f"must be at most {most:_}: kafka.max_message_bytes = "
             f"{parts.kafka.max_message_bytes:_}, less {room:_} for headers",
+        )
+
+
+def _logs(parts: Parts) -> Iterator[Conflict]:
+    """A frame of AMQP becomes one record of the log, and may be a table of 128 KiB."""
+    has_log = any(vhost.sequenced for vhost in parts.vhosts.values())
+    if has_log and parts.kafka.max_message_bytes < _LEAST_LOG_BYTES:
+        yield Conflict(
+            ("kafka.max_message_bytes", "vhosts.*"),
+            f"must be at least {_LEAST_LOG_BYTES:_} where a vhost is sequenced",
         )
 
 

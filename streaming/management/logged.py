@@ -34,6 +34,7 @@ from streaming.management.kept import (
 from streaming.management.port import VhostInfo
 from streaming.management.server_front import ServerFront
 from streaming.protocol.command_codec import encode_command
+from streaming.protocol.definitions_portions import portions
 from streaming.protocol.log_records import UnknownRecordError, read_command
 
 CLUSTER_NAME: Final = "cluster_name"
@@ -43,16 +44,6 @@ MAX_KEPT: Final = 10_000
 """Users, global parameters and descriptions that were ever made."""
 
 _OPERATOR: Final = Actor(None, "management")
-_ORDER: Final = (
-    "parameters",
-    "policies",
-    "operator_policies",
-    "permissions",
-    "topic_permissions",
-    "exchanges",
-    "queues",
-    "bindings",
-)
 
 logger = logging.getLogger(__name__)
 
@@ -170,12 +161,12 @@ class LogFront(ServerFront):
         self, vhost: OpenVhost, actor: Actor, command: ImportDefinitions
     ) -> AnswerOut:
         """Import definitions in as many records as they need."""
-        portions = _portions(command.definitions, vhost.max_body_bytes // 2)
-        for portion in portions:
-            self._expect_readable(vhost, portion)
+        parts = portions(command.definitions, vhost.max_body_bytes // 2)
+        for part in parts:
+            self._expect_readable(vhost, part)
         answers = []
-        for portion in portions:
-            answers.append(await super().do(vhost, actor, portion))
+        for part in parts:
+            answers.append(await super().do(vhost, actor, part))
             if answers[-1].refusal is not None:
                 break
         return answers[-1]
@@ -257,21 +248,3 @@ class LogFront(ServerFront):
 
 def _set_in_a_file(name: str) -> Exception:
     return bad_request(f"user '{name}' is set in dlx.toml or by --definitions: change it there")
-
-
-def _portions(document: dict[str, Any], max_bytes: int) -> list[ImportDefinitions]:
-    """A document as several that are imported one after the other; what is named comes first."""
-    if len(msgspec.json.encode(document)) <= max_bytes:
-        return [ImportDefinitions(definitions=document)]
-    rest = {name: value for name, value in document.items() if name not in _ORDER}
-    portions: list[dict[str, Any]] = []
-    size = max_bytes
-    for member in _ORDER:
-        for item in document.get(member, ()):
-            item_size = len(msgspec.json.encode(item))
-            if size + item_size > max_bytes:
-                portions.append(dict(rest))
-                size = 0
-            portions[-1].setdefault(member, []).append(item)
-            size += item_size
-    return [ImportDefinitions(definitions=portion) for portion in portions]

@@ -38,6 +38,7 @@ _PLAIN: Final = frozenset({str, bool, type(None)})
 _ZLIB: Final = 0x78
 """The first byte of compressed data; no map of msgpack begins with it."""
 
+_LARGE: Final = 1 << 16
 _encoder: Final = msgspec.msgpack.Encoder()
 _alone: Final[msgspec.msgpack.Decoder[Command]] = msgspec.msgpack.Decoder(
     AnyCommand, ext_hook=from_msgpack
@@ -49,11 +50,14 @@ _on_lanes: Final[msgspec.msgpack.Decoder[Command]] = msgspec.msgpack.Decoder(
 
 
 def encode_command(command: Command) -> bytes:
-    """Encode a command; documents of definitions, which may be large, are compressed."""
-    if type(command) not in _WITH_TABLES:
-        return _encoder.encode(command)
-    data = _encoder.encode(_without_structs(command))
-    return zlib.compress(data, 1) if isinstance(command, ImportDefinitions) else data
+    """Encode a command; large ones and documents of definitions are compressed.
+
+    A number of three digits of JSON takes nine bytes of msgpack.
+    """
+    has_tables = type(command) in _WITH_TABLES
+    data = _encoder.encode(_without_structs(command) if has_tables else command)
+    is_large = len(data) > _LARGE or isinstance(command, ImportDefinitions)
+    return zlib.compress(data, 1) if is_large else data
 
 
 def decode_command(data: bytes, lanes: int) -> Command:

@@ -15,21 +15,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from streaming.amqp.clocks import WallClock
-from streaming.amqp.entries import Ask
 from streaming.amqp.server import SHUTDOWN, Server
-from streaming.amqp.vhosts import AnswerListener
-from streaming.broker.commands import ImportDefinitions
-from streaming.broker.events import Actor
-from streaming.broker.outbound import AnswerOut
 from streaming.broker.sequence.fold import NO_EPOCH
 from streaming.sequencer.beating import Beating
 from streaming.sequencer.bodies import Bodies, BodyReader
 from streaming.sequencer.copying import Copying
+from streaming.sequencer.importing import Import, import_definitions, is_due
 from streaming.sequencer.input_reader import InputReader
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.job_lag import JobLag
@@ -60,11 +56,12 @@ SNAPSHOT_AGAIN_S: Final = 10.0
 DRAIN_S: Final = 10.0
 """How long a stop waits for Kafka."""
 
+NAMES_BYTES: Final = 4_096
+"""Room in a record of a log for the names in its headers, of which each has 255 bytes."""
+
 _CHECK_S: Final = 0.25
 _READ_S: Final = 0.2
 _PROMPT_S: Final = 1.0
-
-_OPERATOR: Final = Actor(None, "definitions")
 
 _T = TypeVar("_T")
 
@@ -75,17 +72,6 @@ class CannotLeadError(DlxError):
     """A vhost cannot be served here."""
 
     help_code = "kafka-unreachable"
-
-
-class Import(NamedTuple):
-    """Declarations for a vhost.
-
-    Attributes:
-        only_first: only if its log is new.
-    """
-
-    command: ImportDefinitions
-    only_first: bool
 
 
 class Front:
@@ -372,7 +358,6 @@ class _Log:
         await self._open()
         await self._until_nobody_leads(opening_s)
         vhost = self._opened
-        is_new = vhost.fold.epoch == NO_EPOCH
         begin_s = time.monotonic()
         self._taken = asyncio.get_running_loop().create_future()
         vhost.take_over(self._front.settings.name)
@@ -387,8 +372,8 @@ class _Log:
         vhost.lead(epoch)
         self.beat()
         given = self._front.imports.get(self.name)
-        if given is not None and (is_new or not given.only_first):
-            await self._import(vhost, given.command)
+        if given is not None and is_due(given, vhost):
+            await import_definitions(given, vhost)
         self._front.server.add_vhost(vhost)
         self._front.leads.set()
         self._copy(vhost)
@@ -417,6 +402,7 @@ class _Log:
                 InputRecords(
                     *(self.name, inputs, settings.vhosts),
                     *(settings.max_body_bytes, settings.max_property_bytes),
+                    settings.max_record_bytes - NAMES_BYTES,
                 ),
                 LetterContents(LogReader(settings.properties, self.topic)),
                 waits,
@@ -428,15 +414,6 @@ class _Log:
 
     def _must_wait(self) -> bool:
         return self._front.is_ending or self._front.server.is_blocked
-
-    async def _import(self, vhost: LogVhost, command: ImportDefinitions) -> None:
-        answered: asyncio.Future[AnswerOut] = asyncio.get_running_loop().create_future()
-        vhost.listen(_OPERATOR.channel, AnswerListener(answered.set_result))
-        vhost.submit(Ask(_OPERATOR, command))
-        answer = await answered
-        vhost.forget(_OPERATOR.channel)
-        if answer.refusal is not None:
-            raise CannotLeadError(f"vhost {self.name}: definitions: {answer.refusal.text}")
 
     @property
     def _opened(self) -> LogVhost:
@@ -459,6 +436,9 @@ class _Log:
         self.vhost = vhost = LogVhost(self._shard, bodies, self, WallClock().now_ms, entries)
         vhost.max_body_bytes = self._front.settings.max_body_bytes
         vhost.max_property_bytes = self._front.settings.max_property_bytes
+        settings = self._front.settings
+        content_bytes = settings.max_body_bytes + settings.max_property_bytes
+        vhost.max_routed_bytes = settings.max_record_bytes - content_bytes - NAMES_BYTES
         self.lag = JobLag(self._front.settings.lag_marks)
         self.lag.update((vhost.position, vhost.log_bytes), None, begin_s)
         self._snapshot_at = vhost.fold.next_offset

@@ -8,6 +8,7 @@
 What becomes nothing is for others, or the job quarantines it.
 """
 
+import logging
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ from streaming.amqp.publications import Publications, publication_seen, stored_s
 from streaming.broker.events import COPIED_CHANNEL, Actor
 from streaming.broker.message import BROKER_HEADERS
 from streaming.config.inputs import InputSettings
+from streaming.protocol.command_codec import encode_command
 from streaming.protocol.copied_records import (
     Source,
     channel_of,
@@ -51,6 +53,8 @@ from topology.values import Table, table_from_json
 
 Named = dict[str, bytes | None]
 
+logger = logging.getLogger(__name__)
+
 _CHANNEL: Final = COPIED_CHANNEL + DEFAULT_CHANNEL
 _NO_CONFIRMS: Final = Confirms()
 
@@ -71,6 +75,7 @@ class InputRecords:
     Args:
         vhosts: all of the job.
         max_body_bytes, max_header_bytes: the job quarantines mapped records that have more.
+        max_command_bytes: a record of the log has no room for a command that takes more.
     """
 
     def __init__(
@@ -80,11 +85,13 @@ class InputRecords:
         vhosts: Collection[str],
         max_body_bytes: int,
         max_header_bytes: int,
+        max_command_bytes: int,
     ) -> None:
         self._vhost = vhost
         self._name = vhost.encode()
         self._max_body_bytes = max_body_bytes
         self._max_header_bytes = max_header_bytes
+        self._max_command_bytes = max_command_bytes
         self._publications = Publications()
         self._users = {each.topic: each.user for each in inputs}
         self._mappers = {
@@ -128,6 +135,15 @@ class InputRecords:
         if not_copied(self._vhost, command) is not None:
             return None
         copied = copied_command(command)
+        size = len(encode_command(copied))
+        if size > self._max_command_bytes:
+            logger.error(
+                "vhost %s: the command at offset %s of %s, partition %s, is left out: it takes %s "
+                "bytes, and a record of the log has room for %s (kafka.max_message_bytes)",
+                *(self._vhost, record.source.offset, record.source.topic, record.source.partition),
+                *(size, self._max_command_bytes),
+            )
+            return None
         return Ask(Actor(user, channel_of(copied)), copied, record.source)
 
     def _publish(self, record: InputRecord, user: str, mapper: TopicMapper) -> Publish | None:

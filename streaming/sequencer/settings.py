@@ -49,6 +49,7 @@ class FrontSettings:
         takeover_ms: how long a leader is silent before a standby replaces it.
         body_bytes: messages of each vhost that are kept in memory.
         max_body_bytes, max_property_bytes: what a message may have.
+        max_record_bytes: what Kafka takes of a record.
         heartbeats: vhost -> a topic with the job's heartbeats.
         lag_marks: above which lag of the job publishers wait.
         snapshot_records, snapshot_ms: a snapshot is written after so many records, and not more
@@ -69,6 +70,7 @@ class FrontSettings:
     body_bytes: int = 256 << 20
     max_body_bytes: int = 1 << 20
     max_property_bytes: int = 1 << 14
+    max_record_bytes: int = 2 << 20
     heartbeats: dict[str, str] = field(default_factory=dict)
     lag_marks: LagMarks = NO_MARKS
     snapshot_records: int = 200_000
@@ -101,6 +103,7 @@ def front_settings(
         body_bytes=config.amqp.body_cache_bytes,
         max_body_bytes=config.flow.max_body_bytes,
         max_property_bytes=config.flow.max_header_bytes,
+        max_record_bytes=config.kafka.max_message_bytes,
         heartbeats=_heartbeats(config, vhosts),
         lag_marks=LagMarks(config.amqp.max_lag_bytes, config.amqp.max_lag_ms / 1000),
         snapshot_records=config.amqp.snapshot_records,

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from streaming.amqp.vhosts import OpenVhost
     from streaming.config import JobConfig
     from streaming.management.pages import Address
-    from streaming.sequencer.front import Front, Import
+    from streaming.sequencer.front import Front
+    from streaming.sequencer.importing import Import
     from streaming.sequencer.settings import FrontSettings
 
 _LOG_FORM: Final = "%(asctime)s %(levelname)s %(message)s"
@@ -127,9 +128,8 @@ def _imports(
     """
     import json
 
-    from streaming.broker.commands import ImportDefinitions
     from streaming.config.definitions_files import load_vhost_definitions
-    from streaming.sequencer.front import Import
+    from streaming.sequencer.importing import Import
     from topology.definitions.load import load_definitions
 
     load_vhost_definitions(config)  # refuses files that cannot be used
@@ -150,8 +150,8 @@ def _imports(
         if document is not None:
             for problem in loaded.skipped:
                 print(f"--definitions: skipped: {problem}", file=sys.stderr)
-        command = ImportDefinitions(definitions=said)
-        found[name] = Import(command, only_first=document is None)
+        public = {member: items for member, items in said.items() if member != "users"}
+        found[name] = Import(public, only_first=document is None)  # any program may read the log
     return found, queue_types
 
 

@@ -21,6 +21,7 @@ from streaming.job_locations import checkpoint_place
 from streaming.ledger.batch_detail import KnownManifest
 from streaming.queries.state.copies import LostStateError
 from streaming.sequencer.bodies import BodyReader
+from streaming.sequencer.copied_positions import IDS as COPIED_IDS
 from streaming.sequencer.copied_positions import KEY as COPIED
 from streaming.sequencer.log_reader import LogReader, records_between
 from streaming.sequencer.needed_offsets import KEY as NEEDED
@@ -106,7 +107,7 @@ def state_of(fold: RangeFold, begin: int, topic_number: int) -> FoldedState:
     end = fold.fold.next_offset
     batch = fold.fold.finish()
     entries = fold.entries
-    for key in (NEEDED, COPIED):  # the front's alone
+    for key in (NEEDED, COPIED, COPIED_IDS):  # the front's alone
         entries.pop(key, None)
     relocate(entries, partial(_in_table, topic_number))
     return FoldedState(begin, end, batch.events.next_seq, batch.resident_messages, entries)

@@ -11,11 +11,13 @@ import pika
 import pika.exceptions
 import pytest
 
+from streaming.broker.commands import ImportDefinitions
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.job_locations import tables_place
+from streaming.protocol.log_records import LogKind, read_command, read_header
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
-from streaming.sequencer.log_reader import LogReader, RawRecord
+from streaming.sequencer.log_reader import LogReader, RawRecord, records_between
 from tests.bench.kafka_log import KafkaLog
 from tests.fixtures.fronts import Fronts
 from tests.fixtures.waiting import wait_until
@@ -102,6 +104,17 @@ def test_the_definitions_of_docker_compose_let_its_user_in(fronts):
 
     front = fronts.start("--definitions", str(file))
     assert ready(fronts.connect(front).channel(), "work") == 4
+    topic = fronts.config.log_topics()["/"]
+    with closing(LogReader({"bootstrap.servers": fronts.servers}, topic)) as reader:
+        commands = [
+            read_command(record.value or b"")
+            for portion in records_between(reader, 0, reader.ends()[1])
+            for record in portion
+            if read_header(record.header).kind == LogKind.COMMAND
+        ]
+    imported = next(each.definitions for each in commands if isinstance(each, ImportDefinitions))
+    assert imported["permissions"] == document["permissions"]
+    assert "users" not in imported, "any program may read the log"
 
 
 def test_a_standby_replaces_a_leader_that_sleeps_and_that_confirms_nothing_more(fronts):

@@ -290,6 +290,27 @@ def test_a_transaction_may_not_take_any_amount_of_memory(client, monkeypatch):
     assert client.broker.server.vhosts["/"].uncommitted_bytes == 0
 
 
+@pytest.mark.parametrize(("most", "closes"), [(34, False), (33, True)])
+def test_a_publish_in_a_transaction_has_as_many_queues_as_a_record_can_name(client, most, closes):
+    client.broker.server.vhosts["/"].max_routed_bytes = most
+    for queue in ("queue-one", "queue-two", "q"):
+        client.ask(m.QueueDeclare(queue=queue))
+    for queue in ("queue-one", "q"):
+        client.ask(m.QueueBind(queue=queue, exchange="amq.fanout"))
+    client.ask(m.TxSelect())
+    client.publish("amq.fanout", "", b"x")
+    client.publish("", "queue-two", b"x")
+    client.publish("", "gone", b"x")
+
+    found = client.received() or [client.ask(m.TxCommit())]
+
+    text = f"PRECONDITION_FAILED - the names of its 2 queues take more than {most} bytes"
+    if closes:
+        assert found[0].method == m.ChannelClose(406, text, *m.BasicPublish.ids)
+    else:
+        assert found == [m.TxCommitOk()]
+
+
 def test_a_rollback_takes_back_acks_and_a_commit_acks_what_was_delivered_before_them(client):
     client.ask(m.QueueDeclare(queue="q"))
     client.ask(m.TxSelect())

@@ -170,6 +170,19 @@ def test_a_body_at_its_limit_leaves_room_for_headers():
     ]
 
 
+def test_a_log_has_room_for_a_frame():
+    small = """
+vhosts.shop.sequenced = {sequenced}
+kafka.max_message_bytes = 1_000_000
+flow.max_body_bytes = 500_000
+"""
+
+    assert problems_of(small.format(sequenced="true")) == [
+        "kafka.max_message_bytes: must be at least 1_048_576 where a vhost is sequenced",
+    ]
+    parse_config(small.format(sequenced="false"))
+
+
 def test_rules_skip_unreadable_values():
     text = PUBLISHES + 'mapping = { exchange = "x" }\nsource = "commands"\n' + COMMANDS
 

@@ -11,6 +11,8 @@ from streaming.protocol.command_json import KINDS, read_flat
 from streaming.protocol.json_input import MAX_DEPTH
 from streaming.protocol.record_headers import command_record
 from tests.every_command import COMMANDS
+from topology.declarations import Binding
+from topology.values import AmqpValue
 
 
 def test_every_command_is_covered_by_these_tests():
@@ -64,3 +66,14 @@ def test_a_command_without_nested_members_is_read_in_one_step(op):
     [command, *_] = [one for one in COMMANDS if one.__struct_config__.tag == op]
 
     assert read_flat(msgspec.json.encode(command)) == command
+
+
+def test_numbers_that_are_short_as_text_take_no_more_room_in_a_record():
+    numbers: list[AmqpValue] = [*(number / 10 for number in range(-50, 50)), *[0.1] * 50_000]
+    binding = Binding("x", "q", "queue", "k", {"x": numbers})
+    command = commands.Bind(binding=binding)
+
+    data = encode_command(command)
+
+    assert len(data) < len(json.dumps(numbers))
+    assert decode_command(data, 1) == command

@@ -182,7 +182,9 @@ def test_records_are_copied_in_order_and_kafka_knows_how_far(monkeypatch, waits)
     others = [a_record(offset, b"other") for offset in (5, 6, 7)]
     source: Any = Input([a_record(3), a_record(4), *others])
     source.moved = [Source("in", 1, 41, "now")]
-    records = InputRecords("/", [InputSettings(topic="in", source="commands")], ["/"], 100, 100)
+    records = InputRecords(
+        "/", [InputSettings(topic="in", source="commands")], ["/"], 100, 100, 1_000
+    )
     waited = iter([waits, waits, False])
     copy = Copying(vhost, source, records, Log(port), lambda: next(waited, False))
 
@@ -207,7 +209,9 @@ def test_a_front_that_is_replaced_says_nothing_of_what_it_has_not_copied():
     port = LogPort()
     vhost = a_leader(port)
     source: Any = Input([a_record(3)])
-    records = InputRecords("/", [InputSettings(topic="in", source="commands")], ["/"], 100, 100)
+    records = InputRecords(
+        "/", [InputSettings(topic="in", source="commands")], ["/"], 100, 100, 1_000
+    )
     copy = Copying(vhost, source, records, Log(port), lambda: False)
 
     async def run() -> None:
@@ -244,7 +248,7 @@ def a_letter(copy_id: int, offset: int) -> commands.Letter:
 def run_copying(vhost, port, *found):
     source: Any = Input(list(found))
     inputs = [InputSettings(topic="in", source="commands")]
-    records = InputRecords("/", inputs, ["/"], 10_000, 100)
+    records = InputRecords("/", inputs, ["/"], 10_000, 100, 1 << 20)
     copy = Copying(vhost, source, records, Log(port), lambda: False)
 
     async def run() -> None:

@@ -1,5 +1,7 @@
 """What becomes of a record of an input in the log of a vhost: an entry, or nothing."""
 
+import json
+
 import pytest
 
 from streaming.amqp.entries import Ask, Publish
@@ -30,7 +32,7 @@ PLACE = Source("mapped", 0, 9)
 
 
 def entry_of(source, value, *headers, vhost="shop"):
-    records = InputRecords(vhost, (COMMANDS, MAPPED), ("shop", "/"), 100, 60)
+    records = InputRecords(vhost, (COMMANDS, MAPPED), ("shop", "/"), 100, 60, 1_000)
     return records.entry(InputRecord(source, 1_000, None, value, headers))
 
 
@@ -43,6 +45,19 @@ def test_a_command_becomes_one_of_the_user_of_the_input_on_a_channel_of_its_own(
 
     purge = commands.Purge(queue="q", channel="kafka:c", reply_id="7")
     assert entry == Ask(Actor("ann", "kafka:c"), purge, COMMAND)
+
+
+def test_a_command_that_no_record_has_room_for_is_left_out_with_a_word(caplog):
+    def declaring(*numbers):
+        value = {"op": "declare_queue", "queue": {"name": "q", "arguments": {"x": numbers}}}
+        return a_command(json.dumps(value).encode(), ("dlx-op", b"declare_queue"))
+
+    assert declaring(0.1) is not None
+    assert declaring(*[0.1] * 200) is None
+
+    [said] = caplog.messages
+    assert "the command at offset 7 of commands, partition 1, is left out" in said
+    assert "has room for 1000" in said
 
 
 @pytest.mark.parametrize(
@@ -130,7 +145,7 @@ def test_a_mapped_record_that_is_for_others_or_unfit_becomes_nothing(value, head
 
 
 def test_messages_that_the_broker_sees_alike_share_their_publication():
-    records = InputRecords("shop", (MAPPED,), ("shop",), 100, 60)
+    records = InputRecords("shop", (MAPPED,), ("shop",), 100, 60, 1_000)
     first, second, other = (
         records.entry(InputRecord(PLACE, 1, None, b'{"key": "%s"}' % key, ()))
         for key in (b"k", b"k", b"l")
@@ -144,7 +159,7 @@ def test_messages_that_the_broker_sees_alike_share_their_publication():
 
 
 def a_version(key, *headers, body=b"new"):
-    records = InputRecords("shop", (COMMANDS,), ("shop",), 100, 1_000)
+    records = InputRecords("shop", (COMMANDS,), ("shop",), 100, 1_000, 1_000)
     given = (("dlx-vhost", b"shop"), ("dlx-routing-key", key), *headers)
     return records.entry(InputRecord(COMMAND, 1_000, None, body, given))
 
