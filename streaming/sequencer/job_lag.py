@@ -3,6 +3,9 @@
     front:  samples of (next offset, bytes so far, instant)    every quarter of a second
     job:    next offset that it has not committed              every second
 
+A job that is behind may crash, just because it is. So publishers that wait go on to wait while it
+may start again; none begin to wait for a job that is silent.
+
 What the log had before the front opened it counts as nothing: its size is not known.
 """
 
@@ -13,6 +16,10 @@ MAX_SAMPLES: Final = 4_096
 
 LOW_MARK: Final = 0.5
 """Publishers resume below this part of the marks."""
+
+
+RESTART_S: Final = 120.0
+"""Publishers that wait resume when a job was silent for so long."""
 
 
 class Lag(NamedTuple):
@@ -44,6 +51,7 @@ class JobLag:
         self.lag: Lag | None = None
         self.is_high = False
         self._marks = marks
+        self._followed_s = float("-inf")
         self._offsets: list[int] = []
         self._rest: list[tuple[int, float]] = []  # bytes and instant of each sample
 
@@ -70,7 +78,11 @@ class JobLag:
             self._offsets.append(next_offset)
             self._rest.append((size, now_s))
         self.lag = None if committed is None else self._behind(committed, size, now_s)
-        self.is_high = self.lag is not None and self._is_above(self.lag)
+        if self.lag is not None:
+            self._followed_s = now_s
+            self.is_high = self._is_above(self.lag)
+        elif now_s - self._followed_s >= RESTART_S:
+            self.is_high = False
         self._forget(committed)
 
     def _behind(self, committed: int, size: int, now_s: float) -> Lag:

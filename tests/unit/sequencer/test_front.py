@@ -19,7 +19,7 @@ from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
 from streaming.protocol.log_records import LogKind, read_header
-from streaming.sequencer import front
+from streaming.sequencer import front, job_lag
 from streaming.sequencer.front import Front
 from streaming.sequencer.job_lag import LagMarks
 from streaming.sequencer.leaders import Beat, HeardLeaders
@@ -243,7 +243,8 @@ def test_what_a_full_producer_did_not_take_is_appended_soon(log, tmp_path):
     assert asyncio.run(publish()) == 12
 
 
-def test_publishers_wait_while_the_job_is_behind_and_settlements_pass(log, tmp_path):
+def test_publishers_wait_while_the_job_is_behind_and_settlements_pass(log, tmp_path, monkeypatch):
+    monkeypatch.setattr(job_lag, "RESTART_S", 1.0)
     log.committed = 0
 
     async def run() -> tuple[list[str | None], list[int]]:

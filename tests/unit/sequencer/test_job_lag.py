@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streaming.sequencer.job_lag import MAX_SAMPLES, JobLag, Lag, LagMarks
+from streaming.sequencer.job_lag import MAX_SAMPLES, RESTART_S, JobLag, Lag, LagMarks
 from streaming.sequencer.job_progress import next_offset_in
 
 
@@ -37,15 +37,29 @@ def test_publishers_wait_above_the_mark_until_the_lag_is_half_of_it(marks):
     assert 55 <= last <= 66, "half of it is reached then"
 
 
-def test_publishers_never_wait_for_a_job_that_does_not_follow():
+def test_publishers_that_wait_go_on_to_while_the_job_may_start_again():
     one = JobLag(LagMarks(bytes=10, seconds=1.0))
     one.update((100, 1_000), 0, 1.0)
     one.update((900, 9_000), 0, 100.0)
     assert one.is_high
 
     one.update((900, 9_000), None, 101.0)
+    assert (one.lag, one.is_high) == (None, True)
+    one.update((900, 9_000), None, 100.0 + RESTART_S - 1)
+    assert one.is_high
+    one.update((900, 9_000), None, 100.0 + RESTART_S)
+    assert not one.is_high
 
+
+def test_publishers_do_not_begin_to_wait_for_a_job_that_is_silent():
+    one = JobLag(LagMarks(bytes=10, seconds=1.0))
+    one.update((100, 1_000), 100, 1.0)
+
+    one.update((900, 9_000), None, 50.0)
     assert (one.lag, one.is_high) == (None, False)
+
+    one.update((900, 9_000), 100, 60.0)
+    assert one.is_high
 
 
 def test_a_mark_of_zero_is_none():
