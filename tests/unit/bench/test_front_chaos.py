@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.bench.chaos.front.checks import Ledger, contradictions, waiting_at
+from tests.bench.chaos.front.fronts import was_without_kafka
 from tests.bench.chaos.front.journal import Entry, Journal, read_journal
 from tests.bench.chaos.front.run import FrontChaosResult
 from tests.bench.chaos.front.strikes import Sleep
@@ -15,6 +16,20 @@ HERE = "127.0.0.1:1/pika-publisher-1"
 THERE = "127.0.0.1:2/pika-consumer-2"
 SLEEP = Sleep(port=1, begin=5.0, end=9.0, replaced_at=4)
 READY = {"work": 1, "dead": 1}
+
+
+@pytest.mark.parametrize(
+    ("said", "is_one"),
+    [
+        ("is the address right (kafka.security)?", True),
+        ("kafka.bootstrap_servers: no answer from 127.0.0.1:1: Broker transport failure", True),
+        ("vhost /: another front leads it", False),
+    ],
+)
+def test_a_start_without_kafka_is_told_from_other_ends(said, is_one):
+    text = f"other ended by itself with 2: ...\n{said} (dlx doctor explain kafka-unreachable)\n"
+
+    assert was_without_kafka(text) == is_one
 
 
 def seen(*more: Entry) -> list[Entry]:

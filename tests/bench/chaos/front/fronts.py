@@ -20,8 +20,16 @@ from tests.fixtures.settings import job_settings
 
 VHOST: Final = "/"
 _LEADS: Final = re.compile(r"vhost /: leads since offset (\d+)")
-_NO_KAFKA: Final = "(kafka.security)? (dlx doctor explain kafka-unreachable)"
+_NO_KAFKA: Final = re.compile(
+    r"(\(kafka\.security\)\?|kafka\.bootstrap_servers: no answer from .*) "
+    r"\(dlx doctor explain kafka-unreachable\)$"
+)
 _LEADS_NO_MORE: Final = "this front leads it no more"
+
+
+def was_without_kafka(log_end: str) -> bool:
+    """Whether a job or a front ended because Kafka did not answer when it started."""
+    return _NO_KAFKA.search(log_end.rstrip()) is not None
 
 
 class FrontProcess:
@@ -116,7 +124,7 @@ class Running:
                 process.check()
             except RuntimeError as ended:
                 text = str(ended)
-                if text.rstrip().endswith(_NO_KAFKA):
+                if was_without_kafka(text):
                     self.too_early += 1
                 else:
                     self.ends.append(f"{text.splitlines()[0]} ... {text[-500:]}")
