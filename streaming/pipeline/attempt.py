@@ -26,6 +26,7 @@ from streaming.pipeline.checkpoint.table_match import read_table_batches
 from streaming.pipeline.clock.job_clock import JobClock
 from streaming.pipeline.clock.trigger import SPARK_TRIGGER, Ticks, Trigger
 from streaming.pipeline.flow.control import FlowControl
+from streaming.pipeline.flow.log_bounds import LogBounds
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.housekeeping import Housekeeping, retention
 from streaming.pipeline.lane_answers import LaneAnswers
@@ -40,6 +41,7 @@ from streaming.pipeline.topics.accepted_loss import AcceptedLoss, check_gaps
 from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.definitions_import import write_imports
 from streaming.pipeline.topics.offset_gaps import GapWatch
+from streaming.pipeline.topics.other_epochs import first_other_epochs
 from streaming.pipeline.topics.other_jobs import refuse_other_job
 from streaming.pipeline.traffic import TrafficTotals
 from streaming.protocol.addressing import JobMark
@@ -124,6 +126,7 @@ class Attempt:
         refuse_other_job(config, self._mark, self._producer, topics.known_topics())
         ledger = self._ledger = self._open_ledger()
         self._match_checkpoint()
+        self._refuse_other_epochs()
         self._loss = check_gaps(checkpoint, topics, ledger, accept_loss=self._orders.accept_loss)
         self._settings = self._task_settings()
         checkpoint.save()
@@ -211,6 +214,22 @@ class Attempt:
         self.shards = ShardStats(self._detail)
         self.flow = FlowControl(config, self._orders.marks, self._detail, self.shards)
         checkpoint.manifest.refuse_missing_shards(config, self.shards)
+
+    def _refuse_other_epochs(self) -> None:
+        """Read no log beyond where it goes on on other terms.
+
+        Raises:
+            OtherTermsError: everything before that was read.
+        """
+        logs, config = self._orders.checkpoint.logs, self._orders.config
+        if not config.log_topics() or config.amqp.leaders_topic not in self._topics.known_topics():
+            return
+        begins, ids = logs.next_positions(), self._topics.identities
+        errors = first_other_epochs(config, self._producer, begins, ids)
+        bounds = self.flow.bounds = LogBounds(errors, begins)
+        error = bounds.reached()
+        if error is not None and not logs.has_unfinished_batch():
+            raise error
 
     def _task_settings(self) -> TaskSettings:
         config, manifest = self._orders.config, self._orders.checkpoint.manifest

@@ -170,12 +170,15 @@ class Job:
     def wait(self, timeout_s: float) -> bool:
         """Wait, and return whether the query has ended; see `wait_for_end` for the failures.
 
+        OtherTermsError: all was read that this version may read of a log.
+
         A batch that fails because of Kafka, the storage or a lost executor is tried again.
         """
         self.checkpoint.lock.check()
         if self._retries.due_s is not None:
             self._try_again(timeout_s)
             return False
+        self.attempt.flow.bounds.end()
         try:
             return wait_for_end(self.query, timeout_s, self.attempt.watch, self._own_spark)
         except SparkLostError:

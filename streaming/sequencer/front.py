@@ -21,7 +21,7 @@ import msgspec
 
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.server import SHUTDOWN, Server
-from streaming.broker.sequence.fold import NO_EPOCH
+from streaming.broker.sequence.fold import NO_EPOCH, Terms
 from streaming.sequencer.beating import Beating
 from streaming.sequencer.bodies import Bodies, BodyReader
 from streaming.sequencer.copying import Copying
@@ -42,6 +42,9 @@ from streaming.sequencer.silence import SaidOrNot, Silence
 from streaming.sequencer.slow_kafka import SlowKafka
 from streaming.sequencer.snapshots import FOLDER, LogIdentity, Snapshot, Snapshots
 from topology.errors import DlxError
+
+LISTEN_S: Final = 4.0
+"""How long a front of other terms than the log listens for the job, which beats each second."""
 
 FOLLOW_S: Final = 0.05
 """How often a standby that has read everything asks again."""
@@ -72,6 +75,12 @@ class CannotLeadError(DlxError):
     """A vhost cannot be served here."""
 
     help_code = "kafka-unreachable"
+
+
+class OtherJobError(DlxError):
+    """The job that follows a log folds it otherwise than this front would write it."""
+
+    help_code = "log-terms"
 
 
 class Front:
@@ -224,6 +233,10 @@ class Front:
         """The next offset of the job in a log; None if no job is heard."""
         return self._progress.of(vhost)
 
+    def terms_of_job(self, vhost: str) -> Terms | None:
+        """How the job folds a log; None if no job is heard, or it does not say."""
+        return self._progress.terms_of(vhost)
+
     def states(self) -> dict[str, LogState]:
         """How each vhost is doing."""
         return {name: log.state() for name, log in self._logs.items()}
@@ -356,8 +369,11 @@ class _Log:
         """
         opening_s = time.monotonic()
         await self._open()
-        await self._until_nobody_leads(opening_s)
         vhost = self._opened
+        if vhost.changes_terms:
+            await self._listen_for_job()
+        await self._until_nobody_leads(opening_s)
+        self._refuse_other_job()
         begin_s = time.monotonic()
         self._taken = asyncio.get_running_loop().create_future()
         vhost.take_over(self._front.settings.name)
@@ -502,6 +518,29 @@ class _Log:
             vhost.follow(records)
             if vhost.counted > counted:
                 silence.read(time.monotonic())
+
+    async def _listen_for_job(self) -> None:
+        """Listen for the job that follows the log, if one does."""
+        deadline_s = time.monotonic() + LISTEN_S
+        while time.monotonic() < deadline_s:
+            if self._front.terms_of_job(self.name) is not None:
+                return
+            await asyncio.sleep(FOLLOW_S)
+
+    def _refuse_other_job(self) -> None:
+        """Do not begin where a job would plan a batch that no version can finish.
+
+        Raises:
+            OtherJobError: a job follows the log that folds it otherwise.
+        """
+        vhost = self._opened
+        here, there = vhost.terms, self._front.terms_of_job(self.name)
+        if vhost.changes_terms and there is not None and there != here:
+            raise OtherJobError(
+                f"vhost {self.name}: the job that follows the log {self.topic} has "
+                f"{_difference(there, here)}. Let it read the log to its end, stop it, and start "
+                "one like this front before this front. Nothing was written"
+            )
 
     @property
     def _is_heard(self) -> bool:
@@ -651,6 +690,13 @@ class _Log:
 
     def _fetched(self) -> None:
         self._front.call(partial(_go_on, self))
+
+
+def _difference(there: Terms, here: Terms) -> str:
+    """How the terms of a job differ from those of this front."""
+    if there.core_version != here.core_version:
+        return f"broker core {there.core_version}, and this front {here.core_version}"
+    return f"settings that decide otherwise (hash {there.rules}, and {here.rules} here)"
 
 
 def _replaces(beat: Beat, epoch: int) -> bool:

@@ -1,4 +1,4 @@
-"""How far the job has committed the logs, as its heartbeats say.
+"""How far the job has committed the logs, and on which terms it folds them, as its heartbeats say.
 
 The job sends one about once a second for each vhost and user, beside the topic with the user's
 deliveries, whatever else it does. A vhost without heartbeats is followed by no job. If one does not
@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from confluent_kafka import OFFSET_END, Message, TopicPartition
 
+from streaming.broker.sequence.fold import Terms
 from streaming.sequencer.heartbeats import HeartbeatListener
 
 FOLLOWED_S: Final = 10.0
@@ -22,6 +23,8 @@ FOLLOWED_S: Final = 10.0
 
 class _Log(msgspec.Struct):
     next_offset: int | None = None
+    core_version: int | None = None
+    rules: str = ""
 
 
 class _Alive(msgspec.Struct):
@@ -30,6 +33,7 @@ class _Alive(msgspec.Struct):
 
 class _Heard(NamedTuple):
     next_offset: int | None
+    terms: Terms | None
     at_s: float
 
 
@@ -45,20 +49,29 @@ class HeardJob:
 
     def of(self, vhost: str) -> int | None:
         """The next offset of the log that the job has not committed; None if none follows."""
+        heard = self._lately(vhost)
+        return None if heard is None else heard.next_offset
+
+    def terms_of(self, vhost: str) -> Terms | None:
+        """How the job folds the log; None if none follows, or it does not say."""
+        heard = self._lately(vhost)
+        return None if heard is None else heard.terms
+
+    def _lately(self, vhost: str) -> _Heard | None:
         with self._lock:
             heard = self._heard.get(vhost)
-        if heard is None or time.monotonic() - heard.at_s > FOLLOWED_S:
-            return None
-        return heard.next_offset
+        return None if heard is None or time.monotonic() - heard.at_s > FOLLOWED_S else heard
 
     def note(self, vhost: str, heartbeat: bytes | None) -> None:
         """Note a heartbeat."""
-        offset = next_offset_in(heartbeat)
+        log = _log_in(heartbeat)
+        offset = log.next_offset
+        terms = None if log.core_version is None else Terms(log.core_version, log.rules)
         with self._lock:
             known = self._heard.get(vhost)
             if offset is None and known is not None:
                 offset = known.next_offset
-            self._heard[vhost] = _Heard(offset, time.monotonic())
+            self._heard[vhost] = _Heard(offset, terms, time.monotonic())
 
 
 class JobProgress(HeardJob):
@@ -88,8 +101,11 @@ class JobProgress(HeardJob):
 
 def next_offset_in(heartbeat: bytes | None) -> int | None:
     """How far the job has committed the log of a vhost; None if it does not say."""
+    return _log_in(heartbeat).next_offset
+
+
+def _log_in(heartbeat: bytes | None) -> _Log:
     try:
-        alive = _decoder.decode(heartbeat or b"")
+        return _decoder.decode(heartbeat or b"").log or _Log()
     except msgspec.DecodeError:
-        return None
-    return None if alive.log is None else alive.log.next_offset
+        return _Log()

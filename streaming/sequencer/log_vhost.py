@@ -120,6 +120,7 @@ class LogVhost(OpenVhost):
 
     Attributes:
         fold: of the log.
+        terms: on which this program folds.
         role: see the top of this file.
         epoch: offset of its epoch record, once it leads.
         position: offset of the next record of the log.
@@ -143,11 +144,11 @@ class LogVhost(OpenVhost):
         self._store = MemoryStore()
         self._store.values.update(entries or {})
         self._cache = VhostCache()
-        self._terms = terms_of(config)
+        self.terms = terms_of(config)
         self._host = host
         shard = self._shard_of(config, bodies)
         super().__init__(config, now_ms, stored=bodies, shard=shard)
-        self._fold = self.fold = LogFold(shard, self._store, self._terms)
+        self._fold = self.fold = LogFold(shard, self._store, self.terms)
         self.position = self.fold.next_offset
         self.counted = self.position - 1
         self.log_bytes = 0
@@ -214,7 +215,7 @@ class LogVhost(OpenVhost):
         """Append an epoch record; `Host.taken` hears where it is."""
         self.role = Role.TAKING
         self._clock.note(self.shard.now_ms)
-        epoch = Epoch(name, self._terms.core_version, self._terms.rules)
+        epoch = Epoch(name, self.terms.core_version, self.terms.rules)
         self._unsent.append(epoch_record(self._clock.now_ms(), epoch))
         self._send()
 
@@ -260,6 +261,11 @@ class LogVhost(OpenVhost):
     def leads(self) -> bool:
         """Whether clients may open it here."""
         return self.role is Role.LEADING
+
+    @property
+    def changes_terms(self) -> bool:
+        """Whether its own epoch begins on other terms than the one before."""
+        return self.fold.of_epoch not in {None, self.terms}
 
     @property
     def is_full(self) -> bool:
@@ -554,7 +560,7 @@ class LogVhost(OpenVhost):
         self._untold.extend(batch.outbound)
         self.stored.count(batch.events, [])
         self.shard = self._shard_of(self.config, self.stored)
-        self._fold = self.fold = LogFold(self.shard, self._store, self._terms)
+        self._fold = self.fold = LogFold(self.shard, self._store, self.terms)
         needed_from = self._needed_from()
         self._store.write(NEEDED, self.stored.needed.at_rest())
         return Snapshot(

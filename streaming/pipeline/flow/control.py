@@ -10,10 +10,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.config import JobConfig
 from streaming.config.model import job_address
+from streaming.config.shards import shard_config, terms_of
 from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.machine_memory import process_tree_bytes
 from streaming.pipeline.flow.batch_size import Gate
 from streaming.pipeline.flow.heartbeat import Heartbeat
+from streaming.pipeline.flow.log_bounds import LogBounds
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.pipeline.flow.pace import CommandPace, Pace
@@ -33,6 +35,7 @@ class FlowControl:
 
     Attributes:
         state: the state of the gate.
+        bounds: up to where logs may be read.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class FlowControl:
         self._outbound = config.outbound_topics()
         self._addresses = [job_address(config, *pair) for pair in self._outbound]
         self._logs = config.log_topics()
+        self._terms = {name: terms_of(shard_config(config, name)) for name in self._logs}
         self._topics = config.topics_of("publishes")
         self._command_topics = config.topics_of("commands")
         self._pace = Pace(config.job.max_batch_rows)
@@ -55,6 +59,7 @@ class FlowControl:
             is_open=detail.gate is None or detail.gate.open or detail.gate.cause == "memory",
         )
         self._stats = stats
+        self.bounds = LogBounds()
         self._process_bytes: int | None = None
         self._limits: SparkReadLimits | None = None
         self._notices: FlowNotices | None = None
@@ -81,7 +86,8 @@ class FlowControl:
             logger.log(note.level, note.text)
         self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)
         self._notices.update(self.state)
-        self._heartbeat = Heartbeat(self._notices, self._addresses, job, producer, self._logs, ends)
+        logs = (self._logs, ends, self._terms)
+        self._heartbeat = Heartbeat(self._notices, self._addresses, job, producer, *logs)
 
     def first_rows(self, spark: SparkSession, *, importing: bool, commands: int = 0) -> int:
         """Return the most publishes of the first batch.
@@ -147,6 +153,7 @@ class FlowControl:
 
     def batch_committed(self, batch_id: int, ends: Mapping[str, Mapping[str, int]]) -> None:
         """Tell clients and operators which batch was committed last, and how far it has read."""
+        self.bounds.committed(ends)
         if self._heartbeat is not None:
             self._heartbeat.batch_done(batch_id, ends)
 
@@ -166,8 +173,12 @@ class FlowControl:
 
     @property
     def next_rows(self) -> int:
-        """The most publishes of the next batch: what memory allows, and the traffic suggests."""
-        return 0 if self.commands_wait else min(self.state.max_rows, self._pace.rows)
+        """The most publishes of the next batch: what memory allows, and the traffic suggests.
+
+        And no record beyond the bounds.
+        """
+        most = min(self.state.max_rows, self._pace.rows)
+        return 0 if self.commands_wait else min(most, self.bounds.rows())
 
     @property
     def commands_wait(self) -> bool:

@@ -5,7 +5,8 @@
 A client may receive no deliveries for hours; the heartbeat lets it notice within seconds that the
 job is gone. It also says which topics and limits apply to the vhost and user, so a client needs no
 configuration of the job; and whose it is, so that a second job is not started on the same topics.
-`log` says how far that of a sequenced vhost is committed, so that its front lets publishers wait.
+`log` says how far that of a sequenced vhost is committed, so that its front lets publishers wait,
+and on which terms the job folds it, so that a front of other terms does not begin beside it.
 `batch` says which batch was committed last and how long ago, and how long the running one takes:
 the heartbeat is sent whatever Spark does, so this is how a stuck stream is seen. It has its own
 topic, so that the outbound topic is silent when there is nothing to deliver. It repeats the last
@@ -24,6 +25,7 @@ from functools import partial
 
 from msgspec import structs
 
+from streaming.broker.sequence.fold import Terms
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.protocol.addressing import JobAddress, JobMark, alive_topic
 from streaming.protocol.record_headers import VHOST
@@ -43,6 +45,7 @@ class Heartbeat:
     Args:
         logs: sequenced vhost -> its log.
         ends: topic -> partition -> the next offset that the job has not committed, as it starts.
+        terms: of sequenced vhosts.
     """
 
     def __init__(
@@ -53,8 +56,10 @@ class Heartbeat:
         producer: Mapping[str, str],
         logs: Mapping[str, str],
         ends: Positions,
+        terms: Mapping[str, Terms],
     ) -> None:
         self._notices = notices
+        self._terms = terms
         self._logs = logs
         self._log_ends = self._ends_of_logs(ends)
         self._job = structs.asdict(job)
@@ -93,10 +98,12 @@ class Heartbeat:
             "running_ms": int(1000 * (now_s - began_s)) if began_s else None,
         }
 
-    def _log(self, vhost: str) -> dict[str, int | None] | None:
-        """How far the log of a sequenced vhost is committed."""
+    def _log(self, vhost: str) -> dict[str, int | str | None] | None:
+        """How far the log of a sequenced vhost is committed, and how it is folded."""
         topic = self._logs.get(vhost)
-        return None if topic is None else {"next_offset": self._log_ends.get(topic)}
+        if topic is None:
+            return None
+        return {"next_offset": self._log_ends.get(topic), **self._terms[vhost]._asdict()}
 
     def stop(self) -> None:
         """Stop; returns when no further heartbeat will be sent."""

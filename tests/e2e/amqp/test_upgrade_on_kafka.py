@@ -10,7 +10,7 @@ from streaming.broker.config import CORE_VERSION
 from streaming.queries.audit.balance import balance
 from tests.bench.processes import Process
 from tests.e2e.amqp.test_on_kafka import declare, fill, ready
-from tests.e2e.amqp.test_rebuild_on_kafka import dlx, follows
+from tests.e2e.amqp.test_rebuild_on_kafka import ends_of_log, follows, position
 from tests.e2e.amqp.test_verify import verify
 from tests.fixtures.waiting import wait_until
 
@@ -40,7 +40,7 @@ def ends(process: Process) -> bool:
 
 
 @pytest.mark.long
-def test_in_the_order_of_an_upgrade_nothing_is_refused_and_in_another_the_job_says_what_it_needs(
+def test_in_any_order_of_an_upgrade_each_part_says_what_it_needs_before_it_does_harm(
     fronts, monkeypatch, tmp_path
 ):
     old_front, old_job = fronts.start(), fronts.start_job()
@@ -52,38 +52,52 @@ def test_in_the_order_of_an_upgrade_nothing_is_refused_and_in_another_the_job_sa
     follows(fronts, old_job)
     old_front.stop()  # it leaves a snapshot at the end of its log
     [snapshot] = (fronts.root / "checkpoints").rglob("*.snapshot")
-    end = int(snapshot.stem)
 
-    next_core(monkeypatch, tmp_path / "new")
-    refused, _, errors = verify(fronts)
-    assert refused == 2
-    assert f"broker core {CORE_VERSION}; this program has 1000" in errors
-    alike, [whole], _ = verify(fronts, "--any-terms")
-    assert (alike, whole["begin"], whole["end"], whole["parting"]) == (0, 0, end, None)
+    with monkeypatch.context() as upgraded:
+        next_core(upgraded, tmp_path / "new")
+        refused, _, errors = verify(fronts)
+        assert refused == 2
+        assert f"broker core {CORE_VERSION}; this program has 1000" in errors
+        alike, [whole], _ = verify(fronts, "--any-terms")
+        assert (alike, whole["begin"], whole["end"]) == (0, 0, int(snapshot.stem))
+        assert whole["parting"] is None
+        # the new front is too early: the old job is there
+        too_early = fronts.start()
+        wait_until(lambda: ends(too_early), too_early.log_end, 60.0)
+        assert f"has broker core {CORE_VERSION}, and this front 1000" in too_early.log.read_text()
 
-    # the new front is too early: the old job, which has read all that the old one wrote, stops
-    new_front = fronts.start()
-    channel = fronts.connect(new_front).channel()
+    # it is too early again: the old job, which is not there, has not read the log to its end
+    old_job.kill()
+    old_front = fronts.start()
+    channel = fronts.connect(old_front).channel()
     channel.confirm_delivery()
-    assert (ready(channel, "work"), ready(channel, "dead")) == (19, 1)
-    fill(channel, 10, "n")
-    wait_until(lambda: ends(old_job), old_job.log_end, 600.0, 0.5)
-    assert f"broker core 1000; this program has {CORE_VERSION}. Upgrade this program" in (
-        old_job.log.read_text()
-    )
-    new_job = fronts.start_job()
-    wait_until(lambda: ends(new_job), new_job.log_end, 600.0, 0.5)
-    assert "dlx doctor explain unfinished-batch" in new_job.log_end()
-    dlx(fronts, "checkpoint", "rebuild", "--replace")
+    fill(channel, 10, "m")
+    old_front.stop()
+    end = ends_of_log(fronts)[1]
+    with monkeypatch.context() as upgraded:
+        next_core(upgraded, tmp_path / "newer")
+        channel = fronts.connect(fronts.start()).channel()
+        channel.confirm_delivery()
+        assert (ready(channel, "work"), ready(channel, "dead")) == (29, 1)
+        fill(channel, 10, "n")
 
-    new_job = fronts.start_job()
-    follows(fronts, new_job)
-    fill(channel, 10, "o")
-    follows(fronts, new_job)
-    new_job.stop()
-    status, [rest], _ = verify(fronts, "--from", str(end), "--against", str(end))
+    old_job = fronts.start_job()
+    wait_until(lambda: ends(old_job), old_job.log_end, 600.0, 0.5)
+    said = old_job.log.read_text()
+    assert f"broker core 1000; this program has {CORE_VERSION}. Upgrade this program" in said
+    assert position(fronts) == end
+
+    with monkeypatch.context() as upgraded:
+        upgraded.chdir(tmp_path / "newer")
+        upgraded.setenv("PYTHONPATH", str(tmp_path / "newer"))
+        new_job = fronts.start_job()
+        follows(fronts, new_job)
+        fill(channel, 10, "o")
+        follows(fronts, new_job)
+        new_job.stop()
+        status, [rest], _ = verify(fronts, "--from", str(end), "--against", str(end))
     assert (status, rest["begin"], rest["parting"]) == (0, end, None)
     with closing(fronts.tables()) as tables:
         found = balance(tables, whole=True)
     assert found.findings == []
-    assert {row.queue: row.ready for row in found.queues if row.queue} == {"work": 39, "dead": 1}
+    assert {row.queue: row.ready for row in found.queues if row.queue} == {"work": 49, "dead": 1}

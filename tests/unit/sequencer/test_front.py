@@ -18,6 +18,7 @@ from streaming.amqp.stored import Stored
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
+from streaming.broker.sequence.fold import Terms
 from streaming.protocol.log_records import LogKind, read_header
 from streaming.sequencer import front, job_lag
 from streaming.sequencer.front import Front
@@ -29,7 +30,7 @@ from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.settings import FrontSettings
 from streaming.sequencer.snapshots import LogIdentity, Snapshot, Snapshots
 from streaming.storage.port import StoreError
-from tests.log_port import CONFIG, LogPort
+from tests.log_port import CONFIG, TERMS, LogPort
 from topology.declarations import Queue
 
 CLIENT = Actor("guest", "c1")
@@ -51,6 +52,7 @@ class BusyLog:
         self.takes_beats = True
         self.said: list[Beat] = []
         self.committed: int | None = None
+        self.job_terms: Terms | None = None
         self.held: list[Callable[[], None]] = []
         self.held_until = 0  # so many records are acknowledged together
         self.resting: set[BusyReader] = set()
@@ -58,6 +60,10 @@ class BusyLog:
     def of(self, _vhost):
         """How far the job is."""
         return self.committed
+
+    def terms_of(self, _vhost):
+        """How the job folds the log."""
+        return self.job_terms
 
     def close(self):
         """End listening to the job."""
@@ -270,6 +276,46 @@ def test_publishers_wait_while_the_job_is_behind_and_settlements_pass(log, tmp_p
         return heard, left
 
     assert asyncio.run(run()) == (["the job is behind"], [40, 0])
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (TERMS, "broker core {0.core_version}, and this front {1.core_version}"),
+        (TERMS._replace(core_version=1 + TERMS.core_version, rules="x"), "(hash x, and {1.rules}"),
+        (TERMS._replace(core_version=1 + TERMS.core_version), None),
+        (None, None),
+    ],
+    ids=["of another core", "of other settings", "like the front", "none"],
+)
+def test_a_front_of_other_terms_does_not_begin_beside_a_job_of_the_old(
+    log, tmp_path, monkeypatch, job, said
+):
+    monkeypatch.setattr(front, "LISTEN_S", 0.2)
+
+    async def life() -> str | None:
+        old = a_front(tmp_path)
+        await has_led(old)
+        await old.stop()  # it leaves a snapshot at the end of its log
+        monkeypatch.setattr("streaming.config.shards.CORE_VERSION", 1 + TERMS.core_version)
+        log.job_terms = job
+        log.end = len(log.records)
+        new = a_front(tmp_path)
+        new.start()
+        ends = [asyncio.ensure_future(each.wait()) for each in (new.leads, new.ended)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=30)
+        reason, written = new.reason, len(log.records) - log.end
+        assert new.leads.is_set() == (written > 0) == (reason is None)
+        await new.stop()
+        return reason
+
+    reason = asyncio.run(life())
+
+    if said is None:
+        assert reason is None
+    else:
+        here = TERMS._replace(core_version=1 + TERMS.core_version)
+        assert said.format(TERMS, here) in str(reason)
 
 
 def a_publish(body: bytes) -> Publish:

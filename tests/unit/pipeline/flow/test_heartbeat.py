@@ -5,6 +5,7 @@ import logging
 import threading
 from typing import Any
 
+from streaming.broker.sequence.fold import Terms
 from streaming.config import JobConfig
 from streaming.config.model import job_address
 from streaming.config.vhosts import VhostSettings
@@ -64,7 +65,11 @@ def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed(monkeypatch)
     mark = JobMark("id", "tables", "checkpoint", "host")
     notices: Any = Notices()
     ends = {"dlx.log.shop": {"0": 12}}
-    beating = Heartbeat(notices, addresses, mark, {}, config.log_topics(), ends)
+    terms = dict.fromkeys(config.log_topics(), Terms(7, "abc"))
+    beating = Heartbeat(notices, addresses, mark, {}, config.log_topics(), ends, terms)
+
+    def said(offset):
+        return {"next_offset": offset, "core_version": 7, "rules": "abc"}
 
     def logs(vhost):
         return [one["log"] for one in sent.values if one["address"]["vhost"] == vhost]
@@ -73,9 +78,9 @@ def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed(monkeypatch)
         sent.came.wait_for(lambda: logs("shop"), 30)
     beating.batch_done(3, {"dlx.log.shop": {"0": 17}, "dlx.publishes": {"0": 5}})
     with sent.came:
-        assert sent.came.wait_for(lambda: {"next_offset": 17} in logs("shop"), 30)
+        assert sent.came.wait_for(lambda: said(17) in logs("shop"), 30)
     beating.stop()
 
-    assert logs("shop")[0] == {"next_offset": 12}, "as the checkpoint has it"
-    assert logs("new")[0] == {"next_offset": 0}
+    assert logs("shop")[0] == said(12), "as the checkpoint has it"
+    assert logs("new")[0] == said(0)
     assert set(map(str, logs("/"))) == {"None"}
