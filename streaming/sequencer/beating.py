@@ -1,7 +1,7 @@
 """Sends the heartbeats of a front, on a thread.
 
-A turn of the event loop may be long: where a million messages expire at one instant, one record
-has all of that. The front leads meanwhile, and its heartbeats go on. A loop that does not come back
+A turn of the event loop may be long: where a thousand queues expire at one instant, one record has
+all of that. The front leads meanwhile, and its heartbeats go on. A loop that does not come back
 at all is replaced.
 """
 

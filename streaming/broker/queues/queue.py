@@ -348,9 +348,15 @@ class Queue(ABC):
         events.death_outcomes.append(PENDING)
 
     def sweep(self) -> None:
-        """Let heads past their deadline die, and arm the timer for the next one (R-TTL-3)."""
+        """Let heads past their deadline die, and arm the timer for the next one (R-TTL-3).
+
+        Very many continue later.
+        """
+        if self.paused:
+            return
         now_ms = self.clock.now_ms
         order = self.order
+        left = MAX_AT_ONCE
         while self.ready:
             head = order.head()
             deadline_ms = head.deadline_ms
@@ -359,6 +365,11 @@ class Queue(ABC):
                     self.timer_ms = deadline_ms
                     self.clock.arm(deadline_ms, self.sweep_timer, self.number)
                 return
+            if not left:
+                self.paused = True
+                self.outbox.unserved.append(self)
+                return
+            left -= 1
             self.take()
             self.die(head, "expired")
 
@@ -553,6 +564,13 @@ class Queue(ABC):
         self.events.receivers[row] = consumer.channel.actor
         self._join(consumer)
 
+    def go_on(self) -> None:
+        """Continue what was paused: expiry first, so that no expired copy is handed out."""
+        self.paused = False
+        if self.may_expire:
+            self.on_timer()
+        self.serve()
+
     def serve(self) -> None:
         """Hand out ready copies while consumers wait; very many continue later."""
         if self.paused or not self.waiting:
@@ -575,6 +593,8 @@ class Queue(ABC):
             self.hand_over(self.take(), consumer)
             if self.may_expire:
                 self.after_take()
+                if self.ready and self._is_expiring():
+                    return
 
     def receiver(self) -> Consumer | None:
         """The first in line that has room; those before it leave the line. It gets a copy next."""
@@ -676,7 +696,7 @@ class Queue(ABC):
         for done in range(count):
             if self.may_expire:
                 self.before_get()
-            if not self.ready:
+            if not self.ready or self._is_expiring():
                 return done
             self.deliver(self.take(), consumer, label, done, auto_ack)
             if self.may_expire:
@@ -684,6 +704,10 @@ class Queue(ABC):
             if deaths or held:
                 deliver_deaths()
         return count
+
+    def _is_expiring(self) -> bool:
+        """Whether the head is one of very many expired ones, which die later."""
+        return self.paused and self.order.head().deadline_ms <= self.clock.now_ms
 
     def get_message(
         self,

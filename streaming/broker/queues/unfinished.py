@@ -1,13 +1,15 @@
 """Work on very many copies, continued in portions so that a record needs bounded memory.
 
-A purge, a deletion or a new consumer without prefetch may concern millions of copies. One step
-handles at most `MAX_AT_ONCE` of them. The rest follows in portions of that size, one every
-`CONTINUE_AFTER_MS` of the shard's time, and at most `PORTIONS_AT_ONCE` of them when one record
-(with `clock = wall`: one batch) moves the clock far. Until then
+A purge, a deletion, a new consumer without prefetch, or an instant at which copies expire, may
+concern millions of copies. One step handles at most `MAX_AT_ONCE` of them. The rest follows in
+portions of that size, one every `CONTINUE_AFTER_MS` of the shard's time, and at most
+`PORTIONS_AT_ONCE` of them when one record (with `clock = wall`: one batch) moves the clock far.
+Until then
 
 - purged or deleted copies are detached: the queue behaves as if they were gone, only their events
   are missing, and they count as resident;
-- a queue that hands out copies is paused: new copies wait behind the others.
+- a queue that hands out copies is paused: new copies wait behind the others;
+- so is one whose copies expire: no expired one is handed out, and a get finds the queue empty.
 
 With `clock = event` nothing of this depends on where the log is cut into batches.
 """
@@ -103,8 +105,7 @@ class UnfinishedWork:
             self._queues.paused.remove(number)
             queue = self._queues.by_number(number)
             if queue is not None:
-                queue.paused = False
-                queue.serve()
+                queue.go_on()
         if work.detached or work.paused:
             self._arm()
 

@@ -336,3 +336,102 @@ def test_a_queue_of_requeued_copies_only_is_purged_in_portions(cut, arguments):
 
     assert len(broker.of_kind(Kind.PURGED)) == 10
     assert broker.drain("q") == ["new"]
+
+
+def an_expiring_broker(*, cut: bool = False, **arguments: object) -> Broker:
+    """Ten messages of one time to live, with dead letters; a second later one that stays."""
+    broker = Broker(cut=cut)
+    broker.queue("spare")
+    broker.queue(
+        "q",
+        message_ttl=1_000,
+        dead_letter_exchange="",
+        dead_letter_routing_key="spare",
+        **arguments,
+    )
+    for number in range(10):
+        broker.publish("", "q", f"m{number}")
+    broker.at(900)
+    broker.publish("", "q", "late")
+    broker.story()
+    return broker
+
+
+@CUT
+@TYPES
+def test_very_many_messages_of_one_instant_expire_in_portions(cut, arguments):
+    broker = an_expiring_broker(cut=cut, **arguments)
+
+    broker.at(1_000)
+    assert len(broker.of_kind(Kind.DIED)) == 4
+    assert (broker.depth("q"), broker.depth("spare")) == (7, 4)
+    broker.at(1_100)
+    assert len(broker.of_kind(Kind.DIED)) == 8
+    broker.at(1_200)
+    assert len(broker.of_kind(Kind.DIED)) == 10
+
+    assert broker.drain("spare") == [f"m{number}" for number in range(10)]
+    assert broker.depth("q") == 1
+    broker.at(1_900)
+    assert broker.depth("q") == 0
+
+
+@CUT
+@TYPES
+def test_no_consumer_gets_what_is_expired_and_none_misses_what_is_not(cut, arguments):
+    broker = an_expiring_broker(cut=cut, **arguments)
+    broker.at(1_000)
+
+    broker.consume("q", "c")
+    assert broker.get("q") == []
+    broker.publish("", "q", "new")
+    assert broker.of_kind(Kind.DELIVERED) == []
+    broker.at(1_100)
+    assert broker.of_kind(Kind.DELIVERED) == []
+    broker.at(1_200)
+
+    assert [each.split()[-1] for each in broker.deliveries()] == ["late", "new"]
+
+
+@CUT
+@pytest.mark.parametrize("take", ["consume", "get"])
+def test_what_is_expired_behind_a_delivery_dies_in_portions_too(cut, take):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.publish("", "q", "first", expiration="5000")
+    for number in range(10):
+        broker.publish("", "q", f"m{number}", expiration="1000")
+    broker.at(2_000)
+    broker.publish("", "q", "last")
+    assert broker.of_kind(Kind.DIED) == [], "the head is not expired"
+
+    if take == "consume":
+        broker.consume("q", "c")
+    else:
+        broker.get("q", count=3)
+
+    assert len(broker.of_kind(Kind.DIED)) == 4
+    assert [each.split()[-1] for each in broker.deliveries()] == ["first"]
+    assert portions(broker, Kind.DIED, 23)[-3:] == [4, 8, 10]
+    if take == "consume":
+        assert [each.split()[-1] for each in broker.deliveries()] == ["first", "last"]
+    else:
+        assert broker.drain("q") == ["last"]
+
+
+def test_a_queue_that_rejects_publishes_takes_some_again_when_very_many_are_expired():
+    broker = Broker()
+    broker.queue(
+        "q", queue_type="quorum", max_length=8, overflow="reject-publish", message_ttl=1_000
+    )
+    for number in range(12):
+        broker.publish("", "q", f"m{number}", confirm=True)
+    full = len(broker.of_kind(Kind.REFUSED))
+    assert full > 0
+
+    for portion in range(4):
+        broker.at(1_000 + portion * unfinished.CONTINUE_AFTER_MS)
+    broker.publish("", "q", "new", confirm=True)
+
+    assert len(broker.of_kind(Kind.REFUSED)) == full
+    assert broker.depth("q") == 1
