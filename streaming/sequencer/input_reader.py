@@ -11,7 +11,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 
 from streaming.kafka_offsets import quiet_admin
 from streaming.protocol.copied_records import Source
@@ -26,6 +33,13 @@ _LOOK_S: Final = 5.0
 """How often it looks for topics and partitions that it does not know."""
 
 _ANSWER_S: Final = 10.0
+
+_OUT_OF_RANGE: Final = frozenset(
+    {
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - how the library names librdkafka's codes
+    }
+)
 
 PartitionKey = tuple[str, int]
 """A topic and the number of a partition."""
@@ -56,7 +70,7 @@ class InputReader:
             "group.id": log,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
-            "auto.offset.reset": "earliest",
+            "auto.offset.reset": "error",  # at the start again, all would be copied twice
             "isolation.level": "read_committed",
             "log_level": 0,
             "error_cb": lambda _error: None,
@@ -70,6 +84,7 @@ class InputReader:
         self._ids: dict[str, str] = {}
         self._moved: list[Source] = []
         self._next: dict[PartitionKey, int] = {}
+        self._reached: dict[PartitionKey, int] = {}  # of those that are out of range
         self._looked_s = float("-inf")
 
     def read(self, timeout_s: float) -> list[InputRecord]:
@@ -85,12 +100,25 @@ class InputReader:
             return []
         found = []
         for message in (first, *self._consumer.consume(MAX_RECORDS - 1, 0)):
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 record = _record(message, self._ids)
                 source = record.source
                 self._next[source.topic, source.partition] = source.offset + 1
                 found.append(record)
+            elif error.code() in _OUT_OF_RANGE:
+                self._begin_again(message)
         return found
+
+    def _begin_again(self, message: Message) -> None:
+        """Look where to go on in a partition that has no record any more where it was read."""
+        topic, partition = message.topic(), message.partition()
+        assert topic is not None, "such an error is of a partition"
+        assert partition is not None, "such an error is of a partition"
+        reached = self._next.pop((topic, partition), None)
+        if reached is not None:
+            self._reached[topic, partition] = reached
+        self._looked_s = float("-inf")
 
     def take_moved(self) -> list[Source]:
         """Remove and return what the log must say before anything else is copied."""
@@ -148,12 +176,13 @@ class InputReader:
         first, end = self._consumer.get_watermark_offsets(
             TopicPartition(topic, partition), timeout=_ANSWER_S
         )
-        wanted, topic_id = self._positions.next_of(topic, partition), self._ids[topic]
+        copied, topic_id = self._positions.next_of(topic, partition), self._ids[topic]
+        wanted = self._reached.get((topic, partition), copied)
         was = self._positions.id_of(topic)
         begin = self._place(topic, partition).begin(
             Bounds(first, end, partial(self._committed, topic, partition)), wanted, (was, topic_id)
         )
-        if wanted is not None and (was != topic_id or begin < wanted):
+        if copied is not None and (was != topic_id or begin < copied):
             self._moved.append(Source(topic, partition, begin - 1, topic_id))
         return begin
 
