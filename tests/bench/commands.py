@@ -163,6 +163,13 @@ def pipeline(
     consumed: Annotated[
         int, typer.Option(help="Messages measured when consumed.", min=100)
     ] = 200_000,
+    minutes: Annotated[
+        float,
+        typer.Option(
+            help="Duration of a sustained rate in versus_amqp, beside RabbitMQ's; 0: not measured.",
+            min=0,
+        ),
+    ] = 0,
     amqp: Annotated[
         str | None,
         typer.Option(
@@ -183,7 +190,8 @@ def pipeline(
     publish, deliver and acknowledge through Kafka. settle: the same with single acks and rejects.
     versus: dead-lettering and consuming beside a real RabbitMQ, driven by its own PerfTest.
     versus_amqp: PerfTest's messages through dlx amqp, on Kafka and followed by the job, beside
-    RabbitMQ's; then at steady rates, with the delay of confirms and rows.
+    RabbitMQ's; then at steady rates, with the delay of confirms and rows, one at a time, and for
+    --minutes as fast as the tables follow.
     latency: from a reject to its row in dead_letters. resident, queues, commits: the time of a
     batch or commit with many messages, queues or earlier batches, compared with few. idle: the
     cores in use while nothing is published.
@@ -208,7 +216,9 @@ def pipeline(
             print(f"{', '.join(sorted(compared))}: left out: {error}", file=sys.stderr)
             wanted = [name for name in wanted if name not in compared]
     flow = (messages, batch, tuple(rate or LATENCY_RATES), seconds)
-    sizes = Sizes(*flow, resident, queues, history, small_batch, batches, commits, consumed)
+    sizes = Sizes(
+        *flow, resident, queues, history, small_batch, batches, commits, consumed, minutes
+    )
     with (
         tempfile.TemporaryDirectory(prefix="dlx-bench-") as folder,
         BenchEnvironment(Path(folder), amqp) as environment,

@@ -23,6 +23,7 @@ TINY = {
     "batches": 2,
     "commits": 20,
     "consumed": 400,
+    "minutes": 0.01,
 }
 
 
@@ -55,6 +56,12 @@ VERSUS_AMQP = (
     "versus_amqp_10_500",
     "versus_amqp_10_2000",
 )
+MORE_AMQP = (
+    "versus_amqp_steady_50",
+    "versus_amqp_round_trips_ours",
+    "versus_amqp_round_trips_theirs",
+)
+SUSTAINED = "versus_amqp_sustained"
 
 
 LANES = [f"lanes_{count}" for count in sorted({1, len(os.sched_getaffinity(0))})]
@@ -90,7 +97,7 @@ def figures():
 
 @pytest.mark.nightly
 def test_each_case_prints_its_lines_in_order(figures):
-    compared = (*VERSUS, *VERSUS_AMQP, "versus_amqp_steady_50") if has_rabbitmq() else ()
+    compared = (*VERSUS, SUSTAINED, *VERSUS_AMQP, *MORE_AMQP) if has_rabbitmq() else ()
     lines = ("copy", "core", *LANES, *SHAPES, *CONSUMING, *compared, *SMALL_CASES)
 
     assert tuple(figures) == lines
@@ -118,13 +125,17 @@ def test_the_job_is_compared_with_a_real_rabbitmq(figures):
     if not has_rabbitmq():
         pytest.skip("no rabbitmq-server is installed")
 
-    for line in (figures[name] for name in (*VERSUS, *VERSUS_AMQP)):
+    for line in (figures[name] for name in (*VERSUS, SUSTAINED, *VERSUS_AMQP)):
         ratio = line["ours_per_s"] / line["theirs_per_s"]
         assert line["ratio"] == pytest.approx(ratio, rel=0.02, abs=0.01)  # all three are rounded
         assert line["rabbitmq_us"] >= 0
     assert all(figures[name]["from_log_per_s"] > 0 for name in VERSUS[:4])
     assert all(figures[name]["front_us"] > 0 for name in VERSUS_AMQP)
     assert figures["versus_amqp_steady_50"]["confirm_p99_ms"] > 0
+    for name in MORE_AMQP[1:]:
+        for what in ("confirm", "get", "declare", "rpc"):
+            assert figures[name][f"{what}_p99_ms"] >= figures[name][f"{what}_p50_ms"] > 0
+    assert all(figures[name]["tables_behind_s"] > 0 for name in (SUSTAINED, *VERSUS_AMQP))
 
 
 def test_versus_needs_a_rabbitmq(monkeypatch):

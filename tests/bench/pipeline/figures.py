@@ -39,6 +39,7 @@ class Sizes:
         small_batch: records per batch in `resident` and `queues`.
         batches: batches measured in `resident` and `queues`.
         commits: commits measured in `commits`.
+        minutes: duration of the sustained rate in `versus_amqp`; 0: it is not measured.
         few: the smaller resident, queues and history, at most a tenth of the larger ones.
     """
 
@@ -53,6 +54,7 @@ class Sizes:
     batches: int = 15
     commits: int = 300
     consumed: int = 200_000
+    minutes: float = 0
     few: tuple[int, int, int] = (10_000, 10, 100)
 
     def pair(self, few: int, many: int) -> tuple[int, int]:

@@ -41,7 +41,7 @@ MULTI_ACK: Final = 100
 
 WAIT_S: Final = 1_800
 REST_S: Final = 60
-_POLL_S: Final = 0.02
+_POLL_S: Final = 0.1
 _COUNTERS: Final = {
     "confirmed": "perftest_confirm_latency_seconds_count",
     "consumed": "perftest_latency_seconds_count",

@@ -7,8 +7,9 @@
 
 A burst begins with the first confirm and ends with the last message that was consumed; the job may
 lag behind, and the line says how long. A steady rate is the front's alone: what counts is how old
-the oldest record is that no table has, at worst. Kafka, the job, the front and PerfTest share the
-cores.
+the oldest record is that no table has, at worst. For minutes, publishers send as fast as they may,
+and the front lets them wait for the tables (`amqp.max_lag_ms`). Kafka, the job, the front and
+PerfTest share the cores.
 """
 
 from __future__ import annotations
@@ -34,33 +35,37 @@ from tests.bench.amqp import measure, perf_test
 from tests.bench.pipeline.consuming import Consuming
 from tests.bench.pipeline.figures import Figures, Sizes, percentile, us_per_message
 from tests.bench.pipeline.rabbitmq import RabbitMQ
+from tests.bench.pipeline.round_trips import round_trips
 from tests.bench.pipeline.versus import QUEUES, WARMED_UP_FROM, consuming_from
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.bench.pipeline.environment import BenchEnvironment, RunningJob
+    from tests.bench.pipeline.perf_test import PerfTestResult
 
 NAME: Final = "versus_amqp"
 PREFETCHES: Final = (500, 2_000)
-_SAMPLE_S: Final = 0.05
+SUSTAINED_LAG_MS: Final = 3_000
+"""The front's `amqp.max_lag_ms` while minutes are measured: tables shall be 5 s behind at most, and
+the front hears once a second how far the job is."""
+
+ROUND_TRIPS: Final = 1_000
+
+_SAMPLE_S: Final = 0.1
 _ANSWER_S: Final = 30.0
 
 
 def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures]:
-    """Compare bursts with RabbitMQ; then measure steady rates, which the tables follow."""
+    """Compare bursts and round trips with RabbitMQ; measure steady rates, and minutes."""
     root = environment.root / NAME
     gateway = environment.spark.sparkContext._gateway  # noqa: SLF001 (no other way)
     make_nice(gateway, NICE_TO_FRONTS)
     spare_cores(gateway, CORES_OF_FRONTS)
-    with (
-        RabbitMQ(root / "rabbitmq", environment.amqp) as rabbitmq,
-        _front(environment) as (config, url, pid),
-        RabbitMQ(root / "none", url) as front,  # a client of it
-    ):
-        known = {**environment.known_processes, pid: "front"}
-        environment.known_processes[pid] = "front"
-        with environment.job(config) as job, LogEnds(environment.servers, _log(config)) as ends:
+    with RabbitMQ(root / "rabbitmq", environment.amqp) as rabbitmq:
+        if sizes.minutes:  # first: it warms Spark up
+            yield _sustained(environment, rabbitmq, sizes)
+        with _followed(environment, NAME) as (job, ends, front):
             if sizes.consumed >= WARMED_UP_FROM:
                 for each in (rabbitmq, front):
                     consuming_from(each, root / f"warm_up_{each.pid}", _burst(1, 2_000, sizes))
@@ -68,26 +73,56 @@ def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures
                 name = f"{NAME}_{queues}_{prefetch}"
                 kind = _burst(queues, prefetch, sizes)
                 theirs = consuming_from(rabbitmq, root / f"{name}_theirs", kind)
-                ends.wait_for(job)
-                began_s = time.time()
-                ours = consuming_from(front, root / f"{name}_ours", kind, known)
-                ended_s = time.time()
-                ends.wait_for(job)
                 yield {
                     "case": name,
-                    "ours_per_s": round(ours.rate),
-                    "theirs_per_s": round(theirs.rate),
-                    "ratio": round(ours.rate / theirs.rate, 2),
-                    "tables_behind_s": ends.behind(job, began_s)[-1],
-                    "tables_after_s": round(job.batches[-1].at_s - ended_s, 1),
-                    **us_per_message(ours.cores, ours.rate),
-                    **us_per_message(theirs.cores, theirs.rate),
+                    **_beside(environment, job, ends, front, kind, theirs),
                     "rabbitmq": rabbitmq.version,
                 }
             for rate in sizes.rates:
                 yield _steady(job, ends, front, rate, sizes.seconds)
-    for ended in (pid, rabbitmq.pid):
-        environment.known_processes.pop(ended or 0, None)
+            count = min(ROUND_TRIPS, sizes.consumed // 4)
+            for each, who in ((front, "ours"), (rabbitmq, "theirs")):
+                yield {"case": f"{NAME}_round_trips_{who}", **round_trips(each.url, count)}
+
+
+def _beside(
+    environment: BenchEnvironment,
+    job: RunningJob,
+    ends: LogEnds,
+    front: RabbitMQ,
+    kind: Consuming,
+    theirs: PerfTestResult,
+) -> Figures:
+    """Measure what RabbitMQ was measured with."""
+    ends.wait_for(job)
+    began_s = time.time()
+    folder = environment.root / NAME / f"ours_{began_s:.0f}"
+    ours = consuming_from(front, folder, kind, environment.known_processes)
+    ended_s = time.time()
+    ends.wait_for(job)
+    return {
+        "ours_per_s": round(ours.rate),
+        "theirs_per_s": round(theirs.rate),
+        "ratio": round(ours.rate / theirs.rate, 2),
+        "tables_behind_s": ends.behind(job, began_s)[-1],
+        "tables_after_s": round(job.batches[-1].at_s - ended_s, 1),
+        **us_per_message(ours.cores, ours.rate),
+        **us_per_message(theirs.cores, theirs.rate),
+    }
+
+
+def _sustained(environment: BenchEnvironment, rabbitmq: RabbitMQ, sizes: Sizes) -> Figures:
+    """Publish for minutes what RabbitMQ takes in them, as fast as the front lets publishers.
+
+    RabbitMQ's own rate is that of a burst that is four times as long as the others.
+    """
+    name = f"{NAME}_sustained"
+    kind = Consuming(1, 2_000, 4 * sizes.consumed)
+    theirs = consuming_from(rabbitmq, environment.root / f"{name}_theirs", kind)
+    long = Consuming(1, 2_000, round(theirs.rate * 60 * sizes.minutes))
+    with _followed(environment, name, SUSTAINED_LAG_MS) as (job, ends, front):
+        figures = _beside(environment, job, ends, front, long, theirs)
+    return {"case": name, "messages": long.messages, **figures, "rabbitmq": rabbitmq.version}
 
 
 def _burst(queues: int, prefetch: int, sizes: Sizes) -> Consuming:
@@ -109,6 +144,7 @@ def _steady(job: RunningJob, ends: LogEnds, front: RabbitMQ, rate: int, seconds:
         "seconds": seconds,
         "confirm_p50_ms": round(found.confirm_ms[0], 2),
         "confirm_p99_ms": round(found.confirm_ms[1], 2),
+        "second_p99_ms": round(found.second_p99_ms, 2),
         "row_p50_s": percentile(rows, 0.5),
         "row_p99_s": percentile(rows, 0.99),
         "tables_behind_s": rows[-1],
@@ -116,19 +152,46 @@ def _steady(job: RunningJob, ends: LogEnds, front: RabbitMQ, rate: int, seconds:
     }
 
 
-def _log(config: JobConfig) -> str:
-    return config.log_topics()["/"]
+@contextmanager
+def _followed(
+    environment: BenchEnvironment, name: str, max_lag_ms: int = AmqpSettings().max_lag_ms
+) -> Iterator[tuple[RunningJob, LogEnds, RabbitMQ]]:
+    """A job that follows a front, and a client of that; all of one name."""
+    root = environment.root / name
+    known = environment.known_processes
+    with (
+        _front(environment, name, max_lag_ms) as (config, url, pid),
+        RabbitMQ(root / "none", url) as front,
+    ):
+        known[pid] = "front"
+        with (
+            environment.job(config) as job,
+            LogEnds(environment.servers, config.log_topics()["/"]) as ends,
+        ):
+            yield job, ends, front
+    del known[pid]
 
 
 @contextmanager
-def _front(environment: BenchEnvironment) -> Iterator[tuple[JobConfig, str, int]]:
+def _front(
+    environment: BenchEnvironment, name: str, max_lag_ms: int
+) -> Iterator[tuple[JobConfig, str, int]]:
     """A front, and the configuration that it shares with its job; its URL and process."""
-    base = environment.config(NAME, f"{NAME}.publishes")
-    amqp = AmqpSettings(log_topic=f"{NAME}.log.{{vhost}}", leaders_topic=f"{NAME}.leaders")
-    config = attrs.evolve(base, vhosts={"/": VhostSettings(sequenced=True)}, amqp=amqp)
-    environment.traffic.create_topic(f"{NAME}.publishes", 1)
-    environment.traffic.create_topic(f"{NAME}.commands", 1)
-    root = environment.root / NAME
+    amqp = AmqpSettings(
+        log_topic=f"{name}.log.{{vhost}}",
+        leaders_topic=f"{name}.leaders",
+        max_lag_ms=max_lag_ms,
+        management_port=free_port(),
+        metrics_port=free_port(),
+    )
+    config = attrs.evolve(
+        environment.config(name, f"{name}.publishes"),
+        vhosts={"/": VhostSettings(sequenced=True)},
+        amqp=amqp,
+    )
+    environment.traffic.create_topic(f"{name}.publishes", 1)
+    environment.traffic.create_topic(f"{name}.commands", 1)
+    root = environment.root / name
     root.mkdir(exist_ok=True)
     file = root / "dlx.toml"
     file.write_text(show_config(config))
