@@ -131,20 +131,35 @@ def traffic_of(
 def _outbound_counts(batch: Batch, lane: int) -> Counter[str]:
     """Count outbound records; what all lanes answer together counts on the home lane."""
     counts: Counter[str] = Counter()
+    consumed = confirmed = 0  # nearly all
     for one in batch.outbound:
-        match one:
-            case DeliveryOut():
+        if isinstance(one, DeliveryOut):
+            if one.consumer_id and one.consumer_number:
+                consumed += 1
+            else:
                 way = "get" if one.got else "consume"
                 counts[f"{way}_{'manual' if one.consumer_id else 'auto'}"] += 1
-            case ConfirmOut() if lane == HOME or not one.part:
-                counts["confirmed" if one.ack else "nacked"] += 1
-            case AnswerOut(op="get", refusal=None) if one.result.get("lane", lane) == lane:
-                counts["get_empty"] += not one.result["delivered"]
-            case AnswerOut(op="declare_queue", refusal=None) if lane == HOME:
-                counts["queues_declared"] += 1
-            case _:
-                pass
+        elif isinstance(one, ConfirmOut):
+            if lane != HOME and one.part:
+                continue
+            if one.ack:
+                confirmed += 1
+            else:
+                counts["nacked"] += 1
+        elif isinstance(one, AnswerOut):
+            _count_answer(one, lane, counts)
+    counts["consume_manual"], counts["confirmed"] = consumed, confirmed
     return counts
+
+
+def _count_answer(answer: AnswerOut, lane: int, counts: Counter[str]) -> None:
+    """Count an empty get, or a declaration."""
+    if answer.refusal is not None:
+        return
+    if answer.op == "get" and answer.result.get("lane", lane) == lane:
+        counts["get_empty"] += not answer.result["delivered"]
+    elif answer.op == "declare_queue" and lane == HOME:
+        counts["queues_declared"] += 1
 
 
 def _deaths(events: Events) -> list[QueueDeaths]:
