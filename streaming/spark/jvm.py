@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,11 +90,41 @@ def spare_cores(gateway: Any, count: int) -> None:
     Args:
         count: of the cores that others have for themselves; one stays for Spark.
     """
-    if not count or not hasattr(os, "sched_setaffinity"):
+    if count:
+        _use_cores([gateway.proc.pid], count)
+
+
+def hurry(gateway: Any, nice: int, count: int, *, hurries: bool) -> None:
+    """Let the JVM, and what it has started, not yield to other sessions and use all cores for now.
+
+    Args:
+        nice: what `make_nice` was given.
+        count: what `spare_cores` was given.
+        hurries: whether it does not yield now; False: as before.
+    """
+    process: int = gateway.proc.pid
+    if nice > BUSY_THREADS_NICE:
+        _make_session_nice(process, 0 if hurries else nice - BUSY_THREADS_NICE)
+    if count:
+        _use_cores(_of_session(process), 0 if hurries else count)
+
+
+def _of_session(leader: int) -> Iterator[int]:
+    """The processes of a session, on Linux."""
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(ProcessLookupError):
+            if os.getsid(int(each.name)) == leader:
+                yield int(each.name)
+
+
+def _use_cores(processes: Iterable[int], spared: int) -> None:
+    """Let processes use all cores of this one but some."""
+    if not hasattr(os, "sched_setaffinity"):
         return
     cores = sorted(os.sched_getaffinity(0))
-    used = cores[min(count, len(cores) - 1) :]
-    _each_thread(gateway.proc.pid, lambda thread: os.sched_setaffinity(thread, used))
+    used = cores[min(spared, len(cores) - 1) :]
+    for process in processes:
+        _each_thread(process, lambda thread: os.sched_setaffinity(thread, used))
 
 
 def _each_thread(process: int, change: Callable[[int], None]) -> None:

@@ -22,6 +22,8 @@ from streaming.pipeline.flow.pace import CommandPace, Pace
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
+from streaming.spark.session import nice_of, spare_cores_of
+from streaming.spark.yielding import Yielding
 from streaming.storage.location import AnyPath
 
 MEASURE_S = 5.0
@@ -64,6 +66,8 @@ class FlowControl:
         self._limits: SparkReadLimits | None = None
         self._notices: FlowNotices | None = None
         self._heartbeat: Heartbeat | None = None
+        self._yields = (nice_of(config), spare_cores_of(config)) if self._logs else (0, 0)
+        self._yielding: Yielding | None = None
         self._lock = threading.RLock()
         self._is_late = False  # a batch ended before the query's start returned
         self._stopping = threading.Event()
@@ -113,8 +117,10 @@ class FlowControl:
             self._limits = SparkReadLimits(spark, query)
             if self._is_late:
                 self._set_limits(self._limits)
+        gateway = spark.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM's process
+        if gateway is not None and any(self._yields):
+            self._yielding = Yielding(gateway, *self._yields)
         if self._marks.process_high_bytes is not None:
-            gateway = spark.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM's process
             jvm = getattr(gateway, "proc", None)
             threading.Thread(
                 target=self._watch_processes,
@@ -150,12 +156,16 @@ class FlowControl:
         """Tell clients and operators that a batch runs."""
         if self._heartbeat is not None:
             self._heartbeat.batch_began()
+        if self._yielding is not None:
+            self._yielding.batch_began()
 
     def batch_committed(self, batch_id: int, ends: Mapping[str, Mapping[str, int]]) -> None:
         """Tell clients and operators which batch was committed last, and how far it has read."""
         self.bounds.committed(ends)
         if self._heartbeat is not None:
             self._heartbeat.batch_done(batch_id, ends)
+        if self._yielding is not None:
+            self._yielding.batch_done()
 
     def apply(self) -> None:
         """Set the read limit of the next batch, and tell publishers."""
@@ -206,6 +216,9 @@ class FlowControl:
     def stop(self) -> None:
         """Stop sending notices and heartbeats."""
         self._stopping.set()
+        if self._yielding is not None:
+            self._yielding.stop()
+            self._yielding = None
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
