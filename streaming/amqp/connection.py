@@ -37,6 +37,7 @@ from streaming.amqp.frames import (
     METHOD,
     MIN_FRAME_SIZE,
     PROTOCOL_HEADER,
+    PROTOCOL_HEADERS,
     PUBLISH,
     Frame,
     FrameReader,
@@ -261,11 +262,11 @@ class Connection:
         """Take the protocol header; return what follows it."""
         self._before += data
         head = self._before[:_HEADER_SIZE]
-        if not PROTOCOL_HEADER.startswith(head):
+        if len(head) < _HEADER_SIZE:
+            return b""
+        if head not in PROTOCOL_HEADERS:
             self.output.send(PROTOCOL_HEADER)
             self.state = State.CLOSED
-            return b""
-        if len(head) < _HEADER_SIZE:
             return b""
         rest, self._before = self._before[_HEADER_SIZE:], b""
         self.state = State.START

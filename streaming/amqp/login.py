@@ -17,6 +17,9 @@ from streaming.amqp.errors import AmqpError, syntax_error
 from streaming.amqp.tables import read_table
 from topology.limits import UserLimits
 
+MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "ANONYMOUS")
+"""Those that every client is offered."""
+
 _SALT_SIZE: Final = 4
 HASHING_ALGORITHMS: Final = {
     "rabbit_password_hashing_sha256": "sha256",
@@ -30,6 +33,9 @@ HASHING_ALGORITHM: Final = "rabbit_password_hashing_sha256"
 
 LOOPBACK_USER: Final = "guest"
 """The user that a server without configuration has, and who may connect from this host only."""
+
+_ANONYMOUS: Final = LOOPBACK_USER, LOOPBACK_USER.encode()
+"""Whom ANONYMOUS logs in, and with which password: by RabbitMQ's default, as if a client had it."""
 
 
 class User(msgspec.Struct, frozen=True):
@@ -129,7 +135,7 @@ class Users:
 def mechanisms(client: Client) -> bytes:
     """The mechanisms that a client is offered: EXTERNAL if its certificate names a user."""
     has_name = client.certificate_name is not None
-    return b"PLAIN AMQPLAIN EXTERNAL" if has_name else b"PLAIN AMQPLAIN"
+    return b" ".join((*map(str.encode, MECHANISMS), *((b"EXTERNAL",) if has_name else ())))
 
 
 def _credentials(mechanism: str, response: bytes, client: Client) -> tuple[str | None, bytes]:
@@ -145,6 +151,8 @@ def _credentials(mechanism: str, response: bytes, client: Client) -> tuple[str |
             if not isinstance(name, str) or not isinstance(password, str):
                 raise syntax_error("response of AMQPLAIN invalid")
             return name, password.encode("utf-8", "surrogateescape")
+        case "ANONYMOUS":
+            return _ANONYMOUS
         case _:
             return client.certificate_name, b""
 

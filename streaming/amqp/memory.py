@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from streaming.amqp.certificates import CertificateName
 from streaming.amqp.clocks import Clock
 from streaming.amqp.entries import Ask
 from streaming.amqp.inspection import Deaths
@@ -38,6 +39,7 @@ class MemoryBroker:
     """A server, its vhosts in memory, and its clock.
 
     Args:
+        login_from: see `Server`.
         remote_guest: the user guest may connect from other hosts, too.
 
     Attributes:
@@ -50,7 +52,7 @@ class MemoryBroker:
         clock: Clock,
         compat: Compat = "4.0",
         *,
-        with_certificates: bool = False,
+        login_from: CertificateName | None = None,
         high_mark_bytes: int | None = None,
         remote_guest: bool = False,
     ) -> None:
@@ -62,7 +64,7 @@ class MemoryBroker:
             {},
             Users([]),
             self._may_open,
-            with_certificates=with_certificates,
+            login_from=login_from,
             high_mark_bytes=high_mark_bytes,
         )
         self.deaths: dict[str, Deaths] = {}

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any, Final, cast
 
+from streaming.amqp.certificates import CertificateName, user_in
 from streaming.amqp.connection import CLOSE_TIMEOUT_S, Connection, State
 from streaming.amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, AmqpError, error
 from streaming.amqp.login import Client, User, Users
@@ -43,6 +44,7 @@ class Server:
     Args:
         vhosts: by name; more may be added, and any deleted, while the server runs.
         may_open: whether a user may open a vhost.
+        login_from: what names the user in a client's certificate; None: none are asked for.
         high_mark_bytes: when resident messages are larger, publishing connections are not read.
             None: 0.4 of the machine's memory, as RabbitMQ has it for classic queues in memory.
 
@@ -68,7 +70,7 @@ class Server:
         users: Users,
         may_open: Callable[[User, str], bool],
         *,
-        with_certificates: bool = False,
+        login_from: CertificateName | None = None,
         high_mark_bytes: int | None = None,
     ) -> None:
         self.vhosts = vhosts
@@ -76,7 +78,7 @@ class Server:
         self.elsewhere: Collection[str] = ()
         self.opened: list[Callable[[OpenVhost], None]] = []
         self.users = users
-        self.with_certificates = with_certificates
+        self.login_from = login_from
         self.server_properties = server_properties()
         self.connections: dict[Connection, _Socket] = {}
         self.is_blocked = self._is_low_on_memory = False
@@ -339,7 +341,9 @@ class _Socket(asyncio.Protocol):
         name = f"{peer[0]}:{peer[1]} -> {here[0]}:{here[1]}"
         client = Client(
             is_loopback=str(peer[0]).startswith(_LOOPBACK),
-            certificate_name=_name_in(transport.get_extra_info("peercert")),
+            certificate_name=user_in(
+                transport.get_extra_info("peercert"), self._server.login_from or "common_name"
+            ),
         )
         self._connection = Connection(name, self._server, client, time.monotonic)
         self._connection.blocked_by = self._server.blocked_by
@@ -466,15 +470,6 @@ class _Socket(asyncio.Protocol):
         """Close the socket now."""
         if self._transport is not None:
             self._transport.abort()
-
-
-def _name_in(certificate: dict[str, Any] | None) -> str | None:
-    """The common name of a client's certificate."""
-    for part in (certificate or {}).get("subject", ()):
-        for key, value in part:
-            if key == "commonName":
-                return str(value)
-    return None
 
 
 def _default_mark_bytes() -> int:

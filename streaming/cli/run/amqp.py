@@ -24,6 +24,7 @@ from streaming.cli.run.amqp_verify import verify
 from streaming.cli.topology.commands import CompatOption
 
 if TYPE_CHECKING:
+    from streaming.amqp.certificates import CertificateName
     from streaming.amqp.memory import MemoryBroker
     from streaming.amqp.server import Server
     from streaming.amqp.web.server import WebServer
@@ -120,6 +121,14 @@ def amqp(
             help="Ask clients for a certificate of this authority; its name is the user's.",
         ),
     ] = None,
+    login_from: Annotated[
+        Literal["common_name", "distinguished_name", "subject_alternative_name"],
+        typer.Option(
+            "--tls-login-from",
+            help="Which name of a client's certificate is the user's, as in RabbitMQ's "
+            "ssl_cert_login_from; of alternative names, the first of DNS.",
+        ),
+    ] = "common_name",
     remote_guest: Annotated[
         bool,
         typer.Option("--remote-guest", help="Let the user guest connect from other machines, too."),
@@ -171,7 +180,7 @@ def amqp(
         raise typer.BadParameter("needs --tls CERT KEY", param_hint="--tls-port")
     listening = Listening(
         *(host, port, tls_context, tls_port),
-        with_certificates=tls_ca is not None,
+        login_from=None if tls_ca is None else login_from,
         remote_guest=remote_guest,
     )
     document = None if definitions is None else _document(definitions)
@@ -200,7 +209,7 @@ def amqp(
     broker = MemoryBroker(
         WallClock() if clock == "wall" else ManualClock(),
         compat,
-        with_certificates=listening.with_certificates,
+        login_from=listening.login_from,
         remote_guest=remote_guest,
     )
     broker.server.follows_wall_clock = clock == "wall"
@@ -225,6 +234,7 @@ class Listening(NamedTuple):
 
     Attributes:
         port: speaks TLS if there is `tls` and no port for it.
+        login_from: which name of a client's certificate is its user; None: they need none.
         remote_guest: the user guest may connect from other machines, too.
     """
 
@@ -232,7 +242,7 @@ class Listening(NamedTuple):
     port: int
     tls: ssl.SSLContext | None
     tls_port: int | None
-    with_certificates: bool
+    login_from: "CertificateName | None"
     remote_guest: bool = False
 
 

@@ -204,7 +204,7 @@ async def _serve(
         vhost.default_queue_type = queue_types.get(vhost.name, "classic")
 
     known = Users(users) if users else Users.default(remote_guest=listening.remote_guest)
-    server = Server({}, known, may_open, with_certificates=listening.with_certificates)
+    server = Server({}, known, may_open, login_from=listening.login_from)
     server.opened.append(opened)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -204,7 +204,8 @@ def _node(asked: Asked) -> dict[str, Any]:
     front = asked.front
     server = front.server
     sockets = len(server.connections)
-    mechanisms = ("AMQPLAIN", *(("EXTERNAL",) if server.with_certificates else ()), "PLAIN")
+    external = () if server.login_from is None else ("EXTERNAL",)
+    mechanisms = ("AMQPLAIN", *external, "PLAIN", "ANONYMOUS")
     zero = {"rate": 0.0}
     found: dict[str, Any] = {
         "partitions": [],

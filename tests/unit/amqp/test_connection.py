@@ -35,18 +35,31 @@ def test_a_connection_opens_step_by_step(broker):
     (opened,) = client.received()
 
     assert isinstance(start.method, m.ConnectionStart)
-    assert start.method.mechanisms == b"PLAIN AMQPLAIN"
+    assert start.method.mechanisms == b"PLAIN AMQPLAIN ANONYMOUS"
     assert tune.method == m.ConnectionTune(2047, 131_072, 60)
     assert opened.method == m.ConnectionOpenOk()
 
 
-def test_another_protocol_is_told_which_one_is_spoken(broker):
+@pytest.mark.parametrize("header", [b"AMQP\3\1\0\0", b"AMQP\1\1\0\x0a", b"GET / HTTP/1.1"])
+def test_another_protocol_is_told_which_one_is_spoken(broker, header):
+    client = RawClient(broker, opened=False)
+
+    client.raw(header[:7])
+    assert client.connection.take_output() == b""
+    client.raw(header[7:])
+
+    assert client.connection.take_output() == PROTOCOL_HEADER
+    assert client.connection.is_closed
+
+
+def test_amqp_0_9_is_taken_for_0_9_1(broker):
     client = RawClient(broker, opened=False)
 
     client.raw(b"AMQP\1\1\0\11")
 
-    assert client.connection.take_output() == PROTOCOL_HEADER
-    assert client.connection.is_closed
+    (start,) = client.received()
+    assert start.method.version_major == 0
+    assert start.method.version_minor == 9
 
 
 @pytest.mark.parametrize(

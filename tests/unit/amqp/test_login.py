@@ -26,6 +26,19 @@ def test_amqplain_is_a_table_without_its_size():
     assert users.login("AMQPLAIN", response, REMOTE).name == "ann"
 
 
+def test_nobody_in_particular_is_guest_while_its_password_is_guest():
+    users = Users.default()
+
+    assert users.login("ANONYMOUS", b"whoever", LOCAL).name == "guest"
+    for others, client in (
+        (users, REMOTE),
+        (Users([User("guest", new_password_hash("changed"))]), LOCAL),
+        (Users([User("ann", new_password_hash("guest"))]), LOCAL),
+    ):
+        with pytest.raises(AmqpError, match="using authentication mechanism ANONYMOUS"):
+            others.login("ANONYMOUS", b"", client)
+
+
 def test_a_certificate_names_its_user():
     users = Users([User("ann")])
 
@@ -99,5 +112,6 @@ def test_a_file_may_have_a_password_itself_and_tags_as_text():
 
 
 def test_external_is_offered_to_who_has_a_certificate_with_a_name():
-    assert mechanisms(LOCAL) == b"PLAIN AMQPLAIN"
-    assert mechanisms(LOCAL._replace(certificate_name="ann")) == b"PLAIN AMQPLAIN EXTERNAL"
+    assert mechanisms(LOCAL) == b"PLAIN AMQPLAIN ANONYMOUS"
+    named = LOCAL._replace(certificate_name="ann")
+    assert mechanisms(named) == b"PLAIN AMQPLAIN ANONYMOUS EXTERNAL"

@@ -406,8 +406,16 @@ def test_a_socket_that_is_closed_requeues_what_its_client_had():
     serving(test)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "EXTERNAL"])
-def test_clients_connect_with_tls_and_a_certificate_may_name_the_user(mechanism):
+@pytest.mark.parametrize(
+    ("mechanism", "login_from", "name"),
+    [
+        ("PLAIN", "common_name", "ann"),
+        ("EXTERNAL", "common_name", "ann"),
+        ("EXTERNAL", "distinguished_name", "CN=ann,OU=sales,O=trustme v{version}"),
+        ("EXTERNAL", "subject_alternative_name", "ann.example"),
+    ],
+)
+def test_clients_connect_with_tls_and_a_certificate_may_name_the_user(mechanism, login_from, name):
     authority = trustme.CA()
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(server)
@@ -415,11 +423,13 @@ def test_clients_connect_with_tls_and_a_certificate_may_name_the_user(mechanism)
     server.verify_mode = ssl.CERT_REQUIRED
     mine = ssl.create_default_context()
     authority.configure_trust(mine)
-    authority.issue_cert("ann.example", common_name="ann").configure_cert(mine)
+    issued = authority.issue_cert("ann.example", common_name="ann", organization_unit_name="sales")
+    issued.configure_cert(mine)
+    name = name.format(version=trustme.__version__)
 
     async def test(broker, port):
-        broker.server.users = Users([*broker.server.users.by_name.values(), User("ann")])
-        everything = commands.SetPermissions(user="ann", configure=".*", write=".*", read=".*")
+        broker.server.users = Users([*broker.server.users.by_name.values(), User(name)])
+        everything = commands.SetPermissions(user=name, configure=".*", write=".*", read=".*")
         broker.do(broker.server.vhosts["/"], everything)
         login = LOGIN if mechanism == "PLAIN" else m.ConnectionStartOk(CAPABILITIES, mechanism)
 
@@ -428,9 +438,9 @@ def test_clients_connect_with_tls_and_a_certificate_may_name_the_user(mechanism)
         client.send(1, m.QueueDeclare(queue="q"))
         assert await client.until(m.QueueDeclareOk) == m.QueueDeclareOk("q", 0, 0)
         names = {connection.user for connection in broker.server.connections}
-        assert names == {"guest" if mechanism == "PLAIN" else "ann"}
+        assert names == {"guest" if mechanism == "PLAIN" else name}
 
-    serving(test, server, with_certificates=True)
+    serving(test, server, login_from=login_from)
 
 
 def test_the_connections_of_a_vhost_that_is_deleted_end_and_hear_nothing_else():
