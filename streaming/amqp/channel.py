@@ -182,6 +182,8 @@ class Channel:
         if self._is_gone:
             self._peer.channel_closed(self.number)
         if failure is not None:
+            if failure[0].ends_connection and not self._requests.is_over:
+                frames = []
             self.fail(*failure)
         self._peer.resume(self.number, frames)
 

@@ -234,9 +234,12 @@ class Connection:
         if self._parked_bytes:
             parked = [each for channel in self.channels.values() for each in channel.parked or ()]
             self._parked_bytes = sum(len(payload) + FRAME_OVERHEAD for _, _, payload in parked)
+        was_open = self.state is State.OPEN
         try:
             for each in frames:
                 self._frame(each)
+                if was_open and self.state is not State.OPEN:
+                    break  # this one has ended the connection: those behind it count no more
         except AmqpError as failure:
             self.fail(failure, failure.method)
         finally:

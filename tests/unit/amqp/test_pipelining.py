@@ -61,6 +61,30 @@ def test_the_first_of_two_errors_is_told_and_what_follows_is_ignored(client):
     ]
 
 
+@pytest.mark.parametrize(
+    ("method", "code"),
+    [
+        (m.BasicConsume(queue="q", consumer_tag="taken"), 530),
+        (m.ChannelFlow(active=False), 540),
+        (m.ChannelOpen(), 504),
+    ],
+)
+def test_nothing_counts_behind_what_ends_the_connection(client, method, code):
+    client.send(1, m.QueueDeclare(queue="q"))
+    client.ask(m.BasicConsume(queue="q", consumer_tag="taken"))
+    client.send(1, m.BasicGet(queue="q"))
+    client.send(1, method)
+    client.send(1, m.QueueDeclare(queue="behind"))
+    client.send(1, m.BasicGet(queue="q"))
+
+    empty, ended = methods(client)
+
+    assert isinstance(empty, m.BasicGetEmpty)
+    assert isinstance(ended, m.ConnectionClose)
+    assert ended.reply_code == code
+    assert "behind" not in client.broker.server.vhosts["/"].shard.vhost.queues
+
+
 def test_a_queue_that_the_server_will_name_can_be_used_at_once(client):
     client.send(1, m.QueueDeclare(queue="other"))
     client.send(1, m.QueueDeclare())
