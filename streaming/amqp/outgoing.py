@@ -29,6 +29,10 @@ from streaming.broker.outbound import ConfirmOut, DeliveryOut, ReturnOut
 from streaming.protocol.record_headers import delivered_headers
 from topology.values import Compat, Table
 
+_LEAST_SHARED: Final = 2048
+_MUCH_WAITING: Final = 1 << 20
+"""When so much waits for a client, bodies above that size are not copied for it either."""
+
 _MAX_WAYS: Final = 200
 """Of one consumer: kinds of messages whose frames begin alike."""
 
@@ -180,7 +184,7 @@ class Outgoing:
         else:
             properties = self._properties(out, stored)
         body = stored.body
-        if len(body) >= SHARED_BODY:
+        if len(body) >= _LEAST_SHARED and self._shares(body):
             self._content(way.method.alone(tag, redelivered=is_redelivered), properties, body)
             return
         frame_max = self._peer.frame_max
@@ -189,11 +193,21 @@ class Outgoing:
     def _content(self, method: bytes, properties: bytes, body: bytes) -> None:
         """Send the frame of a method, and a message."""
         frame_max = self._peer.frame_max
-        if len(body) < SHARED_BODY:
-            self._output.send(method + content_frames(self.number, properties, body, frame_max))
-        else:
+        if self._shares(body):
             parts = content_parts(self.number, properties, body, frame_max)
             self._output.send_parts([method, *parts])
+        else:
+            self._output.send(method + content_frames(self.number, properties, body, frame_max))
+
+    def _shares(self, body: bytes) -> bool:
+        """Whether a body is sent from where the vhost keeps it.
+
+        One step of the broker may hand out very many messages (`queue.MAX_AT_ONCE`).
+        """
+        size = len(body)
+        if size >= SHARED_BODY:
+            return True
+        return size >= _LEAST_SHARED and self._output.waiting_bytes > _MUCH_WAITING
 
     def _way(self, consumer_tag: str, envelope: Envelope) -> _Way:
         source = source_of(envelope.exchange, envelope.routing_keys[0])

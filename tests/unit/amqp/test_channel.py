@@ -5,6 +5,7 @@ from streaming.amqp import transactions
 from streaming.amqp.frames import BODY, HEADER, METHOD, frame
 from streaming.amqp.method_codec import write_method
 from tests.amqp_client import BROKERS, RawClient, Received
+from tests.delayed_broker import DelayedBroker
 from topology.values import Table
 
 
@@ -701,3 +702,21 @@ def test_what_empty_messages_take_in_many_queues_is_counted(client):
     for number in range(20):
         client.ask(m.QueuePurge(queue=f"q{number}"))
     assert vhost.resident_bytes == 0
+
+
+def test_what_waits_for_a_client_that_does_not_read_shares_the_bodies_of_the_queue(broker):
+    client = RawClient(broker)
+    client.send(1, m.QueueDeclare(queue="q"))
+    for _ in range(600):
+        client.publish("", "q", bytes(4000))
+    client.received()
+
+    client.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+    if isinstance(broker, DelayedBroker):
+        broker.settle()
+
+    output = client.connection.output
+    copied = sum(len(part) for part in output if isinstance(part, bytes))
+    assert client.connection.waiting_bytes > 600 * 4000
+    assert copied < 1_200_000
+    assert [each.body for each in client.received()[-600:]] == [bytes(4000)] * 600
