@@ -22,8 +22,9 @@ import msgspec
 from streaming.scenario.document import VERSIONS as RECORDED
 from tests.oracle.nodes import Node
 from tests.sessions.comparing import difference
+from tests.sessions.kinds import session
 from tests.sessions.player import Player, Record
-from tests.sessions.steps import Step, session
+from tests.sessions.steps import Step
 
 FILE: Final = Path(__file__).with_name("sessions.json.xz")
 SEEDS: Final = range(1000, 1020)

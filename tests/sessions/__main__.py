@@ -9,7 +9,8 @@ import sys
 import time
 
 from tests.sessions.comparing import compare, shorten
-from tests.sessions.steps import KINDS, LENGTH, session
+from tests.sessions.kinds import KINDS, session
+from tests.sessions.steps import LENGTH
 
 
 def main() -> int:

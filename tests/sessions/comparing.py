@@ -11,6 +11,8 @@ from tests.sessions.player import Player, Record
 from tests.sessions.steps import Step
 
 _CONFIRM: Final = re.compile(r"Basic\.(Ack|Nack)\(")
+_PUSHED: Final = re.compile(r"Basic\.(Ack|Nack|Deliver|Return)\(")
+"""What comes by itself: among the answers to a burst, anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,16 @@ class Difference:
 def difference(steps: list[Step], reference: Record, other: Record) -> Difference | None:
     """Where two records of a session part first."""
     for number, (one, two) in enumerate(zip(reference, other, strict=True)):
-        if _comparable(one) != _comparable(two):
+        pushed = _PUSHED if steps[number].op == "burst" else _CONFIRM
+        if _comparable(one, pushed) != _comparable(two, pushed):
             return Difference(tuple(steps[: number + 1]), one, two)
     return None
 
 
-def _comparable(seen: dict[str, list[str]]) -> dict[str, tuple[list[str], list[str]]]:
-    """Confirms of a step in any order; everything else of a channel in its order.
+def _comparable(
+    seen: dict[str, list[str]], pushed: re.Pattern[str]
+) -> dict[str, tuple[list[str], list[str]]]:
+    """What is pushed in a step in any order; everything else of a channel in its order.
 
     RabbitMQ ends the channels of a connection one by one, so one of them may still be sent what
     another has left behind. The client, which was told to close, must ignore it: deliveries of a
@@ -63,12 +68,12 @@ def _comparable(seen: dict[str, list[str]]) -> dict[str, tuple[list[str], list[s
     }
     return {
         key: (
-            sorted(text for text in texts if _CONFIRM.match(text)),
+            sorted(text for text in texts if pushed.match(text)),
             [
                 text
                 for is_cancel, run in groupby(texts, lambda text: text.startswith("Basic.Cancel("))
                 for text in (sorted(run) if is_cancel else run)
-                if not _CONFIRM.match(text)
+                if not pushed.match(text)
             ],
         )
         for key, texts in left.items()

@@ -47,6 +47,9 @@ _INTEGER_TYPE: Final = re.compile(r"of type '(byte|short|signedint|long|unsigned
 """Ours does not keep which of AMQP's integer types an argument had."""
 
 _GENERATED: Final = re.compile(r"amq\.(gen|ctag)-[\w-]+")
+_REPLY_TO: Final = "amq.rabbitmq.reply-to"
+_ADDRESS: Final = re.compile(r"amq\.rabbitmq\.reply-to\.(?!none)[^'\" )]+")
+"""Where an answer to one consumer of direct replies goes."""
 
 
 @dataclass(slots=True)
@@ -102,6 +105,7 @@ class Player:
         self._asking: set[tuple[int, int]] = set()
         self._seen: dict[str, list[str]] = {}
         self._no_ack: dict[tuple[int, int], set[str]] = {}
+        self._addresses: list[str] = []
         self._get_no_ack = False
         self._is_patient = False
         self._counts: dict[tuple[int, int], str] = {}  # of each queue, as its channel told last
@@ -306,7 +310,12 @@ class Player:
             state.unacked.append(method.delivery_tag)
         payload = b"".join(content.parts).decode()
         sizes = [len(part) for part in content.parts]
-        properties = self._plain(properties_of(content.top))
+        found = properties_of(content.top)
+        address = found.get("reply_to", "")
+        if _ADDRESS.fullmatch(address) and address not in self._names:
+            self._names[address] = f"<address {len(self._names)}>"
+            self._addresses.append(address)
+        properties = self._plain(found)
         text = f"{self._shown(method)} {properties} {payload[:8]!r} {sizes}"
         self._note(connection, number, text)
 
@@ -355,6 +364,24 @@ class Player:
         return value
 
     # -- what a step does
+
+    def _burst(self, connection: int, channel: int, steps: list[Any]) -> None:
+        for op, arguments in steps:
+            getattr(self, "_" + op)(connection, channel, **arguments)
+
+    def _reply(
+        self,
+        connection: int,
+        channel: int,
+        which: int,
+        properties: dict[str, Any],
+        body: str,
+        *,
+        mandatory: bool,
+    ) -> None:
+        addresses = [*self._addresses, _REPLY_TO, f"{_REPLY_TO}.none"]
+        method = Basic.Publish(routing_key=addresses[which % len(addresses)], mandatory=mandatory)
+        self._wires[connection].publish(channel, method, properties, body.encode())
 
     def _wait(self, _connection: int, _channel: int, seconds: float) -> None:
         self._pass_time(seconds)

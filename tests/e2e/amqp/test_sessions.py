@@ -6,7 +6,7 @@ from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
 from tests.sessions.comparing import compare
-from tests.sessions.steps import session
+from tests.sessions.kinds import session
 
 SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(8, 30))]
 """In every run a few; the others are the same with more."""

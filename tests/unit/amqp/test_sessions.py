@@ -6,8 +6,8 @@ from tests.amqp_client import memory_broker
 from tests.delayed_broker import delayed_broker
 from tests.sessions.comparing import difference
 from tests.sessions.in_memory import MemoryWire
+from tests.sessions.kinds import KINDS, session
 from tests.sessions.player import Player
-from tests.sessions.steps import KINDS, session
 
 
 def played(broker, steps):
