@@ -11,7 +11,7 @@ from tests.sessions.player import Player, Record
 from tests.sessions.steps import Step
 
 _CONFIRM: Final = re.compile(r"Basic\.(Ack|Nack)\(")
-_PUSHED: Final = re.compile(r"Basic\.(Ack|Nack|Deliver|Return)\(")
+_PUSHED: Final = re.compile(r"Basic\.(Ack|Nack|Deliver|Return|ConsumeOk)\(")
 """What comes by itself: among the answers to a burst, anywhere."""
 
 

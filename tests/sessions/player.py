@@ -43,8 +43,10 @@ _QUIET_S: Final = 0.025
 _MAX_ROUNDS: Final = 40
 _CONFIRMS: Final = (Basic.Ack, Basic.Nack)
 _WITH_CONTENT: Final = (Basic.Deliver, Basic.GetOk, Basic.Return)
-_INTEGER_TYPE: Final = re.compile(r"of type '(byte|short|signedint|long|unsigned\w+)'")
-"""Ours does not keep which of AMQP's integer types an argument had."""
+_NUMBER_TYPE: Final = re.compile(
+    r"(type '?|got |unacceptable_type,)(?:(byte|short|signedint|long|unsigned\w+)|float|double)\b"
+)
+"""Ours does not keep which of AMQP's types of numbers an argument had."""
 
 _GENERATED: Final = re.compile(r"amq\.(gen|ctag)-[\w-]+")
 _REPLY_TO: Final = "amq.rabbitmq.reply-to"
@@ -343,7 +345,7 @@ class Player:
         return self._replaced(shown(method))
 
     def _replaced(self, text: str) -> str:
-        text = _INTEGER_TYPE.sub("of an integer type", text)
+        text = _NUMBER_TYPE.sub(lambda found: found[1] + ("int" if found[2] else "real"), text)
         for generated, name in self._names.items():
             text = text.replace(generated, name)
         return text
