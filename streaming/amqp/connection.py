@@ -409,6 +409,8 @@ class Connection:
         ids = payload[:4]
         if ids == b"\x00\x14\x00\x29":
             del self.channels[channel.number]
+        elif ids == b"\x00\x14\x00\x0a":
+            self.fail(error(CHANNEL_ERROR, "second 'channel.open' seen"), m.ChannelOpen.ids)
         elif ids == b"\x00\x14\x00\x28":
             self.output.send(frame(METHOD, channel.number, write_method(m.ChannelCloseOk())))
 

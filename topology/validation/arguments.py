@@ -83,11 +83,14 @@ def one_of(choices: tuple[str, ...], reason: str) -> Check:
     return check
 
 
-CONSUMER_CHECKS: Mapping[str, Check] = {
-    "x-priority": integer(),
-    "x-cancel-on-ha-failover": flag,
+CONSUMER_CHECKS: Mapping[Compat, Mapping[str, Check]] = {
+    "3.10": {"x-priority": integer(), "x-cancel-on-ha-failover": flag},
+    "4.0": {"x-priority": integer()},
 }
 """The arguments of consumers that have a meaning; others are accepted and ignored."""
+
+OF_STREAMS = "x-stream-offset"
+"""Consumers of queues that are no streams must not have it; 3.10 does not mind."""
 
 
 def errors_in(

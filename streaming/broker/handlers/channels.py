@@ -21,7 +21,7 @@ from topology.refusals import (
     queue_in,
     resource_locked,
 )
-from topology.validation.arguments import CONSUMER_CHECKS, errors_in
+from topology.validation.arguments import CONSUMER_CHECKS, OF_STREAMS, errors_in
 
 PRIORITY = "x-priority"
 NO_GETS = "basic.get operations are not supported by quorum queues with single active consumer"
@@ -101,8 +101,13 @@ def _refuse_consumer(
 ) -> Refusal | None:
     """Why a queue does not take this consumer (R-QOS-5, R-CONS)."""
     where = queue_in(queue.name, vhost_name(shard))
-    for argument, error in errors_in(command.arguments, CONSUMER_CHECKS):
+    compat = shard.context.config.compat
+    for argument, error in errors_in(command.arguments, CONSUMER_CHECKS[compat]):
         return precondition_failed(f"invalid arg '{argument}' for {where}: {error.reason}")
+    if compat != "3.10" and OF_STREAMS in command.arguments:
+        kind = "quorum" if queue.quorum else "classic"
+        text = f"invalid arg '{OF_STREAMS}' for {where} of queue type rabbit_{kind}_queue"
+        return precondition_failed(text)
     exclusive = command.exclusive and not queue.quorum  # quorum queues ignore it
     if not queue.settings.single_lane:
         refusal = None

@@ -61,6 +61,18 @@ def test_the_first_of_two_errors_is_told_and_what_follows_is_ignored(client):
     ]
 
 
+def test_a_channel_that_the_server_has_closed_is_not_opened_before_the_client_agrees(client):
+    client.send(1, m.ExchangeDeclare(exchange="none", passive=True))
+    client.send(1, m.QueueDeclare(queue="q"))
+    client.send(1, m.ChannelOpen())
+
+    closed, ended = methods(client)
+
+    assert isinstance(closed, m.ChannelClose)
+    text = "CHANNEL_ERROR - second 'channel.open' seen"
+    assert ended == m.ConnectionClose(504, text, *m.ChannelOpen.ids)
+
+
 @pytest.mark.parametrize(
     ("method", "code"),
     [

@@ -107,6 +107,31 @@ def test_r_cons_3_a_priority_is_an_integer(value, kind):
     assert refusal == Refusal(406, f"PRECONDITION_FAILED - {text}")
 
 
+@BOTH
+@pytest.mark.parametrize("compat", ["3.10", "4.0"])
+def test_r_cons_3_an_offset_is_for_streams(kind, compat):
+    broker = a_broker(kind, config={"compat": compat})
+    where = f"for queue 'q' in vhost 'v' of queue type rabbit_{kind}_queue"
+    text = f"invalid arg 'x-stream-offset' {where}"
+
+    refusal = broker.consume("q", "a", arguments={"x-stream-offset": "first"})
+
+    refused = Refusal(406, f"PRECONDITION_FAILED - {text}")
+    assert refusal == (refused if compat == "4.0" else None)
+
+
+@pytest.mark.parametrize("compat", ["3.10", "4.0"])
+def test_r_cons_3_only_3_10_knows_of_mirrored_queues(compat):
+    broker = a_broker(config={"compat": compat})
+    where = "for queue 'q' in vhost 'v'"
+    text = f"invalid arg 'x-cancel-on-ha-failover' {where}: {{unacceptable_type,longstr}}"
+
+    refusal = broker.consume("q", "a", arguments={"x-cancel-on-ha-failover": "x"})
+
+    refused = Refusal(406, f"PRECONDITION_FAILED - {text}")
+    assert refusal == (refused if compat == "3.10" else None)
+
+
 @CUT
 @BOTH
 def test_r_cons_4_only_the_active_consumer_gets_messages(kind, cut):
