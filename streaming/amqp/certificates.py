@@ -43,7 +43,7 @@ def user_in(certificate: dict[str, Any] | None, login_from: CertificateName) -> 
             name = ",".join(value for key, value in parts if key == "commonName")
         case "distinguished_name":
             name = ",".join(map(_written, reversed(certificate.get("subject", ()))))
-        case "subject_alternative_name":
+        case _:
             names = certificate.get("subjectAltName", ())
             name = next((value for kind, value in names if kind == "DNS"), "")
     return name or None

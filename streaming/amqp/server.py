@@ -10,7 +10,7 @@ import contextlib
 import ssl
 import time
 from collections.abc import Callable, Collection
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from streaming.amqp.certificates import CertificateName, user_in
 from streaming.amqp.connection import CLOSE_TIMEOUT_S, Connection, State
