@@ -61,8 +61,11 @@ def command_invalid(text: str) -> Refusal:
 
 
 def unknown_exchange_type(exchange_type: str, compat: Compat) -> Refusal:
-    """503, which closes the connection; since RabbitMQ 4.0, 406."""
-    text = f"unknown exchange type '{exchange_type}'"
+    """503, which closes the connection; since RabbitMQ 4.0, 406.
+
+    What is a word in Erlang is invalid, not unknown: of these, only the empty one is told here.
+    """
+    text = f"{'unknown' if exchange_type else 'invalid'} exchange type '{exchange_type}'"
     return command_invalid(text) if compat == "3.10" else precondition_failed(text)
 
 

@@ -68,6 +68,11 @@ def inequivalent(text):
             Refusal(406, "PRECONDITION_FAILED - unknown exchange type 'x-random'"),
         ),
         (
+            Exchange("x"),
+            Exchange("x", ""),
+            Refusal(406, "PRECONDITION_FAILED - invalid exchange type ''"),
+        ),
+        (
             Exchange(""),
             Exchange(""),
             Refusal(403, "ACCESS_REFUSED - operation not permitted on the default exchange"),
