@@ -212,7 +212,7 @@ class _TransactionsMaker(Maker):
 class _ValuesMaker(Maker):
     """Arguments and headers have values of every type; headers exchanges look at them."""
 
-    VALUES: Final = (
+    VALUES: Final[tuple[Any, ...]] = (
         *(0, 1, 2, 127, 300, 40_000, 70_000, 3_000_000_000, 1 << 40, -1, -200, -70_000),
         *(1.0, 1.5, -0.25, True, False, None, "", "1", "x", "2.0", [], [1, "x"], {}, {"a": 1}),
         *({"a": [{"b": None}]}, [[1], [2]]),
