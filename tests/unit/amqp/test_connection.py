@@ -58,8 +58,8 @@ def test_amqp_0_9_is_taken_for_0_9_1(broker):
     client.raw(b"AMQP\1\1\0\11")
 
     (start,) = client.received()
-    assert start.method.version_major == 0
-    assert start.method.version_minor == 9
+    assert isinstance(start.method, m.ConnectionStart)
+    assert (start.method.version_major, start.method.version_minor) == (0, 9)
 
 
 @pytest.mark.parametrize(
