@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tools.docs.markdown import DOCS, ROOT
+from tools.docs.reference import command_paths
 
 SEMANTICS = (DOCS / "semantics.md").read_text("utf-8")
 DESIGN = (DOCS / "design.md").read_text("utf-8")
@@ -33,6 +34,26 @@ def test_every_referenced_rule_is_defined():
 
     assert len(defined) > 150
     assert [each for each in texts(RULE) if each[0] not in defined] == []
+
+
+def test_every_command_that_people_are_told_to_type_exists():
+    paths = set(command_paths())
+    groups = {path[0] for path in paths if len(path) > 1}
+    pages = (
+        ROOT / "README.md",
+        *(one for one in sorted(DOCS.glob("*.md")) if one.name != "cli.md"),
+    )
+    said = [
+        (tuple(words.split()), file.name)
+        for file in (*pages, *sorted((ROOT / "streaming/console").rglob("*.html")))
+        for words in re.findall(r"(?:`|<code>)(?:\./)?dlx ([a-z][a-z -]*)", file.read_text("utf-8"))
+    ]
+
+    assert len(said) > 100
+    for words, file in said:
+        assert words[:1] in paths, (words, file)
+        if words[0] in groups and len(words) > 1 and words[1].isalpha():
+            assert words[:2] in paths, (words, file)
 
 
 def test_every_rule_is_defined_once_under_its_own_anchor():
