@@ -182,7 +182,7 @@ def _marks(
         )
         for row in purges
     ]
-    for one in concerning(changes_in(tables, *span, vhost), vhost, queue, declared):
+    for one in concerning(changes_in(tables, *span, vhost, [queue]), vhost, queue, declared):
         change = one.change
         marks.append(Mark(change.at, change.what, change.name, change.user, change.reason))
     return sorted(marks, key=lambda mark: mark.at)[-MAX_MARKS:]

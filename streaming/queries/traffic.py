@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from streaming.queries.death_rates import IS_LOST
 from streaming.queries.duckdb_tables import Tables
 
 _ENTERED: Final = ("vhost", "at", "kind", "exchange", "queue")
@@ -16,7 +17,8 @@ class VhostTraffic(msgspec.Struct, frozen=True):
     Attributes:
         entered: (exchange, queue) -> copies that entered the queue by it.
         deaths: (queue, reason) -> deaths.
-        lost: queue -> deaths of which no queue took the letter.
+        lost: queue -> deaths whose letter reached no queue that was meant to take it.
+        dropped: queue -> deaths whose letter went nowhere, as the queue was declared.
         unrouted: exchange -> publishes that reached no queue.
     """
 
@@ -24,6 +26,7 @@ class VhostTraffic(msgspec.Struct, frozen=True):
     deaths: dict[tuple[str, str], int]
     lost: dict[str, int]
     unrouted: dict[str, int]
+    dropped: dict[str, int] = {}
 
 
 def traffic(tables: Tables, vhost: str, begin: datetime, end: datetime) -> VhostTraffic:
@@ -51,19 +54,24 @@ def traffic(tables: Tables, vhost: str, begin: datetime, end: datetime) -> Vhost
             unrouted[exchange] = unrouted.get(exchange, 0) + count
     deaths: dict[tuple[str, str], int] = {}
     lost: dict[str, int] = {}
+    dropped: dict[str, int] = {}
     if tables.has("dead_letters"):
         died = tables.view(
             "dead_letters",
             files=tables.files("dead_letters", {"at": begin}, inclusive=True),
-            columns=["vhost", "at", "queue", "reason", "targets"],
+            columns=["vhost", "at", "queue", "reason", "outcome"],
             view=tables.new_name("dead_letters"),
         )
-        for queue, reason, count, gone in tables.values(
-            f"SELECT queue, reason, count(*), count(*) FILTER (len(targets) = 0) FROM {died} "
-            f"WHERE {stretch} GROUP BY ALL ORDER BY ALL",
+        for queue, reason, count, gone, declared in tables.values(
+            f"""
+            SELECT queue, reason, count(*), count(*) FILTER ({IS_LOST}),
+                   count(*) FILTER (outcome = 'no_exchange' AND NOT {IS_LOST})
+            FROM {died} WHERE {stretch} GROUP BY ALL ORDER BY ALL
+            """,
             parameters,
         ):
             deaths[queue, reason] = count
-            if gone:
-                lost[queue] = lost.get(queue, 0) + gone
-    return VhostTraffic(entered, deaths, lost, unrouted)
+            for counts, number in ((lost, gone), (dropped, declared)):
+                if number:
+                    counts[queue] = counts.get(queue, 0) + number
+    return VhostTraffic(entered, deaths, lost, unrouted, dropped)

@@ -25,7 +25,20 @@ ALIKE: Final = 3
 THICKEST: Final = 5.0
 NEW_LINE: Final = "\n"
 _LOST: Final = to_say("%(count)s lost")
+_DROPPED: Final = to_say("%(count)s dropped, as declared")
 _UNROUTED: Final = to_say("%(count)s unrouted")
+_NOWHERE: Final = {"loss": "lost", "dropped": "dropped"}
+"""The node where messages go that reach no queue, by the mark of the way there."""
+
+_WAYS: Final[Mapping[str, str]] = {
+    "dead letters": say("dead letters"),
+    "otherwise": say("otherwise"),
+    "otherwise, and lost": say("otherwise, and lost"),
+    "orphaned": say("orphaned"),
+    "rejected and orphaned": say("rejected and orphaned"),
+}
+"""What a diagram says at an edge that is no binding."""
+
 SHAPES: Final = {"exchange": "hexagon", "queue": "cylinder", "missing": "note", "lost": "plaintext"}
 STYLES: Final = {"binding": "solid", "dead letters": "dashed", "otherwise": "bold"}
 
@@ -103,7 +116,7 @@ def picture(
         spots.append(Spot(node.id, node.kind, name, lines, (mark,) if mark else ()))
     for edge in diagram.edges:
         count = count_of(edge, nodes, moved) if moved else 0
-        lines = (*edge.lines, f"{count:,}") if count else edge.lines
+        lines = _words(edge) + ((_number(count),) if count else ())
         mark = marks.get(_edge_key(edge, nodes))
         ways.append(
             Way(*(edge.source, edge.target, edge.kind, lines, count), *([(mark,)] if mark else []))
@@ -116,21 +129,45 @@ def picture(
 def _with_losses(
     spots: list[Spot], ways: list[Way], moved: VhostTraffic
 ) -> tuple[list[Spot], list[Way]]:
-    """Add where nothing took a message, in red."""
-    lost = {("queue", name): count for name, count in moved.lost.items()}
-    lost |= {("exchange", name): count for name, count in moved.unrouted.items()}
+    """Add where nothing took a message: in red, unless the queue was declared to drop it."""
     found = []
     for spot in spots:
-        count = lost.get((spot.kind, spot.name), 0)
-        if count:
-            template = _LOST if spot.kind == "queue" else _UNROUTED
-            what = say(template, count=count)
-            ways.append(Way(spot.id, "lost", "binding", (what,), count, ("loss",)))
-            spot = spot._replace(marks=(*spot.marks, "loss"))  # noqa: PLW2901 - marked
+        ends = (
+            ("queue", moved.lost, _LOST, "loss"),
+            ("exchange", moved.unrouted, _UNROUTED, "loss"),
+            ("queue", moved.dropped, _DROPPED, "dropped"),
+        )
+        for kind, counts, template, mark in ends:
+            count = counts.get(spot.name, 0) if spot.kind == kind else 0
+            if count:
+                what = say(template, count=count)
+                ways.append(Way(spot.id, _NOWHERE[mark], "binding", (what,), count, (mark,)))
+                spot = spot._replace(marks=(*spot.marks, mark))  # noqa: PLW2901 - marked
         found.append(spot)
-    if any(way.target == "lost" for way in ways):
-        found.append(Spot("lost", "lost", "", (say("no queue"),), ("loss",)))
+    reached = {way.target for way in ways}
+    found += [
+        Spot(name, "lost", "", (say("no queue"),), (mark,))
+        for mark, name in _NOWHERE.items()
+        if name in reached
+    ]
     return found, ways
+
+
+def _words(edge: DiagramEdge) -> tuple[str, ...]:
+    """The lines of an edge; a binding has keys, the others have words."""
+    if edge.kind == "binding":
+        return edge.lines
+    begin = "dead letters as "
+    return tuple(
+        say("dead letters as %(key)s", key=one.removeprefix(begin))
+        if one.startswith(begin)
+        else _WAYS.get(one, one)
+        for one in edge.lines
+    )
+
+
+def _number(count: int) -> str:
+    return say("%(count)s", count=count)
 
 
 def grouped(drawn: Picture) -> Picture:
@@ -171,7 +208,7 @@ def _merged_ways(ways: Iterable[Way], stands_for: Mapping[str, str]) -> list[Way
         key = (*ends, way.kind, way.marks)
         known = found.get(key)
         count = way.copies + (known.copies if known else 0)
-        lines = way.lines if known is None else ((f"{count:,}",) if count else ())
+        lines = way.lines if known is None else ((_number(count),) if count else ())
         found[key] = way._replace(source=ends[0], target=ends[1], copies=count, lines=lines)
     return list(found.values())
 

@@ -86,7 +86,7 @@ def find_messages(
 
 
 def readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
-    """Those that the user of the tables may read, with their latest deaths."""
+    """Those that the user of the tables may read; those that died come first."""
     if not hits:
         return []
     keys = [hit.message_id for hit in hits]
@@ -128,6 +128,7 @@ def readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
                 first_reason=first["reason"],
             )
         found.append(one)
+    found.sort(key=lambda one: one.at is None)  # why it died is what is asked
     return found
 
 
@@ -157,7 +158,7 @@ def _unseen(tables: Tables, *, is_indexed: bool) -> list[str]:
         said.append(
             say(
                 "Only dead letters were searched, in bodies of at most %(size)s KiB: with "
-                "`[tables] search`, the job indexes values of all messages.",
+                "tables.search, the job indexes values of all messages.",
                 size=size,
             )
         )

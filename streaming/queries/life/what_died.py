@@ -27,7 +27,7 @@ from topology.policies import QueueSettings
 MAX_GROUPS: Final = 10
 
 RATE_S: Final = 300
-"""The rates of a full queue are those of so many seconds."""
+"""The rates of a full queue are those while messages died, but of the last seconds at most."""
 
 _LETTERS: Final = ("vhost", "queue", "reason", "outcome", "cause", "at", "seq")
 _EVENTS: Final = ("vhost", "queue", "kind", "reason", "user", "at")
@@ -114,10 +114,10 @@ def what_died(
     if not rows:
         return []
     users = _rejecting(tables, begin, end)
-    full = {(row["vhost"], row["queue"]) for row in rows if row["reason"] == "maxlen"}
-    rates = _rates(tables, end) if full else {}
+    rates = _rates(tables, [row for row in rows if row["reason"] == "maxlen"])
     first = min(datetime.fromisoformat(iso(row["since"]) or "") for row in rows)
-    recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost)
+    queues = {row["queue"] for row in rows}
+    recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost, sorted(queues))
     groups = []
     for row in rows:
         place = (row["vhost"], row["queue"])
@@ -222,19 +222,36 @@ def _rejecting(
     return found
 
 
-def _rates(tables: Tables, end: datetime) -> dict[tuple[str, str], tuple[float, float]]:
-    """Copies that entered a queue, and that consumers took, per second."""
-    begin = end - timedelta(seconds=RATE_S)
+def _rates(tables: Tables, full: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
+    """Copies that entered each full queue, and that consumers took, per second."""
+    spans: dict[tuple[str, str], tuple[datetime, datetime]] = {}
+    for row in full:
+        first, last = (datetime.fromisoformat(iso(row[name]) or "") for name in ("since", "last"))
+        longest, shortest = (last - timedelta(seconds=one) for one in (RATE_S, 1))
+        spans[row["vhost"], row["queue"]] = max(min(first, shortest), longest), last
+    if not spans:
+        return {}
+    among = ", ".join(
+        f"({text(vhost)}, {text(queue)}, CAST({text(first.isoformat())} AS TIMESTAMPTZ), "
+        f"CAST({text(last.isoformat())} AS TIMESTAMPTZ))"
+        for (vhost, queue), (first, last) in spans.items()
+    )
     rows = tables.values(
         f"""
         SELECT vhost, queue, count(*) FILTER (WHERE kind = 'enqueued'),
                count(*) FILTER (WHERE kind IN {_TAKEN})
-        FROM {_events(tables, begin)} WHERE queue IS NOT NULL
-        AND "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ) GROUP BY ALL
-        """,
-        [begin.isoformat(), end.isoformat()],
+        FROM {_events(tables, min(first for first, _last in spans.values()))}
+        JOIN (VALUES {among}) AS spans (vhost, queue, "first", "last") USING (vhost, queue)
+        WHERE kind IN ('enqueued', 'acked', 'consumed') AND "at" > "first" AND "at" <= "last"
+        GROUP BY ALL
+        """
     )
-    return {(vhost, queue): (came / RATE_S, went / RATE_S) for vhost, queue, came, went in rows}
+    found = {}
+    for vhost, queue, came, went in rows:
+        first, last = spans[vhost, queue]
+        seconds = (last - first).total_seconds()
+        found[vhost, queue] = came / seconds, went / seconds
+    return found
 
 
 def _why(

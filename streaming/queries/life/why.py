@@ -106,7 +106,7 @@ def why_of(tables: Tables, name: str) -> Why:
 def changes_before(tables: Tables, vhost: str, queue: str, at: str) -> list[Change]:
     """The last changes that may have broken a queue in the day before an instant, latest first."""
     until = datetime.fromisoformat(at)
-    found = changes_in(tables, until - CHANGED_BEFORE, until, vhost)
+    found = changes_in(tables, until - CHANGED_BEFORE, until, vhost, [queue])
     if not found:
         return []
     chosen = [*concerning(found, vhost, queue, declared(tables).get(vhost))]

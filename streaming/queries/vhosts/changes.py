@@ -8,7 +8,7 @@ or none. What cannot be told, such as the pattern of a policy that was removed, 
 What was declared before the first message entered the queue broke nothing: it is no suspect.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -59,9 +59,24 @@ class Recorded(NamedTuple):
 
 
 def changes_in(
-    tables: Tables, since: datetime, until: datetime, vhost: str | None = None
+    tables: Tables,
+    since: datetime,
+    until: datetime,
+    vhost: str | None = None,
+    queues: Iterable[str] | None = None,
 ) -> list[Recorded]:
-    """List the changes of a span, the latest first; of many, the latest `MAX_READ`."""
+    """List the changes of a span, the latest first; of many, the latest `MAX_READ`.
+
+    Args:
+        queues: leave out declarations and deletions of all others.
+    """
+    of_queues = "true"
+    if queues is not None:
+        named = ", ".join(map(text, queues)) or "NULL"
+        of_queues = (
+            "(coalesce((detail ->> '$.what'), '') NOT IN ('queue_declared', 'queue_deleted') "
+            f"OR (detail ->> '$.name') IN ({named}))"
+        )
     files = tables.files("events", {"at": since}, inclusive=True)
     view = tables.new_name("events")
     tables.view("events", files=files, columns=list(_COLUMNS), view=view)
@@ -69,7 +84,7 @@ def changes_in(
         f"""
         SELECT vhost, "at", {WHO} AS "user", detail FROM {view}
         WHERE kind = 'topology' AND lane = 0 AND vhost = coalesce(?, vhost)
-        AND "at" >= CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ)
+        AND "at" >= CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ) AND {of_queues}
         ORDER BY "at" DESC, seq DESC LIMIT {MAX_READ}
         """,
         [vhost, since.isoformat(), until.isoformat()],

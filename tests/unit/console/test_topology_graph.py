@@ -1,5 +1,6 @@
 """The picture of a topology: what it shows, what it groups, and how it is written."""
 
+from streaming.console.languages import Languages
 from streaming.console.pages.topology_graph import (
     MAX_DRAWN,
     before_and_after,
@@ -45,6 +46,18 @@ def test_lines_are_as_thick_as_what_took_them_and_losses_are_marked():
     assert 'penwidth=1.40, class="", label="order.#\\n1"' in text
     assert '-> lost [style=solid, penwidth=2.20, class="loss", label="7 lost"]' in text
     assert 'lost [shape=plaintext, class="lost loss", URL="", label="no queue"]' in text
+
+
+def test_what_a_queue_drops_as_declared_is_no_loss_and_is_said_in_the_language_of_the_page():
+    moved = VhostTraffic({}, {("work", "maxlen"): 1_200}, {}, {}, {"work": 1_200})
+    drawn = picture(draw(shop()), moved)
+
+    text = dot(drawn, address, Languages("de").named("de"))
+
+    assert "loss" not in text
+    assert 'class="queue dropped"' in text
+    assert '-> dropped [style=solid, penwidth=5.00, class="dropped"' in text
+    assert 'label="1.200 verworfen, wie deklariert"' in text
 
 
 def test_unrouted_publishes_are_losses_of_their_exchange():

@@ -6,10 +6,12 @@ import pytest
 
 from streaming.queries.as_of.instant import at_time, last_batch
 from streaming.queries.depth_curve import depth_curve, first_change
+from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import list_queues
 from streaming.queries.traffic import traffic
+from tests.builders import Broker
 from tests.unit.queries.random_play import QUEUES
-from tests.unit.queries.recording import random_tables
+from tests.unit.queries.recording import Recording, random_tables
 from tests.unit.queries.redrives.test_plan import Shop
 
 HOUR = timedelta(hours=1)
@@ -55,6 +57,25 @@ def test_what_entered_the_queues_is_counted_by_exchange(played):
         entered = sum(count for (_, name), count in found.entered.items() if name == queue)
         assert entered == sum(curve.entered), queue
     assert sum(found.deaths.values())
+
+
+def test_what_a_bounded_queue_drops_is_not_lost_on_its_way(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("ring", max_length=1)
+    broker.queue("work")
+    for queue in ("ring", "work"):
+        broker.publish("", queue, "one")
+        broker.publish("", queue, "two")
+    broker.reject(*(one.ref for one in broker.get("work", "g", 1)))
+    recording.commit()
+
+    with Tables(recording.root) as tables:
+        begin = first_change(tables, "/", "ring")
+        assert begin is not None
+        found = traffic(tables, "/", begin - HOUR, begin + HOUR)
+
+    assert (found.lost, found.dropped) == ({"work": 1}, {"ring": 1})
 
 
 def test_a_curve_is_marked_by_the_redrives_of_its_own_letters(tmp_path):

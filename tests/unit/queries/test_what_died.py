@@ -70,7 +70,7 @@ def test_each_group_says_where_why_and_how_many_before(shop):
     ]
     assert [one.why for one in found[1:]] == [
         "TTL of 1,500 ms, and no consumer took it in time",
-        "limit of 1 reached, 0.01/s in, 0/s out",
+        "limit of 1 reached, 3/s in, 0/s out",
     ]
     assert found[0].why.startswith("rejected by ")
 
@@ -93,7 +93,7 @@ def test_limits_are_those_at_the_death_although_they_changed_since(shop):
 
     assert [one.why for one in groups(shop, at(95))[1:]] == [
         "TTL of 1,500 ms, and no consumer took it in time",
-        "limit of 1 reached, 0.01/s in, 0/s out",
+        "limit of 1 reached, 3/s in, 0/s out",
     ]
 
 
@@ -131,8 +131,25 @@ def test_a_queue_that_is_gone_is_still_explained(shop):
 
     assert [one.why for one in found[1:]] == [
         "the TTL of the message, and no consumer took it in time",
-        "the queue's limit was reached, 0.01/s in, 0/s out",
+        "the queue's limit was reached, 3/s in, 0/s out",
     ]
+
+
+def test_the_rates_of_a_full_queue_are_those_while_it_dropped(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("ring", max_length=2)
+    for second in range(11):
+        broker.at(second * 1_000)
+        for number in range(4):
+            broker.publish("", "ring", f"{second} {number}")
+        broker.get("ring", f"g{second}", 1, auto_ack=True)
+    broker.at(3 * MINUTE_MS)
+    recording.commit()
+
+    [ring] = groups(recording, at(4))
+
+    assert ring.why == "limit of 2 reached, 4/s in, 1/s out"
 
 
 def test_what_died_after_a_change_comes_before_what_dies_in_numbers(tmp_path):
