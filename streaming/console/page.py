@@ -221,6 +221,10 @@ class View:
             )
         return value or default
 
+    def name(self, parameter: str) -> str | None:
+        """A name as links have it, which may begin or end with blanks; None if it is missing."""
+        return self.values[parameter] if self.text(parameter) is not None else None
+
     def number(self, name: str, default: int, least: int, most: int) -> int:
         """A whole number within bounds; one beyond them counts as the nearest."""
         value = self.text(name)
@@ -276,10 +280,10 @@ class View:
         definitions = self.declared[vhost].definitions
         return self.of_topology(f"lint {vhost}", lambda: lint(definitions()))
 
-    @property
+    @cached_property
     def vhost(self) -> str | None:
         """The vhost of the URL; None: all that the user may see."""
-        return self.text("vhost")
+        return self.name("vhost")
 
     def require_vhost(self) -> None:
         """Refuse a vhost that does not exist, or that the user may not see."""
@@ -441,6 +445,7 @@ class Console(msgspec.Struct):
         lag: how far the job is behind Kafka.
         fronts: which AMQP fronts lead.
         quiet: queues that the verdict leaves out, as `metrics.quiet_queues` names them.
+        quiet_of: queues that are left out of one alert, and of what agrees with it, by its name.
         is_beside_job: whether it ends with the process of the job.
         front_clients: says who is connected now; None: only the tables do.
         languages: what pages can be said in.
@@ -456,9 +461,14 @@ class Console(msgspec.Struct):
     lag: LagWatch = msgspec.field(default_factory=LagWatch)
     fronts: FrontWatch = msgspec.field(default_factory=FrontWatch)
     quiet: tuple[str, ...] = ()
+    quiet_of: Mapping[str, tuple[str, ...]] = {}
     is_beside_job: bool = False
     front_clients: FrontClients | None = None
     languages: Languages = msgspec.field(default_factory=Languages)
+
+    def quiet_in(self, alert: str) -> tuple[str, ...]:
+        """The queues that an alert leaves out, and so does what agrees with it."""
+        return (*self.quiet, *self.quiet_of.get(alert, ()))
 
 
 def make_templates(language: Language = ENGLISH) -> jinja2.Environment:

@@ -66,6 +66,7 @@ class Server:
         places: the options with which commands find the same tables and job.
         announce: is told each link that logs in once, or the address if there are users.
         quiet: queues that the verdict leaves out, as `metrics.quiet_queues` names them.
+        quiet_of: queues that are left out of single alerts, as `alerts.quiet` names them.
         is_beside_job: whether the console ends with the process of the job.
 
     Raises:
@@ -85,6 +86,7 @@ class Server:
         places: Mapping[str, str] = MappingProxyType({}),
         *,
         quiet: tuple[str, ...] = (),
+        quiet_of: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
         is_beside_job: bool = False,
     ) -> None:
         self._socket = listen("console", host, port)
@@ -119,6 +121,7 @@ class Server:
             settings.read_only,
             places,
             quiet=quiet,
+            quiet_of=quiet_of,
             is_beside_job=is_beside_job,
             front_clients=_front_clients(settings),
             languages=Languages(settings.language),

@@ -120,11 +120,34 @@ def rate(value: float) -> Sentence | str:
     return say("%(rate)s/s", rate=value if value < 10 else round(value))  # noqa: PLR2004 - two digits
 
 
+def later_than(value: str, since: datetime | None, seconds: float) -> bool:
+    """Whether an instant was at least so long after another; yes, if that is not known."""
+    return since is None or (_time(value) - since).total_seconds() >= seconds
+
+
+def pairs(value: object) -> object:
+    """Names with their values, without the punctuation of JSON; anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    known = ((name, one) for name, one in value.items() if one is not None and one not in ({}, []))
+    return " · ".join(f"{name} {_plain(one)}" for name, one in known)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Mapping) and value:
+        return f"({', '.join(f'{name} {_plain(one)}' for name, one in value.items())})"
+    if isinstance(value, list | tuple) and value:
+        return ", ".join(map(_plain, value))
+    return value if isinstance(value, str) and value else compact(value)
+
+
 FILTERS: Final = {
     "ago": ago,
     "duration": duration,
     "instant": instant,
+    "later_than": later_than,
     "number": number,
+    "pairs": pairs,
     "preview": preview,
     "rate": rate,
     "readable": readable,

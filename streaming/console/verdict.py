@@ -135,15 +135,23 @@ def _concerns(facts: Facts) -> list[Concern]:
         )
         found.append(Concern("bad", what, "/health"))
     recent = sum(facts.minutes[-_RECENT:])
-    usual = sum(facts.minutes[-_RECENT - _USUAL : -_RECENT]) / _USUAL
-    if recent >= BURST_LETTERS and recent > BURST * usual * _RECENT:
-        what = say(
-            "%(count)s messages died in the last %(minutes)s minutes, and %(usual)s a minute in "
-            "the half hour before",
-            count=recent,
-            minutes=_RECENT,
-            usual=float(usual),
-        )
+    usual = _usual(facts)
+    if recent >= BURST_LETTERS and (usual is None or recent > BURST * usual * _RECENT):
+        if usual is None:
+            what = say(
+                "%(count)s messages died in the last %(minutes)s minutes; how many are usual is "
+                "not known yet",
+                count=recent,
+                minutes=_RECENT,
+            )
+        else:
+            what = say(
+                "%(count)s messages died in the last %(minutes)s minutes, and %(usual)s a minute "
+                "in the half hour before",
+                count=recent,
+                minutes=_RECENT,
+                usual=usual,
+            )
         found.append(Concern("bad", what, "/causes", _since(facts, _RECENT)))
     if not is_open:
         assert facts.gate is not None
@@ -183,6 +191,16 @@ def _concerns(facts: Facts) -> list[Concern]:
         )
         found.append(_marked(what, facts.nearly_full, "nearly_full"))
     return found
+
+
+def _usual(facts: Facts) -> float | None:
+    """Deaths a minute in the half hour before the last minutes; None: nothing is known of it."""
+    known = float(_USUAL)
+    if facts.known_since is not None:
+        known = (facts.end - facts.known_since).total_seconds() / 60 - _RECENT
+    if known <= 0:
+        return None
+    return sum(facts.minutes[-_RECENT - _USUAL : -_RECENT]) / max(min(known, _USUAL), 1)
 
 
 def _marked(what: str, queues: Sequence[QueueDepth], show: str) -> Concern:

@@ -81,6 +81,7 @@ def list_actions(
     *,
     action: str | None = None,
     user: str | None = None,
+    queue: str | None = None,
     vhost: str | None = None,
     whole: bool = True,
     until: datetime | None = None,
@@ -91,6 +92,7 @@ def list_actions(
 
     Args:
         action: one of ACTIONS; None: all.
+        queue: those on one queue: its purges, declarations, bindings and deletions.
         whole: whether those of no vhost are wanted too: erasures.
         until: none that is later.
         first: how many rows precede the page.
@@ -101,6 +103,8 @@ def list_actions(
         conditions.append(CONDITIONS[action])
     if user is not None:
         conditions.append(f'"user" = {text(user)}')
+    if queue is not None:
+        conditions.append(on_queue(queue))
     if vhost is not None:
         conditions.append(f"vhost = {text(vhost)}")
     if not whole:
@@ -113,6 +117,13 @@ def list_actions(
         f'SELECT * {log} ORDER BY "at" DESC, vhost, seq DESC LIMIT {count} OFFSET {first}'
     )
     return ActionLog(int(total), [_plain(row) for row in rows])
+
+
+def on_queue(name: str) -> str:
+    """The condition in SQL that an action was on a queue of this name."""
+    of_topology = f"{_WHAT} IN ('queue_declared', 'queue_deleted', 'bound', 'unbound')"
+    is_named = f"{of_topology} AND (detail ->> '$.name') = {text(name)}"
+    return f"(queue = {text(name)} OR ({is_named}))"
 
 
 def actions_on(tables: Tables, message: MessageId) -> list[Row]:

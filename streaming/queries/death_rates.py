@@ -83,17 +83,19 @@ def deaths_by_minute(
     *,
     vhost: str | None = None,
     quiet: Sequence[str] = (),
+    not_lost: Sequence[str] = (),
 ) -> list[Row]:
     """Count deaths by minute before an instant, reason, and whether the letter is lost.
 
     Args:
         vhost: count only its deaths.
         quiet: names of queues, or patterns with `*`, whose deaths are part of a design.
+        not_lost: the same of queues whose letters are meant to reach no queue.
 
     Returns:
         Rows with `minute` (0 is the first), `reason`, `deaths`, of them `lost` and `dropped` (both
-        reached no queue, the latter as declared), and `loud`: those in queues that are not quiet,
-        as are all that are lost. Minutes without deaths have none.
+        reached no queue, the latter as declared), and `loud`: those in queues that are not quiet.
+        Minutes without deaths have none.
     """
     begin = end - minutes * MINUTE
     files = tables.files("dead_letters", {"at": begin}, inclusive=True)
@@ -101,16 +103,15 @@ def deaths_by_minute(
     view = tables.view(
         "dead_letters", files=files, columns=columns, view=tables.new_name("dead_letters")
     )
-    is_lost, is_quiet = IS_LOST, _is_quiet(quiet)
+    is_quiet, is_lost = _is_quiet(quiet), f"({IS_LOST} AND NOT {_is_quiet(not_lost)})"
     of_vhost = "true" if vhost is None else f"vhost = {text(vhost)}"
     return tables.rows(
         f"""
         SELECT (epoch_us("at") - epoch_us(CAST(? AS TIMESTAMPTZ))) // {_MINUTE_US} AS minute,
                reason, count(*) AS deaths,
                count(*) FILTER (NOT {is_quiet}) AS loud,
-               count(*) FILTER ({is_lost} AND NOT {is_quiet}) AS lost,
-               count(*) FILTER (outcome = 'no_exchange' AND NOT ({is_lost} AND NOT {is_quiet}))
-                   AS dropped
+               count(*) FILTER ({is_lost}) AS lost,
+               count(*) FILTER (outcome = 'no_exchange' AND NOT {is_lost}) AS dropped
         FROM {view} WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ)
         AND {of_vhost} GROUP BY ALL ORDER BY ALL
         """,

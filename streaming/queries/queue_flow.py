@@ -3,7 +3,7 @@
 depth now  -  entered  +  left, walking back over the parts  =  a small curve of the depth
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -47,6 +47,18 @@ class QueueFlow(msgspec.Struct, frozen=True):
 
 
 NO_FLOW: Final = QueueFlow((0,) * PARTS, (0,) * PARTS)
+
+
+def ever_taken(tables: Tables, places: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Those of some queues, by vhost and name, of which a consumer ever took a message."""
+    view = tables.view("events", columns=["vhost", "kind", "queue"], view=tables.new_name("events"))
+    among = ", ".join(f"({text(vhost)}, {text(queue)})" for vhost, queue in places)
+    return frozenset(
+        tables.values(
+            f"SELECT DISTINCT vhost, queue FROM {view} "
+            f"WHERE kind IN ('delivered', 'consumed') AND (vhost, queue) IN ({among})"
+        )
+    )
 
 
 def queue_flows(tables: Tables, end: datetime) -> dict[tuple[str, str], QueueFlow]:

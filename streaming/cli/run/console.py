@@ -83,10 +83,12 @@ def console(
     file = None if tables is not None and config is None else find_config(config)
     settings = ConsoleSettings()
     quiet: tuple[str, ...] = ()
+    quiet_of: dict[str, tuple[str, ...]] = {}
     if file is not None:
         folder = Path(file).absolute().parent
         found = rooted(read_config(file), folder)
         settings, quiet = found.console, found.metrics.quiet_queues
+        quiet_of = found.alerts.quiet
         if (settings.language or "").endswith(".po"):
             settings = attrs.evolve(settings, language=str(folder / str(settings.language)))
     settings = attrs.evolve(
@@ -111,6 +113,7 @@ def console(
         return Server(
             *(host, port, settings, reader, file, announce, places),
             quiet=quiet,
+            quiet_of=quiet_of,
             is_beside_job=beside_job,
         )
 

@@ -1,16 +1,18 @@
 """Audit: who did what, when and why; of all, or of what was done to one message."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.console.pages.topology_changes import just_before
-from streaming.queries.actions import ACTIONS, CONDITIONS, actions_on, list_actions
+from streaming.queries.actions import ACTIONS, CONDITIONS, actions_on, list_actions, on_queue
 from streaming.queries.duckdb_tables import Row, text
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.vhosts.changes import changed_name
 from streaming.sentences import say
 
 _NOT_DRAWN: Final = ("permissions", "parameter", "limits", "deployed")
+_IN_COLUMNS: Final = ("what", "name", "reason", "redrive")
 _ALL_KINDS: Final = "'redrive', 'purged', 'erased', 'topology'"
 
 
@@ -18,12 +20,13 @@ def audit(view: View) -> Answer:
     """Show the actions, the latest first."""
     name = view.text("message")
     action = view.one_of("action", "", *ACTIONS) or None
-    user = view.text("user")
+    user, queue = view.text("user"), view.text("queue")
     until = view.instant("until")
     common = {
         "actions": ACTIONS,
         "action": action,
         "user": user,
+        "queue": queue,
         "until": until.isoformat() if until else None,
         "size": PAGE_ROWS,
     }
@@ -37,11 +40,12 @@ def audit(view: View) -> Answer:
         view.command = view.dlx("dead-letters", "show", names=[name], vhost=False)
         rows = [row for row in actions_on(view.tables, message) if view.sees(row["vhost"])]
         return {**common, "message": name, "rows": _named(rows), "total": len(rows)}
-    view.command = _command(view, action, user)
+    view.command = _command(view, action, user, queue)
     found = list_actions(
         view.tables,
         action=action,
         user=user,
+        queue=queue,
         vhost=view.vhost,
         whole=view.user.administrator,
         until=until,
@@ -56,10 +60,19 @@ def _named(rows: list[Row]) -> list[Row]:
         {
             **row,
             "name": changed_name(row["detail"] or {}),
+            "told": _told(row["detail"]),
             "earlier": just_before(row["at"]) if _is_of_topology(row) else None,
         }
         for row in rows
     ]
+
+
+def _told(detail: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The detail of an event without what other columns have; a declaration by its own names."""
+    found = dict(detail or {})
+    declaration = found.pop("declaration", None)
+    found |= declaration if isinstance(declaration, Mapping) else {}
+    return {name: one for name, one in found.items() if name not in _IN_COLUMNS}
 
 
 def _is_of_topology(row: Row) -> bool:
@@ -68,11 +81,12 @@ def _is_of_topology(row: Row) -> bool:
     return row["kind"] == "topology" and not any(word in what for word in _NOT_DRAWN)
 
 
-def _command(view: View, action: str | None, user: str | None) -> str:
+def _command(view: View, action: str | None, user: str | None, queue: str | None) -> str:
     chosen = CONDITIONS[action] if action else f"kind IN ({_ALL_KINDS})"
     sql = 'SELECT "at", vhost, kind, "user", queue, reason, detail FROM events WHERE '
     conditions = [chosen]
     conditions += [f"vhost = {text(view.vhost)}"] if view.vhost else []
     conditions += [f'"user" = {text(user)}'] if user else []
+    conditions += [on_queue(queue)] if queue else []
     where = " AND ".join(conditions)
     return view.dlx("query", f'{sql}{where} ORDER BY "at" DESC', vhost=False)

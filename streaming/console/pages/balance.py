@@ -14,7 +14,7 @@ def balance(view: View) -> Answer:
     view.command = view.dlx("balance")
     tables = view.tables
     version = tables.table("events").version()
-    asked = Asked(version, view.as_of, tables.vhosts, view.console.quiet)
+    asked = Asked(version, view.as_of, tables.vhosts, view.console.quiet_in("DlxDeadLettersLost"))
     view.close()  # another thread draws it
     drawn, is_asked = view.console.balance.of(view.console.reader, asked)
     if drawn is None:

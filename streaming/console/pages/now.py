@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from streaming.console.account import account_of_all, entered_none
@@ -29,9 +29,17 @@ def now(view: View) -> Answer:
     last = batches[0] if batches else None
     end = view.end
     has_deaths = view.tables.has("dead_letters")
-    quiet = view.console.quiet
+    quiet_in = view.console.quiet_in
+    not_lost = quiet_in("DlxDeadLettersLost")
     deaths = (
-        deaths_by_minute(view.tables, end, MINUTES, vhost=view.vhost, quiet=quiet)
+        deaths_by_minute(
+            view.tables,
+            end,
+            MINUTES,
+            vhost=view.vhost,
+            quiet=quiet_in("DlxDeathBurst"),
+            not_lost=not_lost,
+        )
         if has_deaths
         else []
     )
@@ -64,7 +72,7 @@ def now(view: View) -> Answer:
     drawn = None
     if view.as_of is None and view.user.administrator and last is not None:
         version = view.tables.table("events").version()
-        drawn = view.console.balance.last(view.console.reader, version, quiet)
+        drawn = view.console.balance.last(view.console.reader, version, not_lost)
     balance = None if drawn is None else drawn.balance
     silence_s = None
     if view.as_of is None and last is not None:
@@ -83,7 +91,7 @@ def now(view: View) -> Answer:
         end=end,
         minutes=loud,
         lost=sum(row["lost"] for row in deaths),
-        waiting=_loud(waiting, quiet),
+        waiting=_loud(waiting, quiet_in("DlxDeadLettersUnhandled")),
         unserved=marks.unserved,
         nearly_full=marks.nearly_full,
         gate=None if last is None else last.detail.gate,
@@ -98,6 +106,7 @@ def now(view: View) -> Answer:
     )
     return {
         "end": end,
+        "hour_before": _known(facts.known_since, end - timedelta(minutes=2 * MINUTES), MINUTES),
         "since": instant(end - timedelta(minutes=MINUTES)),
         "last": last,
         "facts": facts,
@@ -118,6 +127,15 @@ def now(view: View) -> Answer:
         "fronts": _fronts(view),
         "compared": {} if last is None else last.detail.compared,
     }
+
+
+def _known(
+    since: datetime | None, begin: datetime, minutes: int
+) -> Literal["whole", "partly", "not"]:
+    """How much the tables know of a stretch of time."""
+    if since is None or since <= begin:
+        return "whole"
+    return "partly" if since < begin + timedelta(minutes=minutes) else "not"
 
 
 def _lag(view: View, last: BatchRow | None, silence_s: float | None) -> Lag | None:

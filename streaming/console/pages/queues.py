@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.console.reader import portable, read_instant
 from streaming.console.verdict import STALE_S
-from streaming.queries.as_of.instant import resolve
+from streaming.queries.as_of.instant import first_event, resolve
 from streaming.queries.dead_letters.waiting import (
     WaitingLetters,
     deaths_before,
@@ -20,19 +20,29 @@ from streaming.queries.death_rates import pattern_of
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
 from streaming.queries.duckdb_tables import BeforeHistoryError, Row
 from streaming.queries.queue_changes import queue_changes
-from streaming.queries.queue_flow import NO_FLOW, WINDOW, QueueFlow, queue_flows
+from streaming.queries.queue_flow import NO_FLOW, WINDOW, QueueFlow, ever_taken, queue_flows
 from streaming.queries.queues import QueueDepth, list_queues, peek
 from streaming.queries.vhosts.changes import DEPLOYED
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.queries.vhosts.listings import rows_of_queues
-from streaming.sentences import say
+from streaming.sentences import say, to_say
 from topology.policies import QueueSettings
+
+NO_CONSUMER: Final = "DlxNoConsumer"
+NEAR_MAX_LENGTH: Final = "DlxNearMaxLength"
+"""The alerts that agree with the marks of queues."""
 
 NEAR_LIMIT: Final = 0.9
 """The share of its limit from which a queue is nearly full."""
 
 STRETCHES: Final = {"1h": 3_600, "15m": 900, "6h": 21_600, "24h": 86_400, "7d": 604_800, "all": 0}
+LEAST_S: Final = 60
+"""The shortest stretch of a curve, if the tables know no longer one."""
+
 PREVIEWED: Final = 50
+CHANGES: Final = (to_say("entered"), to_say("left"))
+"""What can happen to a copy in a queue; pages translate it."""
+
 _LABEL: Final = 24
 """How much of a deployment's name stands in the curve; the list below it has all."""
 
@@ -129,18 +139,19 @@ class Marked(NamedTuple):
 
 def marked(view: View) -> Marked:
     """The queues with marks, without what only the list of queues needs."""
-    quiet = _quiet(view)
-    filled = [
-        one
-        for one in view.once("queues", list_queues)
-        if one.ready and view.sees(one.vhost) and not quiet(one.queue)
-    ]
+    quiet = {alert: _quiet(view, alert) for alert in (NO_CONSUMER, NEAR_MAX_LENGTH)}
+    filled = [one for one in view.once("queues", list_queues) if one.ready and view.sees(one.vhost)]
     filled.sort(key=lambda one: (-one.ready, one.vhost, one.queue))
     if not filled:
         return Marked([], [])
     settings = _settings(view)
     rules = {(one.vhost, one.queue): settings.get((one.vhost, one.queue)) for one in filled}
-    full = [one for one in filled if _is_nearly_full(one, rules[one.vhost, one.queue])]
+    full = [
+        one
+        for one in filled
+        if _is_nearly_full(one, rules[one.vhost, one.queue])
+        and not quiet[NEAR_MAX_LENGTH](one.queue)
+    ]
     letters = {(one.vhost, one.queue): one.count for one in view.once("waiting", waiting_queues)}
 
     def unserved(
@@ -151,7 +162,7 @@ def marked(view: View) -> Marked:
             place = one.vhost, one.queue
             flow = flows.get(place, NO_FLOW)
             known = consumers.get(place, 0), flow, rules[place], letters.get(place, 0)
-            if _is_unserved(one, *known):
+            if _is_unserved(one, *known) and not quiet[NO_CONSUMER](one.queue):
                 found.append(one)
         return found
 
@@ -160,14 +171,34 @@ def marked(view: View) -> Marked:
         consumers = view.once("consumers", consumer_counts)
         found = unserved(found, consumers, {})
         found = unserved(found, consumers, _flows(view)) if found else found
-    return Marked(found, full)
+    delays = _only_delay(view, [(one.vhost, one.queue) for one in found], rules)
+    return Marked([one for one in found if (one.vhost, one.queue) not in delays], full)
 
 
-def _quiet(view: View) -> Callable[[str], bool]:
-    """Whether a queue is one of `metrics.quiet_queues`."""
-    if not view.console.quiet:
+def _only_delay(
+    view: View, unserved: Sequence[Place], rules: Mapping[Place, QueueSettings | None]
+) -> set[Place]:
+    """Those of some queues that only delay, so that they need no consumer, as the alert has it.
+
+    They have a dead-letter exchange, and no message was ever taken from them.
+    """
+    places = {
+        place
+        for place in unserved
+        if (each := rules.get(place)) is not None and each.dead_letter_exchange is not None
+    }
+    if not places:
+        return places
+    name = f"taken {sorted(places)}"
+    return places - view.once(name, lambda tables: ever_taken(tables, sorted(places)))
+
+
+def _quiet(view: View, alert: str) -> Callable[[str], bool]:
+    """Whether a queue is one that the alert of a mark leaves out, so that it has no mark."""
+    names = view.console.quiet_in(alert)
+    if not names:
         return lambda _name: False
-    pattern = re.compile(pattern_of(view.console.quiet))
+    pattern = re.compile(pattern_of(names))
     return lambda name: pattern.fullmatch(name) is not None
 
 
@@ -193,27 +224,32 @@ def _lines(view: View) -> list[Line]:
         for queue in {one.died_in, one.first_in}:
             dead[one.vhost, queue] += one.count
         inside[one.vhost, one.queue] += one.count
-    settings, quiet = _settings(view), _quiet(view)
+    settings = _settings(view)
+    is_served, has_room = _quiet(view, NO_CONSUMER), _quiet(view, NEAR_MAX_LENGTH)
     found = []
     for depth in view.once("queues", list_queues):
         if view.sees(depth.vhost):
             place = depth.vhost, depth.queue
             flow = flows.get(place, NO_FLOW)
             rules = settings.get(place)
-            is_loud = not quiet(depth.queue)
             found.append(
                 Line(
                     depth,
                     consumers.get(place, 0),
                     flow,
                     dead[place],
-                    _fill(depth, rules),
-                    is_loud
+                    fill := _fill(depth, rules),
+                    not is_served(depth.queue)
                     and _is_unserved(depth, consumers.get(place, 0), flow, rules, inside[place]),
-                    is_loud and _is_nearly_full(depth, rules),
+                    (fill or 0) >= NEAR_LIMIT and not has_room(depth.queue) and not _is_ring(rules),
                 )
             )
-    return found
+    unserved = [(one.depth.vhost, one.depth.queue) for one in found if one.is_unserved]
+    delays = _only_delay(view, unserved, settings)
+    return [
+        one._replace(is_unserved=False) if (one.depth.vhost, one.depth.queue) in delays else one
+        for one in found
+    ]
 
 
 def _fill(depth: QueueDepth, rules: QueueSettings | None) -> float | None:
@@ -284,6 +320,7 @@ def queue(view: View) -> Answer:
     begin = view.before(STRETCHES[stretch])
     if not STRETCHES[stretch]:
         begin = first_change(view.tables, vhost, name) or begin
+    begin = max(begin, min(first_event(view.tables) or begin, view.before(LEAST_S)))
     deep = place.ready + place.unacked
     curve = depth_curve(
         view.tables, vhost, name, begin, view.end, deep=deep, declared=view.declared.get(vhost)
@@ -327,7 +364,7 @@ def _of_several(name: str) -> str:
 
 def queue_of(view: View) -> tuple[QueueDepth, Row]:
     """Return the queue of the URL: what it holds, and with its settings."""
-    name = view.text("queue")
+    name = view.name("queue")
     if name is None:
         raise Refused(400, say("Choose a queue: the address has no parameter queue."))
     found = [
@@ -371,7 +408,7 @@ def _drawn(curve: DepthCurve, view: View) -> dict[str, Any]:
 
 def changes(view: View) -> Answer:
     """List what entered and left a queue between two instants."""
-    name = view.text("queue")
+    name = view.name("queue")
     if name is None:
         raise Refused(400, say("Choose a queue: the address has no parameter queue."))
     view.title = say("%(queue)s: entered and left", queue=name)

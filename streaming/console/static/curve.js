@@ -57,6 +57,7 @@ export async function draw() {
         hooks: {
           draw: [(drawn) => {
             const { ctx, bbox } = drawn;
+            const ends = []; // where the last name of each row of names ends
             for (const mark of found.marks) {
               const x = drawn.valToPos(mark.at_s, "x", true);
               ctx.save();
@@ -67,11 +68,15 @@ export async function draw() {
               ctx.lineTo(x, bbox.top + bbox.height);
               ctx.stroke();
               if (mark.label) {
-                const fits = x + ctx.measureText(mark.label).width + 8 < bbox.left + bbox.width;
+                const width = ctx.measureText(mark.label).width;
+                const left = x + width + 8 < bbox.left + bbox.width ? x + 4 : x - 4 - width;
+                const free = ends.findIndex((end) => end + 6 < left);
+                const row = free < 0 ? ends.length : free;
+                ends[row] = left + width;
                 ctx.fillStyle = ink;
-                ctx.textAlign = fits ? "left" : "right";
+                ctx.textAlign = "left";
                 ctx.textBaseline = "top";
-                ctx.fillText(mark.label, x + (fits ? 4 : -4), bbox.top + 2);
+                ctx.fillText(mark.label, left, bbox.top + 2 + row * 14 * devicePixelRatio);
               }
               ctx.restore();
             }

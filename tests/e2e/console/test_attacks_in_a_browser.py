@@ -5,7 +5,12 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.fixtures.browser import Visitor, console_of
-from tests.unit.console.injections import INJECTIONS, attacked_tables
+from tests.unit.console.injections import (
+    INJECTIONS,
+    addresses_of_two_deaths,
+    attacked_tables,
+    tables_of_two_deaths,
+)
 
 STATUS = "Failed to load resource: the server responded with a status of 4"
 """What the browser says of a page that refuses; it is not an attack that worked."""
@@ -64,16 +69,25 @@ def test_every_attack_is_in_an_address():
 
 
 def test_nothing_that_was_in_a_message_a_name_or_an_address_runs(browser, attacked):
-    url, link = attacked
-    visitor = Visitor(browser, url)
+    assert visited(browser, attacked, (*SHOWN, *addresses())) == {}
+
+
+def test_nothing_that_died_twice_or_belongs_to_an_attack_runs_in_german(browser, tmp_path):
+    with console_of(tables_of_two_deaths(tmp_path / "tables")) as place:
+        assert visited(browser, place, addresses_of_two_deaths(), locale="de-DE") == {}
+
+
+def visited(browser, place, chosen, **options):
+    """What a browser reports of pages, by address."""
+    url, link = place
+    visitor = Visitor(browser, url, **options)
     visitor.page.goto(link)
     found = {}
-    for address in (*SHOWN, *addresses()):
+    for address in chosen:
         visitor.open(address)
         told = [one for one in visitor.problems if STATUS not in one]
         if told or not visitor.page.url.startswith(url):
             found[address] = told
         visitor.problems.clear()
     visitor.close()
-
-    assert found == {}
+    return found

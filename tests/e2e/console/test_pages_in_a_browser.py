@@ -6,6 +6,7 @@ from socket import gethostname
 import pytest
 from playwright.sync_api import expect
 
+from streaming.broker import commands
 from streaming.console import server
 from streaming.console.app import PAGES
 from streaming.contents.updater import ContentsUpdater
@@ -26,6 +27,15 @@ CLIPPED = (
     ".map(one => one.getAttribute('aria-label'))"
 )
 """The tables that are wider than the screen."""
+
+SMALL = (
+    "[...document.querySelectorAll('header a, header button, main button, main select, "
+    "main summary, .choices a, .beside a, .facets a, .verdict li > a, th > a, td > a, "
+    "main label:has(input)')]"
+    ".filter(one => one.offsetParent && !one.closest('.filter.edit'))"
+    ".filter(one => one.getBoundingClientRect().height < 43.5).map(one => one.outerHTML)"
+)
+"""The targets that a finger misses: everything that is no link inside a sentence."""
 
 NO_PAGES = {"/search/export", "/sql/export", "/message/body", "/message/scenario", "/redrive"}
 """Files, and what needs a plan."""
@@ -96,6 +106,7 @@ def test_a_page_is_accessible_in_the_light_in_the_dark_and_on_a_phone(visit, add
     visitor.page.set_viewport_size(PHONE)
     expect(visitor.page.locator("h1")).to_be_visible()
     assert not visitor.is_wider_than_the_screen()
+    assert visitor.page.evaluate(SMALL) == []
 
 
 @pytest.mark.parametrize("address", ["/", "/queue?queue=billing", "/search"])
@@ -336,3 +347,25 @@ def test_the_list_of_queues_is_not_cut_on_a_usual_screen(visit):
         "(() => { const place = document.querySelector('main .scroll');"
         " return place.scrollWidth <= place.clientWidth; })()"
     )
+
+
+def test_the_names_of_deployments_at_one_moment_are_not_written_over_each_other(visit, shop):
+    for version in ("2.0", "2.1"):
+        shop.brokers[0].do(commands.Deployed(service="invoices-worker", version=version))
+    shop.brokers[0].at(4000)
+    shop.commit()
+    visitor = visit("/health")
+    visitor.page.add_init_script(
+        "window.written = []; const write = CanvasRenderingContext2D.prototype.fillText;"
+        "CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {"
+        " if (text.startsWith('invoices-worker')) window.written.push([text, y]);"
+        " write.apply(this, arguments); };"
+    )
+
+    visitor.open("/queue?queue=billing&stretch=all")
+
+    expect(visitor.page.locator("canvas")).to_be_visible()
+    visitor.page.wait_for_function("window.written.length > 1")
+    heights = dict(visitor.page.evaluate("window.written"))
+    assert set(heights) == {"invoices-worker 2.0", "invoices-worker 2.1"}
+    assert abs(heights["invoices-worker 2.0"] - heights["invoices-worker 2.1"]) >= 14

@@ -4,14 +4,16 @@ They are made of parts that are known everywhere: each attack in each wrapping t
 its place. `MARK` is what a script would call, so that a browser tells whether one ran.
 """
 
+import json
 from itertools import product
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from streaming.broker import commands
+from streaming.contents.search_index import SearchIndexer
 from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
-from tests.unit.queries.recording import Recording
+from tests.unit.queries.recording import QUERY_ID, Recording
 
 MARK: Final = "alert(4711)"
 
@@ -137,3 +139,47 @@ def attacked_tables(root: Any, last: str) -> str:
     ContentsUpdater(recording.place).update()
     recording.close()
     return recording.root
+
+
+TWICE: Final = tuple(one for one in INJECTIONS[::20] if one.strip())
+"""Attacks whose messages died twice, in queues that are named like attacks, too."""
+
+
+def tables_of_two_deaths(root: Any) -> str:
+    """Write tables of attacks that died twice, with what belongs to them in the index of search."""
+    broker = Broker()
+    recording = Recording(root, broker)
+    broker.queue("dead")
+    for number, one in enumerate(TWICE):
+        first, retry = f"{one[:100]} {number}", f"{number} {one[:100]}"
+        retried = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
+        broker.queue(retry, message_ttl=10, **retried)
+        broker.queue(first, dead_letter_exchange="", dead_letter_routing_key=retry)
+        given: dict[str, Any] = {"headers": {"tenant": one}, "message_id": f"m{number}"}
+        for queue in (first, "dead"):
+            broker.publish("", queue, json.dumps({"order": one}), user=one[:50], **given)
+        broker.get(first, f"g{number}", 1, channel=one[:50], user=one[:50])
+        refs = (f"g{number}/0",)
+        broker.do(commands.Reject(refs=refs, channel=one[:50], reason=one), user=one[:50])
+    broker.do(commands.Deployed(service=TWICE[0], version=TWICE[1], reason=TWICE[2]), user="ci")
+    broker.at(1_000)
+    recording.commit()
+    SearchIndexer(recording.place, ("body:$.order", "header:tenant")).update(QUERY_ID)
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return recording.root
+
+
+def addresses_of_two_deaths() -> list[str]:
+    """The pages that show them: first and last deaths, related messages, the account."""
+    numbers = range(len(TWICE))
+    return [
+        *("/?as_of=0", "/search", "/causes?by=queue,reason,cause", "/balance", "/queues"),
+        *("/audit", "/queue?queue=dead", "/topology?as_of=0"),
+        *(f"/message?id=0/0/{2 * number}" for number in numbers),
+        *(f"/find?{urlencode({'q': one})}" for one in TWICE),
+        *(
+            f"/queue?{urlencode({'queue': f'{one[:100]} {number}'})}"
+            for number, one in enumerate(TWICE)
+        ),
+    ]

@@ -202,9 +202,11 @@ def test_the_end_of_the_console_ends_the_balance_that_is_drawn(shop_root):
 def test_the_command_takes_quiet_queues_from_the_configuration(start, tmp_path, shop_root):
     (tmp_path / "dlx.toml").write_text(
         f'[job]\ntables_location = "{shop_root}"\n[metrics]\nquiet_queues = ["dead"]\n'
+        '[alerts.quiet]\nDlxNoConsumer = ["box"]\n'
     )
 
     quiet = visit(start("--config", "dlx.toml").stdout.readline().strip())
     loud = visit(start("--tables", shop_root).stdout.readline().strip())
 
-    assert [page.count(" in queues, the oldest for ") for page in (quiet, loud)] == [0, 1]
+    for said in (" in queues, the oldest for ", "box has messages and no consumer"):
+        assert [page.count(said) for page in (quiet, loud)] == [0, 1]

@@ -10,7 +10,13 @@ import pytest
 
 from streaming.console.app import PAGES
 from tests.unit.console.addresses import ask, places, sealed_plan
-from tests.unit.console.injections import INJECTIONS, MARK, attacked_tables
+from tests.unit.console.injections import (
+    INJECTIONS,
+    MARK,
+    addresses_of_two_deaths,
+    attacked_tables,
+    tables_of_two_deaths,
+)
 
 SECRET = "sealed-4711-secret"  # noqa: S105 - what must not be shown
 LEAST = 500
@@ -87,6 +93,27 @@ def test_attacks_in_messages_and_names_are_shown_as_text(make_client, attacked, 
 
     assert answer.status_code == 200
     assert faults_of(answer.text) == []
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_attacks_that_died_twice_are_shown_as_text_in_every_language(
+    make_client, tmp_path_factory, language
+):
+    client = make_client(tables_of_two_deaths(tmp_path_factory.mktemp("twice") / "tables"))
+    client.headers["accept-language"] = language
+    faults = {}
+    shown = ""
+    for address in addresses_of_two_deaths():
+        answer = client.get(address)
+        if answer.status_code not in {200, 202} or faults_of(answer.text):
+            faults[address] = (answer.status_code, faults_of(answer.text))
+        shown += answer.text
+
+    assert faults == {}
+    assert f'<html lang="{language}">' in shown
+    for part in ('id="related"', 'id="account"', 'id="died"', "first " if language == "en" else ""):
+        assert part in shown
+    assert f"&lt;script&gt;{MARK}&lt;/script&gt;" in shown
 
 
 def test_the_pages_do_show_the_attacks(make_client, attacked):

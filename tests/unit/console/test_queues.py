@@ -1,6 +1,7 @@
 """The list of queues as people read it, and what a queue says of its letters."""
 
 import html
+import json
 import re
 
 import pytest
@@ -57,6 +58,9 @@ def test_marks_are_on_what_needs_a_look_alone(client):
     assert listed(client, "show=nearly_full") == []
     assert listed(client, "show=dead") == ["work"]
     assert "no consumer" in row(client, "forgotten")
+    assert "No queues of those with “near the limit”." in words(
+        client.get("/queues?as_of=0&show=nearly_full").text
+    )
     for name in ("delay", "dead", "full", "ring"):
         assert "no consumer" not in row(client, name), name
 
@@ -81,6 +85,13 @@ def test_a_queue_near_its_limit_says_how_full_it_is(make_client, tmp_path):
     quiet = make_client(recording.root, quiet=("by*", "full"))
     assert listed(quiet, "show=nearly_full") == []
     assert "nearly full, such as" not in words(quiet.get("/?as_of=0").text)
+    quiet_of = {"DlxNearMaxLength": ("full",), "DlxNoConsumer": ("bytes",)}
+    other = make_client(recording.root, quiet_of=quiet_of)
+    assert listed(other, "show=nearly_full") == ["bytes"]
+    assert listed(other, "show=unserved") == ["full", "ring"]
+    alone = words(other.get("/?as_of=0").text)
+    assert "bytes is nearly full" in alone
+    assert "2 queues have messages and no consumer, such as" in alone
     assert "90 % full" in row(client, "full")
     assert "95 % full" in row(client, "bytes")
     assert "full" not in row(client, "ring")
@@ -221,5 +232,81 @@ def test_a_viewer_sees_no_letter_of_a_closed_queue(make_client_of_anna, two_vhos
 def test_a_list_of_no_queues_says_which_it_would_have(shop_console, shown):
     page = shop_console.get(f"/queues?show={shown}&name=nowhere").text
 
-    assert "No queues, of those with “" in page
-    assert "with “nowhere” in their name" in page
+    assert "No queues of those with “" in page
+    assert "that have “nowhere” in their name" in page
+
+
+def test_the_audit_of_a_queue_says_who_purged_it_and_its_page_leads_there(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    for queue, user in (("work", "ci"), ("other", "anna")):
+        broker.queue(queue)
+        broker.publish("", queue, "order")
+        broker.do(commands.Purge(queue=queue), user=user)
+    broker.at(1_000)
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    client = make_client(recording.root)
+
+    address = "/audit?vhost=%2F&queue=work&action=purges"
+    link = f'href="{address.replace("&", "&amp;")}"'
+    assert link in client.get("/queue?queue=work&stretch=all").text
+    assert link in client.get("/balance").text
+    rows = re.findall(r"<tr><td>.*?</tr>", client.get(address).text, re.DOTALL)
+    assert [("ci" in row, "anna" in row) for row in rows] == [(True, False)]
+    declared = words(client.get("/audit?queue=other").text)
+    assert "queue declared" in declared
+    assert "type classic · durable true" in declared
+    assert "ci purged" not in declared
+
+
+def test_a_queue_whose_name_begins_with_a_blank_has_a_page(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue(" work", dead_letter_exchange="", dead_letter_routing_key="")
+    recording.commit()
+    recording.close()
+    client = make_client(recording.root)
+
+    [address] = re.findall(r'<td><a href="(/queue\?[^"]*)"', client.get("/queues").text)
+    page = client.get(html.unescape(address))
+
+    assert page.status_code == 200
+    assert "dead_letter_exchange (default)" in words(page.text)
+    assert 'dead_letter_routing_key ""' in words(page.text)
+
+
+def test_a_curve_begins_no_earlier_than_the_tables(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work")
+    broker.publish("", "work", "order")
+    broker.at(300_000)
+    broker.publish("", "work", "order")
+    recording.commit()
+    recording.close()
+
+    page = make_client(recording.root).get("/queue?queue=work&stretch=6h&as_of=0").text
+
+    drawn = json.loads(html.unescape(re.findall("data-curve='(.*?)'", page)[0]))
+    assert 290 < drawn["at_s"][-1] - drawn["at_s"][0] <= 300
+
+
+def test_a_queue_that_only_delays_needs_no_consumer(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    for queue in ("wait", "work"):
+        broker.queue(queue, dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.publish("", "work", "taken")
+    broker.get("work", "g", 1, auto_ack=True)
+    broker.at(20 * 60_000)
+    for queue in ("wait", "work"):
+        broker.publish("", queue, "order")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    client = make_client(recording.root)
+
+    assert listed(client, "show=unserved") == ["work"]
+    assert "work has messages and no consumer" in words(client.get("/?as_of=0").text)

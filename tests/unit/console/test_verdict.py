@@ -1,11 +1,15 @@
 """What the first page says about facts: what is wrong, what is unknown, and never "nothing"."""
 
+import inspect
 import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from streaming.config.alerts import ABOUT_QUEUES
 from streaming.console.lag import Lag
+from streaming.console.pages import balance, now
+from streaming.console.pages.queues import NEAR_LIMIT, NEAR_MAX_LENGTH, NO_CONSUMER
 from streaming.console.reader import read_instant
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.contents.updater import ContentsUpdater
@@ -112,6 +116,23 @@ def test_a_burst_is_many_deaths_at_once_that_are_more_frequent_than_before(recen
     assert said(minutes=minutes)[0] == tone
 
 
+@pytest.mark.parametrize(
+    ("known_minutes", "tone", "words"),
+    [
+        (3, "bad", "how many are usual is not known yet"),
+        (15, "good", ""),
+        (60, "bad", "and 5.0 a minute in the half hour before"),
+    ],
+)
+def test_a_burst_is_compared_with_what_is_known_of_the_half_hour_before(known_minutes, tone, words):
+    before = [0] * 45 + [15] * 10 if known_minutes > 3 else [0] * 55
+    minutes = [*before, 0, 0, 0, 0, 150]
+    found = said(minutes=minutes, known_since=END - timedelta(minutes=known_minutes))
+
+    assert found[0] == tone
+    assert words in found[1]
+
+
 def test_letters_wait_long_after_as_long_as_the_alert_says():
     def waiting(seconds):
         since = (END - timedelta(seconds=seconds)).isoformat()
@@ -130,6 +151,16 @@ def test_the_alerts_fire_for_the_same():
     assert f"oldest_timestamp_seconds > {OLD_S / 3600:.0f} * 3600" in rules
     assert f">= {BURST_LETTERS}\n" in rules
     assert f"<= {BURST} * sum" in rules
+    assert f"dlx_queue_fill_ratio >= {NEAR_LIMIT}\n" in rules
+    assert {NO_CONSUMER, NEAR_MAX_LENGTH, *LEFT_OUT} <= set(ABOUT_QUEUES)
+
+
+LEFT_OUT = {
+    alert
+    for module in (now, balance)
+    for alert in re.findall(r'quiet_in\("(\w+)"\)', inspect.getsource(module))
+}
+"""The alerts whose quiet queues pages leave out, too."""
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +195,11 @@ def counted(root, **options):
 def test_what_a_full_queue_drops_is_not_lost_and_what_a_consumer_rejects_is(bounded):
     assert counted(bounded) == {"maxlen": (2, 2, 0, 2), "rejected": (1, 1, 1, 0)}
     assert counted(bounded, vhost="other") == {}
-    assert counted(bounded, quiet=("work.*",)) == {
-        "maxlen": (2, 2, 0, 2),
-        "rejected": (1, 0, 0, 1),
-    }
+    for options, rejected in (
+        ({"quiet": ("work.*",)}, (1, 0, 1, 0)),
+        ({"not_lost": ("work.*",)}, (1, 1, 0, 1)),
+    ):
+        assert counted(bounded, **options) == {"maxlen": (2, 2, 0, 2), "rejected": rejected}
 
 
 def test_an_instant_in_epoch_seconds_is_that_of_the_links_of_alerts():
@@ -185,6 +217,16 @@ def test_the_first_page_leaves_quiet_queues_out(bounded, make_client):
     assert "1 dead letter of the last hour is lost" in page
     assert "Nothing is wrong" in quiet
     assert "3 dropped as declared" in quiet
+
+
+def test_a_queue_that_is_quiet_in_one_alert_is_left_out_of_what_agrees_with_it(
+    bounded, make_client
+):
+    not_lost = make_client(bounded, quiet_of={"DlxDeadLettersLost": ("work.*",)})
+    other = make_client(bounded, quiet_of={"DlxNoConsumer": ("work.*",)})
+
+    assert "Nothing is wrong" in not_lost.get("/?as_of=1").text
+    assert "1 dead letter of the last hour is lost" in other.get("/?as_of=1").text
 
 
 def test_before_the_first_event_nothing_is_known(bounded, make_client):

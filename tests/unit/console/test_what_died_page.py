@@ -28,7 +28,40 @@ def test_each_line_says_why_and_leads_to_letters_queue_change_and_plan(shop_cons
     assert "rejected by anna" in said
     for path in ("/search?", "/queue?", "/redrive/plan?"):
         assert f'href="{path}' in table, path
-    assert "nothing in a day" in said, "what was declared before the first message broke nothing"
+    assert "nothing since the tables begin" in said, (
+        "what was declared before the first message broke nothing"
+    )
+
+
+@pytest.fixture
+def long_console(make_client, tmp_path):
+    """Orders that die now, two days after the first, and others three hours after the first."""
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("orders", max_length=1)
+    for hours in (0, 3, 48):
+        broker.at(hours * 3_600_000)
+        broker.publish("", "orders", "a")
+        broker.publish("", "orders", "b")
+        recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return make_client(recording.root)
+
+
+@pytest.mark.parametrize(
+    ("batch", "before", "change"),
+    [
+        (0, "not known", "nothing since the tables begin"),
+        (1, "0", "nothing since the tables begin"),
+        (2, "0", "nothing in a day"),
+    ],
+)
+def test_what_the_tables_do_not_know_is_no_zero(long_console, batch, before, change):
+    said = words(section(long_console.get(f"/?as_of={batch}").text))
+
+    assert f" {before} 2020-" in said
+    assert change in said
 
 
 @pytest.fixture
