@@ -128,7 +128,7 @@ def later_than(value: str, since: datetime | None, seconds: float) -> bool:
 def pairs(value: object) -> object:
     """Names with their values, without the punctuation of JSON; anything else as it is."""
     if not isinstance(value, Mapping):
-        return value
+        return '""' if value == "" else value
     known = ((name, one) for name, one in value.items() if one is not None and one not in ({}, []))
     return " · ".join(f"{name} {_plain(one)}" for name, one in known)
 

@@ -68,4 +68,4 @@ def test_what_the_user_may_read_is_shown(ask):
     assert "order 0" in ask.get("/search").text
     assert "order 0" in ask.get("/queue?queue=open-dead&vhost=/").text
     assert "order 0" in ask.get("/message?id=mine").text
-    assert "<strong>1</strong> dead letter\n" in ask.get("/search").text
+    assert "<strong>1</strong> dead letter</span>" in ask.get("/search").text

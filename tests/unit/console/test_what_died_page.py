@@ -43,6 +43,7 @@ def long_console(make_client, tmp_path):
         broker.at(hours * 3_600_000)
         broker.publish("", "orders", "a")
         broker.publish("", "orders", "b")
+        broker.at(hours * 3_600_000 + 1_000)
         recording.commit()
     ContentsUpdater(recording.place).update()
     recording.close()
