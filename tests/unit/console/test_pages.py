@@ -68,6 +68,7 @@ def test_an_unknown_queue_is_not_found(shop_console):
 
     assert answer.status_code == 404
     assert "biling" in answer.text
+    assert 'href="/queues">All queues</a>' in answer.text, "it is no dead end"
 
 
 def test_an_instant_that_cannot_be_read_says_what_can(shop_console):
