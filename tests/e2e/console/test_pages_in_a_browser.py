@@ -31,7 +31,7 @@ CLIPPED = (
 SMALL = (
     "[...document.querySelectorAll('header a, header button, main button, main select, "
     "main summary, .choices a, .beside a, .facets a, .verdict li > a, th > a, td > a, "
-    "main label:has(input)')]"
+    "main label:has([type=checkbox])')]"
     ".filter(one => one.offsetParent && !one.closest('.filter.edit'))"
     ".filter(one => one.getBoundingClientRect().height < 43.5).map(one => one.outerHTML)"
 )
