@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from streaming.console.app import PAGES
+from tests.fixtures.waiting import wait_until
 from tests.unit.console.addresses import ask, places, sealed_plan
 from tests.unit.console.injections import (
     INJECTIONS,
@@ -101,6 +102,7 @@ def test_attacks_that_died_twice_are_shown_as_text_in_every_language(
 ):
     client = make_client(tables_of_two_deaths(tmp_path_factory.mktemp("twice") / "tables"))
     client.headers["accept-language"] = language
+    wait_until(lambda: 'id="account"' in client.get("/balance").text)  # it is drawn meanwhile
     faults = {}
     shown = ""
     for address in addresses_of_two_deaths():
