@@ -9,6 +9,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from streaming.management.answers import LongAnswer, Pieces, as_bytes, encoded, written
+from streaming.management.counting import Range
 from streaming.management.errors import ApiError, bad_request
 from streaming.management.pacing import Pace
 from topology.errors import UnsupportedPatternError
@@ -20,6 +21,10 @@ MAX_PATTERN: Final = 1_000
 """The longest regular expression, in characters."""
 
 MAX_COLUMNS: Final = 200
+MAX_SAMPLES: Final = 2_000_000
+"""Samples in one answer: of each count that an item has, up to 501."""
+
+_HISTORIES: Final = ("msg_rates", "lengths", "data_rates")
 _INVALID: Final = "Pagination parameters are invalid"
 
 T = TypeVar("T")
@@ -115,6 +120,8 @@ class Listing:
         self._paths = [name.split(".") for name in self.sorts]
         self.reverse = query.get("sort_reverse") == "true"
         self.columns = columns_of(query) if has_columns else None
+        self._has_samples = any(Range(query, prefix).is_asked for prefix in _HISTORIES)
+        self._samples = 0
 
     def sorts_by_only(self, names: Iterable[str]) -> bool:
         """Whether the order follows from these members alone."""
@@ -129,6 +136,20 @@ class Listing:
     def wants(self, name: str) -> bool:
         """Whether the filter of the page wants an item of that name."""
         return self.page is None or self.page.wants is None or self.page.wants(name)
+
+    def bounded(self, item: Item) -> Item:
+        """An item of the answer.
+
+        Raises:
+            ApiError: 400, there are too many samples in the items so far.
+        """
+        if self._has_samples:
+            self._samples += _samples_in(item)
+            if self._samples > MAX_SAMPLES:
+                raise bad_request(
+                    f"an answer may have {MAX_SAMPLES} samples: ask for a page, or for fewer"
+                )
+        return item
 
     def place(self, item: Item) -> Place:
         """Where an item is in the order."""
@@ -181,7 +202,7 @@ class Listing:
     async def reply(self, items: Iterable[Item]) -> LongAnswer:
         """Send a whole list."""
         pace = Pace()
-        found = [item async for item in pace.each(items)]
+        found = [self.bounded(item) async for item in pace.each(items)]
         wanted = [
             (self.place(item), number)
             async for number, item in pace.each(enumerate(found))
@@ -250,6 +271,15 @@ def _at(item: Any, path: list[str]) -> Any:
             return None
         item = item.get(name)
     return item
+
+
+def _samples_in(item: Item) -> int:
+    found = 0
+    for value in item.values():
+        if isinstance(value, dict):
+            samples = value.get("samples")
+            found += len(samples) if isinstance(samples, list) else _samples_in(value)
+    return found
 
 
 def _rank(value: Any) -> tuple[int, Any]:

@@ -117,7 +117,7 @@ class _Wanted:
             elif queue is not None:
                 is_full = self._has_stats and not is_described
                 item = self._full(place) if is_full else self._described(place, queue)
-                yield self.listing.shown(item)
+                yield self.listing.shown(self.listing.bounded(item))
 
     def _written(self, place: QueuePlace, queue: Queue) -> bytes:
         """A queue in JSON, which is kept while nothing happens in it."""

@@ -1,11 +1,12 @@
 """Requests that mean no good: refused, bounded, in words."""
 
 import json
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import pytest
 from starlette.testclient import TestClient
 
+from streaming.management import listing
 from streaming.management.app import Management
 from streaming.management.bodies import MAX_BODY_BYTES
 from streaming.management.memory import MemoryFront
@@ -136,6 +137,28 @@ def test_histories_are_bounded(client, management):
     queue = client.get(f"/api/queues/%2F/q?{query}", auth=AUTH).json()
 
     assert len(queue["messages_details"]["samples"]) == 501
+
+
+@pytest.mark.parametrize(
+    "path", ["queues", "queues/%2F", "queues?page=1&page_size=20", "exchanges"]
+)
+def test_the_samples_of_all_items_are_bounded(client, monkeypatch, path):
+    monkeypatch.setattr(listing, "MAX_SAMPLES", 10_000)
+    for number in range(20):
+        client.put(f"/api/queues/%2F/q{number}", auth=AUTH)
+        client.put(f"/api/exchanges/%2F/e{number}", auth=AUTH, json={"type": "fanout"})
+        message = {"properties": {}, "routing_key": "", "payload": "", "payload_encoding": "string"}
+        client.post(f"/api/exchanges/%2F/e{number}/publish", auth=AUTH, json=message)
+    ages = {"lengths_age": 9_000, "lengths_incr": 1, "msg_rates_age": 9_000, "msg_rates_incr": 1}
+
+    refused = client.get(
+        f"/api/{path}", auth=AUTH, params=dict(parse_qsl(path.partition("?")[2])) | ages
+    )
+    usual = client.get(f"/api/{path.partition('?')[0]}?lengths_age=60&lengths_incr=5", auth=AUTH)
+
+    assert refused.status_code == 400
+    assert refused.json()["reason"].startswith("an answer may have 10000 samples")
+    assert usual.status_code == 200
 
 
 @pytest.mark.parametrize(
