@@ -16,6 +16,7 @@ from streaming.amqp.certificates import CertificateName, user_in
 from streaming.amqp.connection import CLOSE_TIMEOUT_S, Connection, State
 from streaming.amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, AmqpError, error
 from streaming.amqp.login import Client, User, Users
+from streaming.amqp.pace import Pace
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
@@ -50,6 +51,7 @@ class Server:
 
     Attributes:
         vhosts, replies: by name.
+        pace: lets what clients send gather, if there is one.
         elsewhere: vhosts that are served here or by another front: a client may try that.
         opened: are called with each vhost that is added.
         connections: the open ones, and those that log in.
@@ -79,6 +81,7 @@ class Server:
         self.opened: list[Callable[[OpenVhost], None]] = []
         self.users = users
         self.login_from = login_from
+        self.pace: Pace | None = None
         self.server_properties = server_properties()
         self.connections: dict[Connection, _Socket] = {}
         self.is_blocked = self._is_low_on_memory = False
@@ -355,6 +358,8 @@ class _Socket(asyncio.Protocol):
         self._server.bytes_received += len(data)
         connection.receive(data)
         self._server.turn_ended()
+        if self._server.pace is not None:
+            self._server.pace.has_read(len(data))
         if self._server.is_blocked or connection.is_crowded or connection.must_read_first:
             self.read_or_wait()
         if connection.state is State.CLOSED:
