@@ -158,8 +158,9 @@ class JobSettings(types.Section):
         None,
         "How far Spark on the driver's machine yields to other programs, as the system counts "
         "it: with 10, Kafka and `dlx amqp` have most of the processor while all want it. While a "
-        "batch of a job with a sequenced vhost takes longer than 1.5 s, Spark gets its share, and "
-        "all cores, so that tables follow. Not set: 10 if a vhost is sequenced, else 0.",
+        "batch takes longer than half of `amqp.max_lag_ms`, Spark has its share of it, and of all "
+        "cores, so that publishers need not wait for tables. Not set: 10 if a vhost is sequenced, "
+        "else 0.",
         types.whole(0, 19),
         example="10",
     )

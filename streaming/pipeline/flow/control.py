@@ -23,7 +23,7 @@ from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_suppor
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
 from streaming.spark.session import nice_of, spare_cores_of
-from streaming.spark.yielding import Yielding
+from streaming.spark.yielding import LATE_PART, Yielding
 from streaming.storage.location import AnyPath
 
 MEASURE_S = 5.0
@@ -67,6 +67,7 @@ class FlowControl:
         self._notices: FlowNotices | None = None
         self._heartbeat: Heartbeat | None = None
         self._yields = (nice_of(config), spare_cores_of(config)) if self._logs else (0, 0)
+        self._late_s = LATE_PART * config.amqp.max_lag_ms / 1000
         self._yielding: Yielding | None = None
         self._lock = threading.RLock()
         self._is_late = False  # a batch ended before the query's start returned
@@ -118,8 +119,8 @@ class FlowControl:
             if self._is_late:
                 self._set_limits(self._limits)
         gateway = spark.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM's process
-        if gateway is not None and any(self._yields):
-            self._yielding = Yielding(gateway, *self._yields)
+        if gateway is not None and any(self._yields) and self._late_s:
+            self._yielding = Yielding(gateway, *self._yields, self._late_s)
         if self._marks.process_high_bytes is not None:
             jvm = getattr(gateway, "proc", None)
             threading.Thread(

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from streaming.spark import yielding
 from streaming.spark.jvm import make_nice, spare_cores
 from streaming.spark.yielding import Yielding
 from tests.fixtures.waiting import wait_until
 
 NICE, SPARED = 12, 1
+LATE_S, NEVER_S = 0.5, 1e9
 CHILD = "import os, subprocess, sys; print(subprocess.Popen(['/bin/cat']).pid, flush=True); input()"
 
 
@@ -44,17 +44,14 @@ def session_niceness(spark: Any) -> str | None:
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_spark_yields_less_while_a_batch_takes_long_and_again_after_a_short_one(
-    spark, monkeypatch, late
-):
+def test_spark_yields_less_while_a_batch_takes_long_and_again_after_a_short_one(spark, late):
     every = sorted(os.sched_getaffinity(0))
     fewer = every[SPARED:] or every[-1:]
     has_groups = session_niceness(spark) is not None
     make_nice(spark, NICE)
     spare_cores(spark, SPARED)
-    hurrying = Yielding(spark, NICE, SPARED)
+    hurrying = Yielding(spark, NICE, SPARED, LATE_S if late else NEVER_S)
     try:
-        monkeypatch.setattr(yielding, "LATE_S", 0.0 if late else 1e9)
         hurrying.batch_began()
         if late:
             wait_until(lambda: hurrying.hurries)
@@ -63,7 +60,6 @@ def test_spark_yields_less_while_a_batch_takes_long_and_again_after_a_short_one(
         hurrying.batch_done()
         assert hurrying.hurries == late
 
-        monkeypatch.setattr(yielding, "LATE_S", 1e9)
         hurrying.batch_began()
         hurrying.batch_done()
         assert not hurrying.hurries
@@ -73,9 +69,8 @@ def test_spark_yields_less_while_a_batch_takes_long_and_again_after_a_short_one(
         hurrying.stop()
 
 
-def test_what_stops_while_it_hurries_yields_again(spark, monkeypatch):
-    monkeypatch.setattr(yielding, "LATE_S", 0.0)
-    hurrying = Yielding(spark, NICE, SPARED)
+def test_what_stops_while_it_hurries_yields_again(spark):
+    hurrying = Yielding(spark, NICE, SPARED, LATE_S)
     hurrying.batch_began()
     wait_until(lambda: hurrying.hurries)
     hurrying.stop()
@@ -83,10 +78,9 @@ def test_what_stops_while_it_hurries_yields_again(spark, monkeypatch):
     assert cores_of(spark) == [every[SPARED:] or every[-1:]] * 2
 
 
-def test_what_neither_yields_nor_leaves_cores_stays_as_it_is(spark, monkeypatch):
-    monkeypatch.setattr(yielding, "LATE_S", 0.0)
+def test_what_neither_yields_nor_leaves_cores_stays_as_it_is(spark):
     before = cores_of(spark), session_niceness(spark)
-    hurrying = Yielding(spark, 0, 0)
+    hurrying = Yielding(spark, 0, 0, LATE_S)
     hurrying.batch_began()
     wait_until(lambda: hurrying.hurries)
     assert (cores_of(spark), session_niceness(spark)) == before
