@@ -28,6 +28,7 @@ LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 _MECHANISMS: Final = {
     "AMQPLAIN": "QPid AMQPLAIN mechanism",
+    "ANONYMOUS": "SASL ANONYMOUS authentication mechanism",
     "EXTERNAL": "TLS peer verification using SASL EXTERNAL",
     "PLAIN": "SASL PLAIN authentication mechanism",
 }

@@ -280,3 +280,13 @@ def test_names_in_what_is_not_valid_are_escaped_as_rabbitmq_does(api):
     assert api.refusal("PUT", "parameters/%3Cz%3E/%2F/x", {"value": {}})[2] == (
         "Validation failed\n\ncomponent &lt;z&gt; not found\n"
     )
+
+
+def test_the_mechanisms_of_a_node_are_in_words_of_rabbitmq(api):
+    (node,) = api.get("nodes")
+
+    assert {one["name"]: one["description"] for one in node["auth_mechanisms"]} == {
+        "AMQPLAIN": "QPid AMQPLAIN mechanism",
+        "ANONYMOUS": "SASL ANONYMOUS authentication mechanism",
+        "PLAIN": "SASL PLAIN authentication mechanism",
+    }
