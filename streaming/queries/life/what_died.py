@@ -116,8 +116,7 @@ def what_died(
     users = _rejecting(tables, begin, end)
     rates = _rates(tables, [row for row in rows if row["reason"] == "maxlen"])
     first = min(datetime.fromisoformat(iso(row["since"]) or "") for row in rows)
-    queues = {row["queue"] for row in rows}
-    recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost, sorted(queues))
+    recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost)
     groups = []
     for row in rows:
         place = (row["vhost"], row["queue"])
