@@ -1,5 +1,5 @@
-"""The Java that these tests share."""
+"""What these tests share."""
 
-from tests.fixtures.services import quick_java
+from tests.fixtures.services import equal_workers, quick_java
 
-__all__ = ["quick_java"]
+__all__ = ["equal_workers", "quick_java"]
