@@ -11,20 +11,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streaming.kafka_offsets import quiet_admin
 from streaming.protocol.copied_records import Source
 from streaming.sequencer.copied_positions import CopiedPositions
 from streaming.sequencer.input_place import Bounds, InputPlace
 from streaming.sequencer.input_records import InputRecord
+from streaming.topic_ids import describe_topics
 
 MAX_RECORDS: Final = 500
 """The most records of one read."""
@@ -157,13 +151,10 @@ class InputReader:
 
     def _know(self, topics: Collection[str]) -> None:
         """Ask for the ids of topics, and compare those that are known."""
-        if not topics:
-            return
-        asked = self._admin.describe_topics(
-            TopicCollection(list(topics)), request_timeout=_ANSWER_S
-        )
-        for topic, answer in asked.items():
-            topic_id = str(answer.result().topic_id)
+        for topic, known in describe_topics(self._admin, topics, _ANSWER_S).items():
+            if isinstance(known, KafkaException):
+                raise known
+            topic_id = known.topic_id
             was = self._ids.get(topic)
             if was not in (None, topic_id):
                 raise self._place(topic, 0).was_made_again(was, topic_id)

@@ -9,7 +9,6 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    TopicCollection,
     TopicPartition,
 )
 
@@ -17,6 +16,7 @@ from streaming.kafka_offsets import ELECTION_S, once_led, quiet_admin
 from streaming.protocol.copied_records import COPIED
 from streaming.protocol.log_records import CONTENT, LOG
 from streaming.sequencer.snapshots import LogIdentity
+from streaming.topic_ids import describe_topic
 from topology.errors import DlxError
 
 MAX_RECORDS: Final = 2_000
@@ -82,10 +82,10 @@ class LogReader:
         admin = quiet_admin(self._properties)
         try:
             cluster = admin.list_topics(timeout=_ANSWER_S).cluster_id
-            known = once_led(partial(self._described, admin), ELECTION_S)
+            known = once_led(partial(describe_topic, admin, self.topic, _ANSWER_S), ELECTION_S)
         except KafkaException as error:
             raise self._unreadable(error.args[0]) from error
-        return LogIdentity(vhost, self.topic, str(cluster), str(known.topic_id))
+        return LogIdentity(vhost, self.topic, str(cluster), known.topic_id)
 
     def ends(self) -> tuple[int, int]:
         """The offset of the oldest record, and that of the next one.
@@ -105,10 +105,6 @@ class LogReader:
         except KafkaException as error:
             raise self._unreadable(error.args[0]) from error
         return first, end
-
-    def _described(self, admin: Any) -> Any:
-        topics = TopicCollection([self.topic])
-        return admin.describe_topics(topics, request_timeout=_ANSWER_S)[self.topic].result()
 
     def seek(self, offset: int) -> None:
         """Read from an offset on."""

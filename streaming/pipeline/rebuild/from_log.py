@@ -27,6 +27,7 @@ from streaming.sequencer.log_reader import LogReader, records_between
 from streaming.sequencer.needed_offsets import KEY as NEEDED
 from streaming.sequencer.snapshots import Snapshot, Snapshots
 from streaming.sequencer.verify import RangeFold
+from streaming.topic_ids import topic_identity
 
 
 class FoldedState(NamedTuple):
@@ -65,7 +66,7 @@ def fold_log_to(
     bodies = BodyReader(LogReader(properties, topic))
     try:
         log = reader.identity(vhost)
-        number = manifest.topics.get(f"{log.cluster}/{log.topic_id}")
+        number = manifest.topics.get(topic_identity(log.cluster, log.topic_id))
         if number is None:
             raise LostStateError(
                 f"vhosts.{vhost}: the job has read another log than {log}: the topic was made "

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
     AdminClient,
     NewTopic,
@@ -18,6 +18,7 @@ from streaming.kafka_offsets import ELECTION_S, all_known, first_offsets, next_o
 from streaming.log_topics import ANY_TIME_MS, log_topic_settings, new_topic
 from streaming.pipeline.topics.record_limits import TopicLimitError, outbound_record_bytes
 from streaming.protocol.addressing import alive_topic
+from streaming.topic_ids import describe_topics, topic_identity
 from topology.errors import DlxError
 
 REQUEST_TIMEOUT_S = 30
@@ -44,7 +45,7 @@ class KafkaTopics:
         creates_mapped: create mapped topics that are missing, instead of refusing them.
 
     Attributes:
-        identities: topic -> `CLUSTER_ID/TOPIC_ID`.
+        identities: topic -> its identity, see `topic_identity`.
         record_bytes: the largest record that every outbound topic accepts.
         logs: the topics with the logs of sequenced vhosts.
     """
@@ -262,21 +263,16 @@ class KafkaTopics:
         )
         deadline_s = time.monotonic() + timeout_s
         while names:
-            described = self._admin.describe_topics(
-                TopicCollection(names), request_timeout=REQUEST_TIMEOUT_S
-            )
-            for name, future in described.items():
-                try:
-                    topic = future.result()
-                except KafkaException as error:
-                    if time.monotonic() > deadline_s or not _is_unknown(error):
-                        kind = MissingTopicError if _is_unknown(error) else KafkaUnreachableError
+            for name, topic in describe_topics(self._admin, names, REQUEST_TIMEOUT_S).items():
+                if isinstance(topic, KafkaException):
+                    if time.monotonic() > deadline_s or not _is_unknown(topic):
+                        kind = MissingTopicError if _is_unknown(topic) else KafkaUnreachableError
                         raise kind(
-                            f"the topic {name!r} cannot be used: {error.args[0].str()}"
-                        ) from error
+                            f"the topic {name!r} cannot be used: {topic.args[0].str()}"
+                        ) from topic
                     continue
-                self.identities[name] = f"{cluster_id}/{topic.topic_id}"
-                self.partitions[name] = len(topic.partitions)
+                self.identities[name] = topic_identity(cluster_id, topic.topic_id)
+                self.partitions[name] = topic.partitions
                 names.remove(name)
             if names:
                 time.sleep(0.05)

@@ -26,6 +26,7 @@ from streaming.pipeline.checkpoint.spark_logs import Positions
 from streaming.pipeline.topics.record_limits import read_setting
 from streaming.sequencer.snapshots import LogIdentity, OtherLogError, Snapshots
 from streaming.storage.location import AnyPath
+from streaming.topic_ids import ids_in
 
 KEEPS_ALL = "-1"
 _TIMEOUT_S = 30
@@ -61,7 +62,7 @@ class Trimming:
             vhosts = {topic: vhost for vhost, topic in config.log_topics().items()}
             for identity, topic in topics.items():
                 if topic in vhosts:
-                    log = LogIdentity(vhosts[topic], topic, *identity.split("/", 1))
+                    log = LogIdentity(vhosts[topic], topic, *ids_in(identity))
                     self._snapshots[topic] = Snapshots(checkpoint, log)
         self._keeps_all: dict[str, bool] = {}
         self._done: dict[tuple[str, int], int] = {}
