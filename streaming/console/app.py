@@ -30,12 +30,12 @@ from streaming.console.all_pages import PAGES
 from streaming.console.answering import Answered, Answering, Asked, said
 from streaming.console.attempts import TooManyAttemptsError
 from streaming.console.child import ChildSettings
-from streaming.console.children import Children
 from streaming.console.languages import Language
 from streaming.console.live import Live
 from streaming.console.logins import Guard
 from streaming.console.page import HERE, Console, Page, Refused
 from streaming.console.shared import SharedPages
+from streaming.console.sql_answers import SqlAnswers
 from streaming.console.token import TOKEN
 from streaming.console.turns import Turns
 from streaming.sentences import say
@@ -78,7 +78,7 @@ def make_app(console: Console, guard: Guard, patience_s: float | None = None) ->
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         yield
         await live.close()
-        await run_in_threadpool(site.close)
+        await site.close()
 
     async def events(request: Request) -> Response:
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -195,7 +195,7 @@ class _Site:
         self._turns = Turns()
         self._patience_s = patience_s
         self._answering = Answering(console, can_log_out=guard.logins is not None)
-        self._children = Children(
+        self._of_sql = SqlAnswers(
             ChildSettings(
                 console.reader.root,
                 console.reader.options,
@@ -207,9 +207,9 @@ class _Site:
             )
         )
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the processes of queries."""
-        self._children.stop()
+        await self._of_sql.children.stop()
 
     async def answer(self, page: Page, request: Request) -> Response:
         """Compute a page on a thread, once for all who ask for it at this batch."""
@@ -226,9 +226,11 @@ class _Site:
 
         async def compute() -> Response:
             if asked.has_sql() and asked.user.administrator:  # others may use none
-                return _response(await run_in_threadpool(self._in_child, asked))
+                return _response(await self._in_child(asked))
+            if asked.route == SQL and asked.user.administrator:
+                await self._of_sql.children.prepare()
             async with self._turns.of(asked.user.name):
-                return _response(await run_in_threadpool(self._here, asked))
+                return _response(await run_in_threadpool(self._answering.answer, asked))
 
         if page.is_action:
             self._shared.forget()
@@ -242,14 +244,9 @@ class _Site:
         found = await self._shared.get(key, version, compute, patience_s)
         return found or _response(self._answering.computing(asked))
 
-    def _here(self, asked: Asked) -> Answered:
-        if asked.route == SQL and asked.user.administrator:
-            self._children.prepare()
-        return self._answering.answer(asked)
-
-    def _in_child(self, asked: Asked) -> Answered:
+    async def _in_child(self, asked: Asked) -> Answered:
         try:
-            return self._children.answer(asked)
+            return await self._of_sql.answer(asked)
         except DlxError as error:
             return self._answering.refusal(asked, error)
 

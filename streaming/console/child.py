@@ -7,7 +7,6 @@ process: an allocation beyond it fails, and the console and the job are not touc
 """
 
 import os
-import resource
 import sys
 from contextlib import suppress
 from http.client import INTERNAL_SERVER_ERROR as SERVER_ERROR
@@ -16,24 +15,16 @@ from typing import IO, Final
 
 import msgspec
 
+from streaming.child_processes.frames import END, receive, send
+from streaming.child_processes.memory_limit import limit_memory
 from streaming.console.all_pages import PAGES
 from streaming.console.answering import Answering, Asked
-from streaming.console.frames import END, receive, send
 from streaming.console.languages import Languages
 from streaming.console.page import Console
 from streaming.console.reader import Reader
 
-MEMORY_BYTES: Final = 512 * 1024 * 1024
-"""The most memory of the process."""
-
 POOL: Final = "200MB"
 """What DuckDB takes before it writes to temporary files."""
-
-LEAST_BYTES: Final = 256 * 1024 * 1024
-"""What a query may take at least, however much Python and its libraries have taken."""
-
-FILE_BYTES: Final = 1_000_000_000
-"""The largest file that it writes: an export, or a temporary file of DuckDB."""
 
 
 class ChildSettings(msgspec.Struct, frozen=True):
@@ -93,23 +84,6 @@ def warm_up(reader: Reader) -> None:
 
     with suppress(Exception), reader.open() as tables:  # the answers will say it
         tables.connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()
-
-
-def limit_memory() -> None:
-    """Let allocations beyond the memory fail; what is there now stays."""
-    taken, resident = _now("VmData"), _now("VmRSS")
-    more = max(MEMORY_BYTES - resident, LEAST_BYTES)
-    resource.setrlimit(resource.RLIMIT_DATA, (taken + more, taken + more))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _now(name: str) -> int:
-    """A figure of this process; bytes, 0 where the system does not tell."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    found = next((line for line in lines if line.startswith(f"{name}:")), f"{name}: 0")
-    return int(found.split()[1]) * 1024
 
 
 def _answer(answering: Answering, asked: Asked, answers: IO[bytes]) -> bool:

@@ -14,8 +14,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from streaming.console.child import limit_memory, warm_up
-from streaming.console.frames import END, receive, send
+from streaming.child_processes.frames import END, receive, send
+from streaming.child_processes.memory_limit import limit_memory
+from streaming.console.child import warm_up
 from streaming.console.page import Console, Refused, View
 from streaming.console.reader import BudgetError, Reader
 from streaming.console.rights import User

@@ -1,5 +1,7 @@
 """The console of the shop's tables, as a logged-in user."""
 
+from contextlib import ExitStack
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -28,12 +30,15 @@ def make_client():
         tokens: list[str] = []
         guard = guard or Guard(frozenset({HOST}), logins=Logins(tokens.append))
         console = Console(Reader(str(root)), PAGES, **settings)
-        client = TestClient(make_app(console, guard), base_url=f"http://{HOST}")
+        client = open_clients.enter_context(
+            TestClient(make_app(console, guard), base_url=f"http://{HOST}")
+        )
         if tokens:
             assert client.get(f"/health?token={tokens[-1]}").status_code == 200
         return client
 
-    return make
+    with ExitStack() as open_clients:
+        yield make
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """SQL of users is computed in processes of its own: bounded in memory, time and number."""
 
+import asyncio
 import os
 import re
 import signal
@@ -10,15 +11,16 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.console import children
+from streaming.child_processes.memory_limit import MEMORY_BYTES
+from streaming.child_processes.pool import OF_USER
 from streaming.console.answering import Asked
 from streaming.console.app import PAGES, make_app
-from streaming.console.child import MEMORY_BYTES, ChildSettings
-from streaming.console.children import Children
+from streaming.console.child import ChildSettings
 from streaming.console.logins import Guard, Logins
 from streaming.console.page import Console, Refused
 from streaming.console.reader import BudgetError, Reader
 from streaming.console.rights import User
+from streaming.console.sql_answers import SqlAnswers
 from tests.fixtures.waiting import wait_until
 
 HOST = "127.0.0.1:9420"
@@ -58,12 +60,54 @@ class Peaks(threading.Thread):
                     continue
 
 
+class Pool:
+    """The processes of a console, in an event loop of its own."""
+
+    def __init__(self, root):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.answers = self._run(self._made(root))
+
+    async def _made(self, root):
+        return SqlAnswers(settings_of(root))
+
+    def _run(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def answer(self, asked):
+        return self._run(self.answers.answer(asked))
+
+    def pids(self):
+        return self.answers.children.pids()
+
+    def unanswered(self, user):
+        return self.answers.children.unanswered(user)
+
+    def stop(self):
+        self._run(self.answers.children.stop())
+
+    def close(self):
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
 @pytest.fixture(scope="module")
 def pool(shop_root):
     """Children of all tests, the last of which ends them."""
-    pool = Children(settings_of(shop_root))
+    pool = Pool(shop_root)
     yield pool
-    pool.stop()
+    pool.close()
+
+
+@pytest.fixture
+def own_pool(shop_root):
+    """Children of one test."""
+    pool = Pool(shop_root)
+    yield pool
+    pool.close()
 
 
 def text_of(answered):
@@ -134,69 +178,50 @@ def test_a_file_comes_whole(pool):
     assert content.endswith(b"x\n")
 
 
-def test_a_query_beyond_its_time_is_refused_and_its_process_killed(shop_root, monkeypatch):
-    monkeypatch.setattr(children, "GRACE_S", 0.0)
-    pool = Children(settings_of(shop_root))
-    pool.answer(asked("SELECT 1"))
-    [pid] = pool.pids()
-    pool.budget_s = 0.2  # far below that of the child, which is stuck for us
+def test_a_query_beyond_its_time_is_refused_and_its_process_killed(own_pool):
+    own_pool.answer(asked("SELECT 1"))
+    [pid] = own_pool.pids()
+    own_pool.answers.budget_s = 0.2  # far below that of the child, which is stuck for us
 
     with pytest.raises(BudgetError, match="its process was ended"):
-        pool.answer(asked(ENDLESS))
+        own_pool.answer(asked(ENDLESS))
 
-    assert pid not in pool.pids()
-    pool.stop()
+    assert pid not in own_pool.pids()
 
 
-def test_a_child_that_is_killed_costs_one_answer(shop_root):
-    pool = Children(settings_of(shop_root))
-    pool.answer(asked("SELECT 1"))
-    [pid] = pool.pids()
+def test_a_child_that_is_killed_costs_one_answer(own_pool):
+    own_pool.answer(asked("SELECT 1"))
+    [pid] = own_pool.pids()
     os.kill(pid, signal.SIGKILL)
 
     with pytest.raises(BudgetError):
-        pool.answer(asked("SELECT 1"))
-    assert text_of(pool.answer(asked("SELECT 1")))[0] == 200
+        own_pool.answer(asked("SELECT 1"))
+    assert text_of(own_pool.answer(asked("SELECT 1")))[0] == 200
 
-    pool.stop()
-    assert pool.pids() == []
+    own_pool.stop()
+    assert own_pool.pids() == []
     with pytest.raises(Refused):
-        pool.answer(asked("SELECT 1"))
+        own_pool.answer(asked("SELECT 1"))
 
 
-def test_who_asks_a_child_that_ends_while_it_starts_is_told_so(shop_root, monkeypatch):
-    pool = Children(settings_of(shop_root))
+def test_who_asks_a_child_that_ends_while_it_starts_is_told_so(own_pool, monkeypatch):
     monkeypatch.setattr("sys.executable", "/bin/false")
 
     with pytest.raises(BudgetError):
-        pool.answer(asked("SELECT 1"))
-    pool.stop()
+        own_pool.answer(asked("SELECT 1"))
 
 
-def test_who_waits_for_an_answer_when_the_console_ends_is_told_so(shop_root):
-    pool = Children(settings_of(shop_root))
-    pool.answer(asked("SELECT 1"))
-    [child] = pool._all  # noqa: SLF001
-    child.requests.close()  # as `stop` does meanwhile, in another thread
-    child.answers.close()
-
-    with pytest.raises(BudgetError):
-        pool.answer(asked("SELECT 1"))
-    pool.stop()
-
-
-def test_heavy_queries_of_one_user_leave_a_place_for_others(shop_root):
-    pool = Children(settings_of(shop_root))
+def test_heavy_queries_of_one_user_leave_a_place_for_others(own_pool):
     eve = User("eve", "viewer", administrator=True)
-    heavy = ThreadPoolExecutor(children.OF_USER)
-    answers = [heavy.submit(pool.answer, asked(ENDLESS, eve)) for _ in range(children.OF_USER)]
-    wait_until(lambda: pool.unanswered("eve") == len(answers))
+    heavy = ThreadPoolExecutor(OF_USER)
+    answers = [heavy.submit(own_pool.answer, asked(ENDLESS, eve)) for _ in range(OF_USER)]
+    wait_until(lambda: own_pool.unanswered("eve") == len(answers))
 
-    assert pool.answer(asked("SELECT 1")).status == 200
-    assert pool.unanswered("eve") == len(answers)  # none has an answer
+    assert own_pool.answer(asked("SELECT 1")).status == 200
+    assert own_pool.unanswered("eve") == len(answers)  # none has an answer
     with pytest.raises(Refused, match="not answered yet"):
-        pool.answer(asked("SELECT 1", eve))
-    pool.stop()
+        own_pool.answer(asked("SELECT 1", eve))
+    own_pool.stop()
     assert all(isinstance(one.exception(), Refused | BudgetError) for one in answers)
     heavy.shutdown()
 

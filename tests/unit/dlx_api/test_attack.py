@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from streaming.dlx_api.reading import MOST, OF_USER
+from streaming.child_processes.pool import MOST, OF_USER
 from streaming.management.bodies import MAX_BODY_BYTES
 from tests.dlx_api import DlxApi
 from tests.management_on_log import OnLog
@@ -220,18 +220,18 @@ def test_bodies_that_make_no_sense_are_refused(api, body):
 
 def test_an_answer_that_takes_too_long_ends_its_process_and_no_other(api):
     api.get("queues")
-    pid = api.readers.pids()[-1]
+    pid = api.readers.children.pids()[-1]
     api.readers.budget_s = 0.0
 
     assert api.refusal("queues")[:2] == (503, "takes_too_long")
     api.readers.budget_s = 60.0
     assert api.get("queues")["item_count"] == 6
-    assert pid not in api.readers.pids()
+    assert pid not in api.readers.children.pids()
 
 
 def test_a_process_that_is_killed_is_replaced(api):
     api.get("queues")
-    [pid] = api.readers.pids()
+    [pid] = api.readers.children.pids()
     os.kill(pid, 9)
 
     assert api.refusal("queues")[0] == 503
@@ -245,5 +245,5 @@ def test_the_questions_of_a_user_wait_for_each_other_and_too_many_are_refused(ap
     found = [one.status_code for one in api.run(many())]
 
     assert sorted(found) == [200] * OF_USER + [429] * 3
-    assert len(api.readers.pids()) == 1  # one question of a user at a time
-    assert len(api.readers.pids()) <= MOST
+    assert len(api.readers.children.pids()) == 1  # one question of a user at a time
+    assert len(api.readers.children.pids()) <= MOST
