@@ -1,16 +1,22 @@
-"""Connections of browsers: one that sends no request gives its place up.
+"""How this program serves HTTP; a connection that sends no request gives its place up.
 
 connection --> waits for a request --> answered --> waits ...
 too long, or too many connections: closed, the longest waiting first
 """
 
 import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST: Final = 512
 """Connections at once; a page of a browser has at most seven."""
+
+KEEP_ALIVE_S: Final = 5
 
 REQUEST_S: Final = 10.0
 """How long the head of a request may take, however slowly it comes."""
@@ -73,5 +79,35 @@ def bounded(most: int = MOST, request_s: float = REQUEST_S) -> type[H11Protocol]
     return BoundedProtocol
 
 
-SETTINGS: Final[dict[str, Any]] = {"ws": "none", "timeout_keep_alive": 5}
-"""How uvicorn serves besides."""
+def server_config(
+    app: Any, max_header_bytes: int, graceful_s: int, *, lifespan: bool = False
+) -> uvicorn.Config:
+    """How an application is served.
+
+    Args:
+        graceful_s: how long the end waits for answers.
+        lifespan: whether the application has something to do at its start or end.
+    """
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        lifespan="auto" if lifespan else "off",
+        http=bounded(),
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_S,
+        h11_max_incomplete_event_size=max_header_bytes,
+        timeout_graceful_shutdown=graceful_s,
+    )
+
+
+class SideServer(uvicorn.Server):
+    """Serves in the event loop of another service until `should_exit` is set."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the other service."""
+        yield

@@ -32,7 +32,7 @@ from streaming.console.pages.queues import queues
 from streaming.console.reader import Reader
 from streaming.console.rights import User
 from streaming.console.token import TOKEN
-from streaming.http_connections import SETTINGS, bounded
+from streaming.http_connections import server_config
 from streaming.listening import listen
 
 logger = logging.getLogger(__name__)
@@ -128,18 +128,7 @@ class Server:
         )
         app = make_app(console, guard, PATIENCE_S)
         self._server = _Serving(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                log_level=logging.WARNING,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                http=bounded(),
-                **SETTINGS,
-                h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-                timeout_graceful_shutdown=2,
-            ),
+            server_config(app, MAX_HEADER_BYTES, graceful_s=2, lifespan=True),
             app.state.live,
         )
 

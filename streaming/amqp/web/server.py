@@ -1,14 +1,12 @@
 """Uvicorn beside a broker, in the event loop of the broker."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import uvicorn
+from streaming.http_connections import SideServer
 
 
-class WebServer(uvicorn.Server):
-    """Serves until `should_exit` is set; signals are the broker's.
+class WebServer(SideServer):
+    """Serves the pages of a broker.
 
     Attributes:
         task: the one that serves; the event loop itself does not keep it.
@@ -17,8 +15,3 @@ class WebServer(uvicorn.Server):
 
     task: asyncio.Task[None] | None = None
     port = 0
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
-        yield

@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from streaming.http_connections import MOST, REQUEST_S, SETTINGS, bounded
+from streaming.http_connections import MOST, REQUEST_S, bounded, server_config
 from streaming.listening import listen
 
 
@@ -22,7 +22,8 @@ def with_server(protocol, visit):
     async def run():
         app = Starlette(routes=[Route("/", hello)])
         opened = listen("console", "127.0.0.1", 0)
-        config = uvicorn.Config(app, log_config=None, lifespan="off", http=protocol, **SETTINGS)
+        config = server_config(app, 64_000, graceful_s=1)
+        config.http = protocol
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[opened]))
         try:
