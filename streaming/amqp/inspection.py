@@ -113,7 +113,8 @@ def queues_of(vhost: OpenVhost) -> list[HeldQueue]:
     shard = vhost.shard
     queues = [shard.state.queues.named(name) for name in sorted(shard.vhost.queues)]
     return [
-        HeldQueue(queue.name, queue.ready, queue.unacked, len(queue.consumers)) for queue in queues
+        HeldQueue(queue.name, queue.ready, queue.unacked, len(queue.line.consumers))
+        for queue in queues
     ]
 
 

@@ -114,8 +114,8 @@ def queue_overview(queue: Queue) -> QueueOverview:
         queue.unacked_bytes,
         queue.held,
         queue.held_bytes,
-        len(queue.consumers),
-        len(queue.waiting),
+        len(queue.line.consumers),
+        len(queue.line.waiting),
         queue.paused,
         max(
             _share(queue.ready, settings.max_length),

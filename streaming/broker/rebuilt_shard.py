@@ -163,7 +163,7 @@ def _restore_channels(state: ShardState, known: KnownShard) -> None:
     for actor, label, name, prefetch, auto_ack in known.consumers:
         queue = state.queues.named(name)
         channel = channels.open(*actor)
-        queue.add_consumer(
+        queue.line.add(
             channel.new_consumer(label, queue.number, prefetch, limited=False, auto_ack=auto_ack)
         )
     for name, copy, actor, at_ms in known.unacked:

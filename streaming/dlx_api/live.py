@@ -125,7 +125,7 @@ def _queue(vhost: OpenVhost, name: str) -> answers.QueueThen:
         messages=queue.ready + queue.unacked,
         messages_ready=queue.ready,
         messages_unacknowledged=queue.unacked,
-        consumers=len(queue.consumers),
+        consumers=len(queue.line.consumers),
         policy=settings.policy,
         operator_policy=settings.operator_policy,
         dead_letter_exchange=settings.dead_letter_exchange,

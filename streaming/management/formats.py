@@ -135,11 +135,11 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
     declaration, settings = queue.declaration, queue.settings
     found = queue_basics(vhost.name, declaration)
     total, size = queue.ready + queue.unacked, queue.ready_bytes + queue.unacked_bytes
-    can = queue.can_deliver() if queue.consumers else False
+    can = queue.can_deliver() if queue.line.consumers else False
     found |= {
-        "consumer_capacity": float(can) if queue.consumers else 0,
-        "consumer_utilisation": float(can) if queue.consumers else 0,
-        "consumers": len(queue.consumers),
+        "consumer_capacity": float(can) if queue.line.consumers else 0,
+        "consumer_utilisation": float(can) if queue.line.consumers else 0,
+        "consumers": len(queue.line.consumers),
         "effective_policy_definition": _effective(vhost, queue),
         "memory": 4_096 + size,
         "message_bytes": size,
@@ -180,7 +180,7 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
             "messages_unacknowledged_ram": queue.unacked,
             "storage_version": 2,
         }
-    if not total and not queue.consumers:
+    if not total and not queue.line.consumers:
         found["idle_since"] = datetime.fromtimestamp(queue.used_at_ms / 1000, UTC).isoformat(
             timespec="milliseconds"
         )
@@ -195,13 +195,13 @@ def _effective(vhost: OpenVhost, queue: Queue) -> Item:
 
 def _active_tag(vhost: OpenVhost, queue: Queue) -> str | None:
     """RabbitMQ names the first consumer of any quorum queue."""
-    first = next(iter(queue.consumers), None) if queue.quorum else None
-    key = queue.active if queue.single_active else first
+    first = next(iter(queue.line.consumers), None) if queue.quorum else None
+    key = queue.line.active if queue.line.single_active else first
     return None if key is None else vhost.shard.state.channels.consumer(key).label
 
 
 def _exclusive_tag(vhost: OpenVhost, queue: Queue) -> str | None:
-    consumers = (vhost.shard.state.channels.consumer(key) for key in queue.consumers)
+    consumers = (vhost.shard.state.channels.consumer(key) for key in queue.line.consumers)
     return next((one.label for one in consumers if one.exclusive), None)
 
 
@@ -210,7 +210,7 @@ def queue_details(vhost: OpenVhost, queue: Queue) -> Item:
     channels = vhost.shard.state.channels
     return {
         "consumer_details": [
-            consumer_item(vhost, queue, channels.consumer(key)) for key in queue.consumers
+            consumer_item(vhost, queue, channels.consumer(key)) for key in queue.line.consumers
         ],
         "deliveries": [],
         "garbage_collection": GARBAGE,
@@ -252,13 +252,13 @@ def _consumer_arguments(vhost: OpenVhost, consumer: Consumer) -> Item:
 def consumer_item(vhost: OpenVhost, queue: Queue, consumer: Consumer) -> Item:
     """A consumer."""
     channel = consumer.channel
-    active = not queue.single_active or queue.active == consumer.key
+    active = not queue.line.single_active or queue.line.active == consumer.key
     return {
         "arguments": _consumer_arguments(vhost, consumer),
         "ack_required": not consumer.auto_ack,
         "active": active,
         "activity_status": "up"
-        if not queue.single_active
+        if not queue.line.single_active
         else "single_active"
         if active
         else "waiting",

@@ -26,5 +26,5 @@ async def totals_of(vhosts: Iterable[OpenVhost]) -> Totals:
                 queue = queues.named(name)
                 ready += queue.ready
                 unacked += queue.unacked
-                consumers += len(queue.consumers)
+                consumers += len(queue.line.consumers)
     return Totals(ready, unacked, consumers)

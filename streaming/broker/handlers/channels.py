@@ -32,7 +32,7 @@ def get(shard: ShardState, actor: Actor, command: commands.Get) -> Result:
     queue = _readable(shard, actor, command.queue)
     if isinstance(queue, Refusal):
         return queue
-    if queue.quorum and queue.single_active:
+    if queue.quorum and queue.line.single_active:
         where = queue_in(queue.name, vhost_name(shard))
         return resource_locked(f"cannot obtain access to locked {where}. {NO_GETS}")
     channel = lifecycle.use_channel(shard, actor, command.lease_ms)
@@ -91,7 +91,7 @@ def consume(shard: ShardState, actor: Actor, command: commands.Consume) -> Resul
     if consumer.exclusive:
         detail["exclusive"] = True
     record_channel(shard, "consumer_started", queue.name, detail)
-    queue.add_consumer(consumer)
+    queue.line.add(consumer)
     queue.serve()
     return {"consumer": label}
 
@@ -121,9 +121,9 @@ def _refuse_consumer(
         if channel is not None and channel.limiter is not None:
             return not_implemented(f"{where} does not support global qos")
         return None
-    if exclusive and (queue.consumers or queue.single_active):
+    if exclusive and (queue.line.consumers or queue.line.single_active):
         return access_refused(f"{where} in exclusive use")
-    if queue.consumers and shard.channels.consumer(queue.consumers[0]).exclusive:
+    if queue.line.consumers and shard.channels.consumer(queue.line.consumers[0]).exclusive:
         return access_refused(f"{where} in exclusive use")
     return None
 

@@ -177,11 +177,11 @@ def _cancel_consumers(shard: ShardState, channel: Channel) -> list[int]:
     consumers = channel.active_consumers()
     queues = [shard.queues.in_use(consumer.queue_number) for consumer in consumers]
     in_order = sorted(
-        zip(consumers, queues, strict=True), key=lambda each: each[0].key == each[1].active
+        zip(consumers, queues, strict=True), key=lambda each: each[0].key == each[1].line.active
     )
     for consumer, _queue in in_order:
         _cancel(shard, consumer)
-    return [queue.number for queue in queues if queue.single_active]
+    return [queue.number for queue in queues if queue.line.single_active]
 
 
 def _serve(shard: ShardState, numbers: list[int], *, early: bool = False) -> None:
@@ -193,7 +193,7 @@ def _serve(shard: ShardState, numbers: list[int], *, early: bool = False) -> Non
     late = early and shard.context.config.compat == "3.10"
     for number in numbers:
         queue = shard.queues.by_number(number)
-        if queue is not None and queue.single_active and (queue.quorum or not late):
+        if queue is not None and queue.line.single_active and (queue.quorum or not late):
             queue.serve()
 
 
@@ -203,7 +203,7 @@ def _cancel(shard: ShardState, consumer: Consumer) -> None:
     queue.remove_consumer(consumer)
     shard.channels.forget_consumer(consumer)
     _record_cancelled(shard, queue, consumer)
-    if queue.declaration.auto_delete and not queue.consumers:
+    if queue.declaration.auto_delete and not queue.line.consumers:
         delete_queue(shard, queue, "auto_delete")
 
 
@@ -277,14 +277,14 @@ def _take_unacked(shard: ShardState, queue: Queue) -> list[Copy]:
 
 def _cancel_all(shard: ShardState, queue: Queue) -> None:
     """Cancel the consumers of a queue that is being deleted, and tell their clients."""
-    for key in queue.consumers:
+    for key in queue.line.consumers:
         consumer = shard.channels.consumer(key)
         consumer.active = consumer.in_line = False
         shard.channels.forget_consumer(consumer)
         row = _record_cancelled(shard, queue, consumer)
         cancelled = CancelOut(row, consumer.channel.actor, consumer.label, queue.name)
         shard.context.outbound.append(cancelled)
-    queue.forget_consumers()
+    queue.line.clear()
 
 
 def _lose(

@@ -54,7 +54,7 @@ def declare_queue(shard: ShardState, actor: Actor, command: commands.DeclareQueu
         if declaration.exclusive:
             lifecycle.own_queue(shard, actor, queue, command.lease_ms)
     queue.touch()
-    return {"queue": queue.name, "ready": queue.ready, "consumers": len(queue.consumers)}
+    return {"queue": queue.name, "ready": queue.ready, "consumers": len(queue.line.consumers)}
 
 
 def refuse_declaration(
@@ -126,7 +126,7 @@ def delete_queue(shard: ShardState, actor: Actor, command: commands.DeleteQueue)
     queue = usable_queue(shard, actor, name, None)
     if isinstance(queue, Refusal):
         return queue
-    if command.if_unused and queue.consumers:
+    if command.if_unused and queue.line.consumers:
         return queue_in_use(name, vhost_name(shard))
     if command.if_empty:
         refusal = refuse_on_lanes(shard.context.config, "if-empty")

@@ -89,7 +89,7 @@ def requeue(
     freed = _count_settled(consumers.values())
     for consumer in active:
         if freed is None or consumer.limiter is None:  # else those that wait longest come first
-            shard.queues.in_use(consumer.queue_number).rejoin(consumer)
+            shard.queues.in_use(consumer.queue_number).line.rejoin(consumer)
     for queue in sorted(queues, key=lambda queue: queue.name):
         copies = by_queue[queue.number]
         for copy in copies:
@@ -163,7 +163,7 @@ def ack_run(shard: ShardState, consumer: Consumer, start: int, after: int) -> in
             queue.ack_all(channel, [delivery.copy for delivery in found])
             number += len(found)
         if own is not None and not consumer.in_line:
-            own.rejoin(consumer)
+            own.line.rejoin(consumer)
             own.serve()
             deliver_deaths(shard)
     return number - start
@@ -220,7 +220,7 @@ def _give_room(shard: ShardState, taken: list[Taken]) -> None:
             serve_held_back(shard, freed)
         if consumer.active and not consumer.in_line:
             queue = shard.queues.in_use(consumer.queue_number)
-            queue.rejoin(consumer)
+            queue.line.rejoin(consumer)
             queue.serve()
         return
     consumers = dict.fromkeys(one for one, _ in taken)
@@ -231,7 +231,7 @@ def _give_room(shard: ShardState, taken: list[Taken]) -> None:
     waiting.sort(key=lambda one: one.left_line)
     queues = [shard.queues.in_use(one.queue_number) for one in waiting]
     for consumer, queue in zip(waiting, queues, strict=True):
-        queue.rejoin(consumer)
+        queue.line.rejoin(consumer)
     for queue in queues:
         queue.serve()
 
@@ -255,7 +255,7 @@ def serve_held_back(shard: ShardState, channel: Channel) -> None:
     while held_back := channel.next_held_back():
         queue = shard.queues.in_use(held_back[0].queue_number)
         for consumer in held_back:
-            queue.rejoin(consumer)
+            queue.line.rejoin(consumer)
         stand_by += [consumer for consumer in held_back if not consumer.in_line]
         queue.serve()
     for consumer in stand_by:
@@ -274,7 +274,7 @@ def serve_resumed(shard: ShardState, channel: Channel) -> None:
         served.add(queue.number)
         for consumer in held_back:
             if consumer.queue_number == queue.number:
-                queue.rejoin(consumer)
+                queue.line.rejoin(consumer)
         queue.serve()
 
 

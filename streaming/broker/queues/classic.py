@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Final
 
-from streaming.broker.channels.channel import Consumer
 from streaming.broker.channels.publishers import Publisher
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.context import ShardContext
@@ -126,12 +125,13 @@ class ClassicQueue(Queue):
             copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
         if failures:
             copy.failures = failures
-        if self.waiting and not self.ready:
-            consumer = self.channels.consumer(self.waiting[0])
-            if consumer.unacked < consumer.prefetch_window:  # `receiver`, for nearly every copy
+        waiting = self.line.waiting
+        if waiting and not self.ready:
+            consumer = self.channels.consumer(waiting[0])
+            if consumer.unacked < consumer.prefetch_window:  # `line.next`, for nearly every copy
                 self.hand_over(copy, consumer)
                 return ACCEPTED
-            receiver = self.receiver()
+            receiver = self.line.next()
             if receiver is not None:
                 self.hand_over(copy, receiver)
                 return ACCEPTED
@@ -165,10 +165,6 @@ class ClassicQueue(Queue):
         self.ready -= 1
         self.ready_bytes -= copy.message.size
         return copy
-
-    def right_to_be_active(self, consumer: Consumer) -> tuple[int, int]:
-        """See `Queue`."""
-        return consumer.priority, 0
 
     def _die_on_arrival(
         self, message: Message, envelope: Envelope, parent_copy_id: int, failures: int

@@ -6,10 +6,6 @@ r"""One queue: the copies it holds, its consumers, and what arriving and returni
                   |  |                 |
                   +--+---- put back <--+--> dead: delivery_limit (quorum)
 
-Consumers wait in line. The first in line gets the next copy and goes to the end. One without room
-leaves the line, and rejoins at its end when it has room (R-QUEUE-2): in a classic queue when it is
-its turn, in a quorum queue as soon as a delivery takes its last room.
-
 Rule 1: only methods here and in `classic.py` and `quorum.py` move copies along the arrows.
 Rule 2: every arrow appends one event. A death also appends an entry to the outbox; dead letters are
         planned and delivered later, by `dead_letters`.
@@ -31,13 +27,13 @@ from streaming.broker.context import ShardContext
 from streaming.broker.events import CONSUMED, DELIVERED, DIED, ENQUEUED, PENDING, Kind
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.outbound import DeliveryOut
+from streaming.broker.queues.consumer_line import ConsumerLine
 from streaming.broker.queues.ready_order import Order
 from streaming.broker.state.paged_fifo import Fifo
 from streaming.broker.state.pages import PageCodec
 from streaming.broker.state.schema import Delivery, Held, LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings
-from topology.validation.declaration_errors import SINGLE_ACTIVE_CONSUMER
 
 REFUSED: Final = 0
 ACCEPTED: Final = 1
@@ -95,10 +91,7 @@ class Queue(ABC):
         above_soft_limit: whether it was above the soft limit when it was last `settled`; kept up
             to date while it is `blocked`.
         owner: the channel that declared it, if it is exclusive.
-        consumers: keys of all consumers, oldest first.
-        waiting: keys of those in line, next first.
-        ranked: whether consumers may have priorities: the line is in their order.
-        single_active: whether only one consumer gets copies: `active`, while there is any.
+        line: its consumers.
         paused: whether handing out ready copies continues later.
         used_at_ms: last use in the sense of queue expiry (R-QEXP-2).
         timer_ms, expiry_timer_ms, retry_timer_ms: when the next sweep for expired copies, check of
@@ -108,12 +101,10 @@ class Queue(ABC):
     __slots__ = (
         "_held_fifo",
         "above_soft_limit",
-        "active",
         "blocked",
         "channels",
         "clock",
         "consumer_timeout_ms",
-        "consumers",
         "context",
         "death_plans",
         "deaths",
@@ -124,6 +115,7 @@ class Queue(ABC):
         "held",
         "held_bytes",
         "holds_deaths",
+        "line",
         "max_bytes",
         "max_length",
         "may_expire",
@@ -135,19 +127,16 @@ class Queue(ABC):
         "owner",
         "paused",
         "quorum",
-        "ranked",
         "ready",
         "ready_bytes",
         "retry_timer_ms",
         "settings",
-        "single_active",
         "timer_ms",
         "ttl_ms",
         "unacked",
         "unacked_bytes",
         "unacked_on",
         "used_at_ms",
-        "waiting",
     )
 
     sweep_timer: ClassVar[TimerKind] = TimerKind.SWEEP_CLASSIC
@@ -163,6 +152,7 @@ class Queue(ABC):
         record: QueueRecord,
     ) -> None:
         self.quorum = declaration.queue_type == "quorum"
+        self.line = ConsumerLine(declaration, record)
         self._take_part(context, channels, outbox)
         self.number = number
         self.name = declaration.name
@@ -183,11 +173,6 @@ class Queue(ABC):
         self.above_soft_limit = record.above_soft_limit
         self.owner = record.owner
         self.may_expire = record.may_expire
-        self.consumers = list(record.consumers)
-        self.waiting = deque(record.waiting)
-        self.ranked = record.ranked
-        self.single_active = declaration.arguments.get(SINGLE_ACTIVE_CONSUMER) is True
-        self.active = record.active
         self.paused = False
         self.used_at_ms = record.used_at_ms
         self.timer_ms = record.timer_ms
@@ -204,6 +189,7 @@ class Queue(ABC):
         self.events = context.events
         self.consumer_timeout_ms = context.config.consumer_timeout_ms
         self.channels = channels
+        self.line.take_part(context, channels)
         self.outbox = outbox
         self.deaths = outbox.quorum_deaths if self.quorum else outbox.deaths
 
@@ -268,14 +254,6 @@ class Queue(ABC):
     @abstractmethod
     def new_order(self, levels: list[LevelRecord]) -> Order:
         """The order of this type of queue, with these ready copies."""
-
-    def priorities_take_over(self) -> bool:
-        """Whether a consumer with a higher priority takes over from the single active one."""
-        return False
-
-    @abstractmethod
-    def right_to_be_active(self, consumer: Consumer) -> tuple[int, int]:
-        """A key: of several consumers, that with the highest one is active next (R-CONS-6)."""
 
     def before_get(self) -> None:  # noqa: B027 - optional
         """Prepare a get from the head; a classic queue does nothing (R-TTL-11)."""
@@ -469,100 +447,13 @@ class Queue(ABC):
 
     def can_deliver(self) -> bool:
         """Whether a copy that arrives now would be handed out at once."""
-        if self.ready:
-            return False
-        consumer = self.channels.consumer
-        return any(consumer(key).has_room for key in self.waiting)
-
-    def add_consumer(self, consumer: Consumer) -> None:
-        """Put a new consumer at the end of the line of its priority (R-QUEUE-2, R-CONS-2)."""
-        self.consumers.append(consumer.key)
-        if consumer.priority:
-            self.ranked = True
-        if self.single_active:
-            self._choose_active()
-            if not consumer.in_line:
-                consumer.channel.hold(consumer)
-        else:
-            self._join(consumer)
+        return not self.ready and self.line.has_room()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Remove a cancelled consumer; without consumers the queue's expiry runs again."""
-        self.consumers.remove(consumer.key)
-        if consumer.in_line:
-            self._leave(consumer)
-        if consumer.key == self.active:
-            self.active = None
-            self._choose_active()
-        if not self.consumers:
-            self.ranked = False
+        self.line.remove(consumer)
+        if not self.line.consumers:
             self.touch()
-
-    def forget_consumers(self) -> None:
-        """Note that all consumers were cancelled."""
-        self.consumers.clear()
-        self.waiting.clear()
-        self.active = None
-
-    def rejoin(self, consumer: Consumer) -> None:
-        """Put a consumer that has room back in line, without serving it yet."""
-        if not consumer.active or consumer.in_line:
-            return
-        if self.single_active:
-            if consumer.key == self.active and not self._choose_active() and consumer.has_room:
-                self._join(consumer)
-        elif consumer.has_room:
-            self._join(consumer)
-
-    def _join(self, consumer: Consumer) -> None:
-        """Put a consumer behind all others of its priority and above."""
-        consumer.in_line = True
-        waiting = self.waiting
-        place = len(waiting)
-        if self.ranked:
-            other = self.channels.consumer
-            while place and other(waiting[place - 1]).priority < consumer.priority:
-                place -= 1
-        waiting.insert(place, consumer.key)
-
-    def _leave(self, consumer: Consumer) -> None:
-        consumer.in_line = False
-        self.waiting.remove(consumer.key)
-        consumer.channel.hold(consumer)
-
-    def _choose_active(self) -> bool:
-        """Let the right consumer be the single active one (R-CONS-4 to R-CONS-6).
-
-        Returns:
-            Whether another consumer has the right to it, and the active one gets no more copies.
-        """
-        if self.active is None:
-            if not self.consumers:
-                return False
-            self._activate(self._successor())
-            return False
-        if not (self.ranked and self.priorities_take_over()):
-            return False
-        active = self.channels.consumer(self.active)
-        best = self._successor()
-        if best.priority <= active.priority:
-            return False
-        if active.in_line:
-            self._leave(active)
-        if not active.unacked:
-            self._activate(best)
-        return True
-
-    def _successor(self) -> Consumer:
-        """The consumer with the most right to be the active one, of equals the oldest."""
-        return max(map(self.channels.consumer, self.consumers), key=self.right_to_be_active)
-
-    def _activate(self, consumer: Consumer) -> None:
-        self.active = consumer.key
-        detail = {"what": "consumer_activated", "consumer": consumer.label}
-        row = self.events.add(Kind.CHANNEL, self.name, detail=detail)
-        self.events.receivers[row] = consumer.channel.actor
-        self._join(consumer)
 
     def go_on(self) -> None:
         """Continue what was paused: expiry first, so that no expired copy is handed out."""
@@ -573,7 +464,8 @@ class Queue(ABC):
 
     def serve(self) -> None:
         """Hand out ready copies while consumers wait; very many continue later."""
-        if self.paused or not self.waiting:
+        waiting = self.line.waiting
+        if self.paused or not waiting:
             return
         left = MAX_AT_ONCE
         while self.ready:
@@ -582,11 +474,11 @@ class Queue(ABC):
                 self.outbox.unserved.append(self)
                 return
             left -= 1
-            if not self.waiting:
+            if not waiting:
                 return
-            consumer = self.channels.consumer(self.waiting[0])
+            consumer = self.channels.consumer(waiting[0])
             if consumer.unacked >= consumer.prefetch_window:
-                receiver = self.receiver()
+                receiver = self.line.next()
                 if receiver is None:
                     return
                 consumer = receiver
@@ -596,28 +488,18 @@ class Queue(ABC):
                 if self.ready and self._is_expiring():
                     return
 
-    def receiver(self) -> Consumer | None:
-        """The first in line that has room; those before it leave the line. It gets a copy next."""
-        waiting = self.waiting
-        while waiting:
-            consumer = self.channels.consumer(waiting[0])
-            if consumer.unacked < consumer.prefetch_window or consumer.passes_limiter():
-                return consumer
-            waiting.popleft()
-            consumer.leave_line()
-        return None
-
     def hand_over(self, copy: Copy, consumer: Consumer) -> None:
         """Give a copy to the first consumer in line."""
         self.deliver(copy, consumer, consumer.label, consumer.next_number, consumer.auto_ack)
+        line = self.line
         if self.quorum and not consumer.has_room:
-            self.waiting.popleft()
+            line.waiting.popleft()
             consumer.leave_line()
-        elif self.ranked:
-            self.waiting.popleft()
-            self._join(consumer)
+        elif line.ranked:
+            line.waiting.popleft()
+            line.join(consumer)
         else:
-            self.waiting.rotate(-1)
+            line.waiting.rotate(-1)
 
     def deliver(
         self,
@@ -783,7 +665,7 @@ class Queue(ABC):
 
     def expires_at_ms(self) -> int:
         """When it is to be deleted for lack of use; NEVER while it has a consumer (R-QEXP-3)."""
-        if self.expires_ms is None or self.consumers:
+        if self.expires_ms is None or self.line.consumers:
             return NEVER
         return self.used_at_ms + self.expires_ms
 
@@ -813,8 +695,8 @@ class Queue(ABC):
             self.expiry_timer_ms,
             self.retry_timer_ms,
             self.order.save(),
-            consumers=self.consumers,
-            waiting=list(self.waiting),
+            consumers=self.line.consumers,
+            waiting=list(self.line.waiting),
             unacked_on=list(self.unacked_on.items()),
             held=self.held,
             held_bytes=self.held_bytes,
@@ -823,6 +705,6 @@ class Queue(ABC):
             owner=self.owner,
             may_expire=self.may_expire and bool(self.ready or self.unacked),
             above_soft_limit=self.above_soft_limit,
-            active=self.active,
-            ranked=self.ranked,
+            active=self.line.active,
+            ranked=self.line.ranked,
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from streaming.broker.channels.channel import Consumer
 from streaming.broker.channels.publishers import NO_SOURCE, Publisher
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
@@ -13,9 +12,6 @@ from streaming.broker.queues.ready_order import REQUEUED_POSITIONS, QuorumOrder
 from streaming.broker.state.schema import LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings
-
-NO_PREFETCH = 2_000
-"""What RabbitMQ takes for the prefetch of a consumer that has none."""
 
 SOFT_LIMIT = (4, 5)
 """Blocked publishers go on when a queue falls to this fraction of its limits (R-LEN-15)."""
@@ -81,16 +77,6 @@ class QuorumQueue(Queue):
         self.explicit_requeues_to_tail = (
             self.context.config.compat == "3.10" and settings.delivery_limit is None
         )
-
-    def right_to_be_active(self, consumer: Consumer) -> tuple[int, int]:
-        """See `Queue`; of equals of 4.0, that with the larger prefetch."""
-        if self.context.config.compat == "3.10":
-            return 0, 0
-        return consumer.priority, consumer.prefetch or NO_PREFETCH
-
-    def priorities_take_over(self) -> bool:
-        """See `Queue` (R-CONS-6)."""
-        return self.context.config.compat != "3.10"
 
     def _over_limit(self) -> bool:
         """Whether a limit is exceeded; held copies count too (R-LEN-17)."""

@@ -185,8 +185,8 @@ def _consumers(asked: Asked, vhosts: list[OpenVhost]) -> Iterator[Item]:
             if name not in queues:
                 continue
             queue = state.queues.named(name)
-            for key in list(queue.consumers):
-                if key not in queue.consumers:
+            for key in list(queue.line.consumers):
+                if key not in queue.line.consumers:
                     continue
                 item = consumer_item(vhost, queue, state.channels.consumer(key))
                 if sees_all or item["channel_details"]["user"] == asked.user.name:

@@ -25,7 +25,7 @@ _SHORT: Final[dict[str, Callable[[Queue], int]]] = {
     "messages": lambda queue: queue.ready + queue.unacked,
     "messages_ready": lambda queue: queue.ready,
     "messages_unacknowledged": lambda queue: queue.unacked,
-    "consumers": lambda queue: len(queue.consumers),
+    "consumers": lambda queue: len(queue.line.consumers),
 }
 """Members that cost little."""
 
@@ -125,7 +125,7 @@ class _Wanted:
         counts, series = self._asked.api.counting.queue(vhost, name)
         settings = queue.settings
         has_policy = settings.policy is not None or settings.operator_policy is not None
-        if series is not None or queue.consumers or has_policy:
+        if series is not None or queue.line.consumers or has_policy:
             return encoded(self._full(place))
         state = (queue.declaration, settings, *_contents(queue), *counts.values())
         kept = self._asked.api.written.of(self.vhosts[vhost])

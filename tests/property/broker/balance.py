@@ -93,11 +93,11 @@ def limits_hold(shard: Shard) -> None:
         if queue.settings.overflow == "drop-head":
             assert queue.ready <= queue.max_length
             assert queue.ready_bytes <= queue.max_bytes
-        consumers = [shard.state.channels.consumer(key) for key in queue.consumers]
+        consumers = [shard.state.channels.consumer(key) for key in queue.line.consumers]
         assert all(consumer.active for consumer in consumers)
-        waiting = set(queue.waiting)
+        waiting = set(queue.line.waiting)
         with_room = {consumer.key for consumer in consumers if consumer.has_room}
         assert queue.paused or not (queue.ready and waiting & with_room)
-        assert queue.single_active or with_room <= waiting
+        assert queue.line.single_active or with_room <= waiting
         assert {consumer.key for consumer in consumers if consumer.in_line} == waiting
         assert sum(queue.unacked_on.values()) == queue.unacked

@@ -80,7 +80,7 @@ def check(broker: Broker, clients: Clients) -> None:
     """What holds after every step."""
     state = broker.shard.state
     queue = state.queues.named("q")
-    waiting = [state.channels.consumer(key) for key in queue.waiting]
+    waiting = [state.channels.consumer(key) for key in queue.line.waiting]
     assert not queue.ready or not any(consumer.has_room for consumer in waiting)
     priorities = [consumer.priority for consumer in waiting]
     assert priorities == sorted(priorities, reverse=True)
@@ -89,10 +89,10 @@ def check(broker: Broker, clients: Clients) -> None:
         channel = state.channels.get(None, name)
         held = 0 if channel is None else sum(each.unacked for each in channel.consumers.values())
         assert held == len(clients.unacked[name])
-    if queue.single_active:
-        assert (queue.active is None) == (not queue.consumers)
-        assert queue.active is None or queue.active in queue.consumers
-        assert {consumer.key for consumer in waiting} <= {queue.active}
+    if queue.line.single_active:
+        assert (queue.line.active is None) == (not queue.line.consumers)
+        assert queue.line.active is None or queue.line.active in queue.line.consumers
+        assert {consumer.key for consumer in waiting} <= {queue.line.active}
 
 
 @given(moves=moves, cut=st.booleans())

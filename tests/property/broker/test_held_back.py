@@ -7,7 +7,7 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.channels.channel import Consumer
 from streaming.broker.handlers import settlement
-from streaming.broker.queues.queue import Queue
+from streaming.broker.queues.consumer_line import ConsumerLine
 from tests.builders import Broker
 
 QUEUES = ("a", "b", "c", "single", "quorum")
@@ -77,15 +77,15 @@ def test_consumers_are_served_as_if_all_were_looked_at(seed, monkeypatch):
 @pytest.mark.parametrize("settle", ["ack", "requeue", "reject"])
 def test_a_settlement_looks_at_the_consumers_that_it_concerns(settle, monkeypatch):
     looks = [0]
-    has_own_room, rejoin = vars(Consumer)["has_own_room"].fget, Queue.rejoin
+    has_own_room, rejoin = vars(Consumer)["has_own_room"].fget, ConsumerLine.rejoin
 
     def look(consumer):
         looks[0] += 1
         return has_own_room(consumer)
 
-    def join(queue, consumer):
+    def join(line, consumer):
         looks[0] += 1
-        rejoin(queue, consumer)
+        rejoin(line, consumer)
 
     broker = Broker()
     broker.do(commands.Qos(prefetch=1, is_global=True, channel="c0"))
@@ -96,7 +96,7 @@ def test_a_settlement_looks_at_the_consumers_that_it_concerns(settle, monkeypatc
             broker.publish("", f"q{number}", "m")
     broker.do(commands.Settle(tag=1, outcome="ack", channel="c0"))
     monkeypatch.setattr(Consumer, "has_own_room", property(look))
-    monkeypatch.setattr(Queue, "rejoin", join)
+    monkeypatch.setattr(ConsumerLine, "rejoin", join)
 
     counts = []
     for tag in range(2, 302):

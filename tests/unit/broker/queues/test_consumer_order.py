@@ -91,7 +91,7 @@ def test_r_cons_2_without_consumers_priorities_are_forgotten(cut):
     broker.do(commands.Cancel(label="a"))
     consume(broker, "b")
 
-    assert not broker.shard.state.queues.named("q").ranked
+    assert not broker.shard.state.queues.named("q").line.ranked
 
 
 @pytest.mark.parametrize(

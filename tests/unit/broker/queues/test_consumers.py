@@ -106,7 +106,7 @@ def test_a_user_cannot_cancel_the_consumer_of_another_user():
 
     broker.do(commands.Cancel(label="a"), user="bob")
 
-    assert len(broker.shard.state.queues.named("q").consumers) == 1
+    assert len(broker.shard.state.queues.named("q").line.consumers) == 1
 
 
 @CUT
@@ -260,12 +260,12 @@ def test_a_settlement_does_not_search_the_line_of_waiting_consumers():
         broker.publish("", "q", f"m{label}")
     broker.publish("", "q", "m")
     queue = broker.shard.state.queues.named("q")
-    line = queue.waiting = CountedLine(queue.waiting)
+    line = queue.line.waiting = CountedLine(queue.line.waiting)
 
     broker.ack("a/0", "b/0")
     broker.reject("c/0", requeue=True)
 
-    assert (queue.waiting is line, len(line), line.searches) == (True, 3, 0)
+    assert (queue.line.waiting is line, len(line), line.searches) == (True, 3, 0)
 
 
 @CUT
