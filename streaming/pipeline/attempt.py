@@ -46,6 +46,7 @@ from streaming.pipeline.topics.other_jobs import refuse_other_job
 from streaming.pipeline.traffic import TrafficTotals
 from streaming.protocol.addressing import JobMark
 from streaming.protocol.record_headers import WIRE_VERSION
+from streaming.record_sender import RecordSender
 from streaming.spark.executor_check import ExecutorChanges, facts_of_driver
 from streaming.spark.executor_start import ExecutorStart, start_python
 from streaming.spark.session import available_cores, spark_url
@@ -266,7 +267,7 @@ class Attempt:
         self.ticks = Ticks(
             config,
             settings,
-            dict(self._producer),
+            RecordSender({**self._producer, "linger.ms": 0}),
             partitions,
             self.shards.deadlines,
             clock.now_ms,

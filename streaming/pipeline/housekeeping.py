@@ -10,6 +10,7 @@ from streaming.config import JobConfig, TablesSettings
 from streaming.contents.lowest_resident import Lowest, lowest_resident
 from streaming.contents.search_index import SearchIndexer
 from streaming.contents.updater import ContentsUpdater
+from streaming.kafka_offsets import quiet_admin
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
@@ -77,7 +78,11 @@ class Housekeeping:
         is_wall = config.job.clock == "wall"
         self._snapshots = SnapshotSchedule(self._tables, tables, retention(tables), is_wall=is_wall)
         self._trimming = Trimming(
-            config, properties, manifest.topic_names, self._numbers, checkpoint.path
+            config,
+            quiet_admin(properties),
+            manifest.topic_names,
+            self._numbers,
+            checkpoint.path,
         )
         self._trim_s = config.kafka.trim_interval_ms / 1000 if is_wall else 0.0
         self._read_lowest_s = self._trimmed_s = time.monotonic()

@@ -66,7 +66,7 @@ class Ticks:
         self,
         config: JobConfig,
         settings: TaskSettings,
-        producer: dict[str, str],
+        sender: RecordSender,
         partitions: dict[str, int],
         deadlines: dict[int, int],
         now_ms: Callable[[], int],
@@ -77,7 +77,7 @@ class Ticks:
         commands = [each.topic for each in config.inputs if each.source == "commands"]
         self._topic = commands[0] if commands else None
         self._partitions = partitions.get(self._topic or "", 1)
-        self._sender = RecordSender({**producer, "linger.ms": 0})
+        self._sender = sender
         # A shard that is no longer configured gets no ticks.
         self._deadlines = {
             shard: at_ms for shard, at_ms in deadlines.items() if shard in settings.shards

@@ -12,10 +12,10 @@ They say what such a start needs. Only the job trims logs: before it has read a 
 import logging
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
-    AdminClient,
     OffsetSpec,
     ResourceType,
 )
@@ -38,6 +38,7 @@ class Trimming:
     """Deletes old records from what the job reads, unless Kafka deletes them by itself.
 
     Args:
+        admin: an AdminClient.
         topics: `CLUSTER_ID/TOPIC_ID` -> name.
         numbers: name -> number.
         checkpoint: fronts have their snapshots there.
@@ -46,12 +47,12 @@ class Trimming:
     def __init__(
         self,
         config: JobConfig,
-        properties: Mapping[str, str],
+        admin: Any,
         topics: Mapping[str, str],
         numbers: Mapping[str, int],
         checkpoint: AnyPath,
     ) -> None:
-        self._admin = AdminClient({**properties, "log_level": 0})
+        self._admin = admin
         self._numbers = numbers
         self._own = [each.topic for each in config.inputs if each.mapping is None]
         self._copied = {each.topic for each in config.inputs if each.may_be_copied}

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,45 +40,46 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ticks, "CHECK_S", 0.01)
 
 
-def started(kafka: FakeSender, monkeypatch: Any, deadlines: dict[int, int]) -> ticks.Ticks:
-    monkeypatch.setattr(ticks, "RecordSender", lambda _properties: kafka)
-    settings: Any = SimpleNamespace(shards={1: ShardConfig(vhost="/")})
-    config, partitions = JobConfig(), {"dlx.commands": 1}
-    return ticks.Ticks(config, settings, {}, partitions, deadlines, wall_ms)
-
-
 def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_a_shard_that_is_no_longer_configured_gets_no_ticks(quick, monkeypatch):
+def started(
+    kafka: Any, deadlines: dict[int, int], now_ms: Callable[[], int] = wall_ms
+) -> ticks.Ticks:
+    settings: Any = SimpleNamespace(shards={1: ShardConfig(vhost="/")})
+    config, partitions = JobConfig(), {"dlx.commands": 1}
+    return ticks.Ticks(config, settings, kafka, partitions, deadlines, now_ms)
+
+
+def test_a_shard_that_is_no_longer_configured_gets_no_ticks(quick):
     kafka = FakeSender(failures=0)
 
-    waking = started(kafka, monkeypatch, {1: 0, 7: 0})
+    waking = started(kafka, {1: 0, 7: 0})
 
     assert kafka.written.wait(30)
     waking.stop()
     assert kafka.vhosts == [b"/"]
 
 
-def test_a_failed_tick_is_retried(quick, monkeypatch):
+def test_a_failed_tick_is_retried(quick):
     kafka = FakeSender(failures=2)
 
-    waking = started(kafka, monkeypatch, {1: 0})
+    waking = started(kafka, {1: 0})
 
     assert kafka.written.wait(30)
     waking.stop()
     assert kafka.failures == 0
 
 
-def test_a_clock_set_forward_is_noticed(quick, monkeypatch):
+def test_a_clock_set_forward_is_noticed(quick):
     kafka = FakeSender(failures=0)
-    real_ns = time.time_ns
-    in_an_hour_ms = real_ns() // 1_000_000 + 3_600_000
-    waking = started(kafka, monkeypatch, {1: in_an_hour_ms})
+    ahead_ms = [0]
+    in_an_hour_ms = wall_ms() + 3_600_000
+    waking = started(kafka, {1: in_an_hour_ms}, lambda: wall_ms() + ahead_ms[0])
     assert not kafka.written.wait(0.2)
 
-    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + 3_601_000_000_000)
+    ahead_ms[0] = 3_601_000
 
     assert kafka.written.wait(30)
     waking.stop()

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from streaming.config import JobConfig
 from streaming.config.amqp import AmqpSettings
 from streaming.config.vhosts import VhostSettings
-from streaming.pipeline.topics import trimming
+from streaming.pipeline.topics.trimming import Trimming
 from streaming.sequencer.snapshots import LogIdentity, Snapshot, Snapshots
 from streaming.storage.location import Location
 
@@ -69,20 +69,17 @@ class FakeAdmin:
         return done
 
 
-def a_trimming(monkeypatch: pytest.MonkeyPatch, admin: FakeAdmin) -> trimming.Trimming:
-    monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
-    return trimming_of(JobConfig())
-
-
-def trimming_of(config: JobConfig, folder: str = "none") -> trimming.Trimming:
+def trimming_of(
+    admin: FakeAdmin, config: JobConfig | None = None, folder: str = "none"
+) -> Trimming:
     names = {"c/i1": "dlx.publishes", "c/i2": "dlx.commands", "c/i3": LOG.topic}
     numbers = {"dlx.publishes": 1, "dlx.commands": 2, LOG.topic: 3}
-    return trimming.Trimming(config, {}, names, numbers, Location(folder))
+    return Trimming(config or JobConfig(), admin, names, numbers, Location(folder))
 
 
-def test_a_topic_that_could_not_be_described_is_described_again(monkeypatch):
+def test_a_topic_that_could_not_be_described_is_described_again():
     admin = FakeAdmin({"dlx.publishes": "-1", "dlx.commands": "-1"}, failures=1)
-    one = a_trimming(monkeypatch, admin)
+    one = trimming_of(admin)
 
     assert one.trim(LOWEST, COMMITTED) == 1
     assert one.trim(LOWEST, COMMITTED) == 1
@@ -91,9 +88,9 @@ def test_a_topic_that_could_not_be_described_is_described_again(monkeypatch):
     assert admin.asked == ["dlx.publishes", "dlx.commands", "dlx.publishes"]
 
 
-def test_a_topic_with_its_own_retention_is_not_trimmed(monkeypatch):
+def test_a_topic_with_its_own_retention_is_not_trimmed():
     admin = FakeAdmin({"dlx.publishes": "86400000", "dlx.commands": "-1"}, failures=0)
-    one = a_trimming(monkeypatch, admin)
+    one = trimming_of(admin)
 
     for _ in range(2):
         one.trim(LOWEST, COMMITTED)
@@ -112,13 +109,12 @@ def test_a_topic_with_its_own_retention_is_not_trimmed(monkeypatch):
         (None, [("dlx.publishes", 7)]),
     ],
 )
-def test_what_a_front_has_still_to_copy_is_not_trimmed(monkeypatch, read, deleted):
+def test_what_a_front_has_still_to_copy_is_not_trimmed(read, deleted):
     retentions = {"dlx.publishes": "-1", "dlx.commands": "-1", LOG.topic: "-1"}
     admin = FakeAdmin(retentions, failures=0)
     admin.read = read
-    monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
     config = JobConfig(vhosts={"shop": VhostSettings(sequenced=True)})
-    one = trimming_of(config)
+    one = trimming_of(admin, config)
 
     one.trim(LOWEST, COMMITTED)
 
@@ -138,16 +134,15 @@ def test_what_a_front_has_still_to_copy_is_not_trimmed(monkeypatch, read, delete
     ],
 )
 def test_the_log_of_a_vhost_is_trimmed_behind_what_no_fold_needs(
-    monkeypatch, tmp_path, lowest, committed, needed, young, deleted
+    tmp_path, lowest, committed, needed, young, deleted
 ):
     admin = FakeAdmin({LOG.topic: "-1", "dlx.publishes": "1", "dlx.commands": "1"}, failures=0)
     admin.young = young
-    monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
     for number, offset in enumerate(needed):
         kept = Snapshots(Location(str(tmp_path)), LOG)
         kept.write(Snapshot(100 + number, {}, None, offset))
     config = JobConfig(vhosts={"shop": VhostSettings(sequenced=True)})
-    one = trimming_of(config, str(tmp_path))
+    one = trimming_of(admin, config, str(tmp_path))
 
     one.trim({} if lowest is None else {(3, 0): lowest}, {LOG.topic: {"0": committed}})
 
@@ -155,9 +150,8 @@ def test_the_log_of_a_vhost_is_trimmed_behind_what_no_fold_needs(
 
 
 @pytest.mark.parametrize("off", ["by setting", "another topic"])
-def test_a_log_is_not_trimmed(monkeypatch, tmp_path, off, caplog):
+def test_a_log_is_not_trimmed(tmp_path, off, caplog):
     admin = FakeAdmin({LOG.topic: "-1", "dlx.publishes": "1", "dlx.commands": "1"}, failures=0)
-    monkeypatch.setattr(trimming, "AdminClient", lambda _properties: admin)
     log = LOG if off == "by setting" else LogIdentity("shop", LOG.topic, "c", "i9")
     Snapshots(Location(str(tmp_path)), log).write(Snapshot(100, {}, None, 50))
     config = JobConfig(
@@ -165,7 +159,7 @@ def test_a_log_is_not_trimmed(monkeypatch, tmp_path, off, caplog):
         amqp=AmqpSettings(trim_log=off != "by setting"),
     )
 
-    trimming_of(config, str(tmp_path)).trim({(3, 0): 70}, {LOG.topic: {"0": 90}})
+    trimming_of(admin, config, str(tmp_path)).trim({(3, 0): 70}, {LOG.topic: {"0": 90}})
 
     assert admin.deleted == []
     assert ("is not trimmed" in caplog.text) == (off == "another topic")
