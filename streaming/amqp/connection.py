@@ -74,6 +74,9 @@ MAX_PARKED_BYTES: Final = 1 << 20
 FRAME_OVERHEAD: Final = 128
 """What a frame takes in memory besides its bytes."""
 
+TURN_S: Final = 0.005
+"""For how long a connection is served at a time; what else it has sent waits for its next turn."""
+
 _HEADER_SIZE: Final = len(PROTOCOL_HEADER)
 
 
@@ -106,6 +109,9 @@ class Host(Protocol):
 
     def has_news(self, connection: "Connection") -> None:
         """Note that a connection has something to send."""
+
+    def has_more(self, connection: "Connection") -> None:
+        """Note that a turn has ended before all is done: call `next_turn` when others had theirs."""
 
 
 class Connection:
@@ -165,6 +171,7 @@ class Connection:
         self._left: Callable[[], None] | None = None
         self._parked_bytes = 0
         self._early = Early(self.output)
+        self._awaits_turn = False
 
     @property
     def must_read_first(self) -> bool:
@@ -213,8 +220,16 @@ class Connection:
             self.fail(failure, failure.method)
         self._finish()
 
+    def next_turn(self) -> None:
+        """Take more of what came before the last turn was over; others have had theirs."""
+        self._awaits_turn = False
+        self.is_heard()
+        self.go_on()
+
     def go_on(self) -> None:
         """Take what came while too much waited to be sent; the driver has sent it."""
+        if self._awaits_turn:
+            return
         units = self._early.take_due()
         if units:
             self._take(units, 0)
@@ -282,10 +297,19 @@ class Connection:
         return rest
 
     def _units(self, units: list[Unit]) -> list[Unit]:
-        """Take frames; return those that came too early."""
+        """Take frames; return those that came too early, or are for the next turn."""
         channels, opened, output, early = self.channels, State.OPEN, self.output, self._early
+        now_s = self._now_s
+        ends_at_s = now_s() + TURN_S
+        is_first = True
         left = iter(units)
         for unit in left:
+            if is_first:
+                is_first = False
+            elif now_s() > ends_at_s:
+                self._awaits_turn = True
+                self._host.has_more(self)
+                return [unit, *left]
             if isinstance(unit, tuple):
                 if output.waiting_bytes > early.most_waiting:
                     return [unit, *left]

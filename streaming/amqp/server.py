@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final, cast
 
@@ -91,6 +92,7 @@ class Server:
         self.crowded: set[_Socket] = set()  # not read, because much of theirs waits for the broker
         self._may_open = may_open
         self._news: list[Connection] = []
+        self._waiting: deque[Connection] = deque()  # each has more to do in a turn of its own
         self._listeners: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
@@ -171,6 +173,22 @@ class Server:
     def has_news(self, connection: Connection) -> None:
         """See `Host`."""
         self._news.append(connection)
+
+    def has_more(self, connection: Connection) -> None:
+        """See `Host`. One of them has a turn, then sockets and timers have theirs."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._waiting.append(connection)
+
+    def _next_turn(self) -> None:
+        connection = self._waiting.popleft()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        socket = self.connections.get(connection)
+        if socket is not None:
+            connection.next_turn()
+            self.turn_ended()
+            socket.took_turn()
 
     def gone(self, connection: Connection) -> None:
         """Forget a connection whose socket is closed."""
@@ -360,7 +378,15 @@ class _Socket(asyncio.Protocol):
         self._server.turn_ended()
         if self._server.pace is not None:
             self._server.pace.has_read(len(data))
-        if self._server.is_blocked or connection.is_crowded or connection.must_read_first:
+        self.took_turn()
+
+    def took_turn(self) -> None:
+        """Read on or not, or close, after the connection has done something."""
+        connection = self._connection
+        assert connection is not None, "a connection is made first"
+        if self._waits or self._server.is_blocked:
+            self.read_or_wait()
+        elif connection.is_crowded or connection.must_read_first:
             self.read_or_wait()
         if connection.state is State.CLOSED:
             self.close()

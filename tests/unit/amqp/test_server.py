@@ -55,10 +55,12 @@ class SocketClient:
     def send(self, channel, method):
         self.writer.write(frame(METHOD, channel, write_method(method)))
 
-    def publish(self, key, body):
-        self.send(1, m.BasicPublish(exchange="", routing_key=key))
+    def publish(self, key, body, times=1):
+        method = write_method(m.BasicPublish(exchange="", routing_key=key))
         header = b"\0\x3c\0\0" + len(body).to_bytes(8) + b"\0\0"
-        self.writer.write(frame(2, 1, header) + frame(3, 1, body))
+        self.writer.write(
+            (frame(METHOD, 1, method) + frame(2, 1, header) + frame(3, 1, body)) * times
+        )
 
     async def methods(self):
         """The methods that come next; none if the server has closed the socket."""
@@ -518,6 +520,45 @@ async def until(holds):
     async with asyncio.timeout(30):
         while not holds():  # noqa: ASYNC110 - there is nothing to wait for
             await asyncio.sleep(0.01)
+
+
+def test_a_client_that_asks_for_much_at_once_holds_nobody_back(monkeypatch):
+    monkeypatch.setattr(connection, "TURN_S", -1)  # each turn does one thing
+
+    async def test(_broker, port):
+        greedy = await SocketClient.connect(port)
+        other = await SocketClient.connect(port)
+        greedy.send(1, m.QueueDeclare(queue="q"))
+        await greedy.until(m.QueueDeclareOk)
+        greedy.publish("q", b"1", 300)
+        greedy.send(1, m.QueueDeclare(queue="q", passive=True))
+
+        seen = 0
+        while not seen:
+            other.send(1, m.QueueDeclare(queue="q", passive=True))
+            seen = (await other.until(m.QueueDeclareOk)).message_count
+
+        assert seen < 300
+        assert (await greedy.until(m.QueueDeclareOk)).message_count == 300
+
+    serving(test)
+
+
+def test_a_client_that_leaves_before_all_is_done_gives_its_turns_to_others(monkeypatch):
+    monkeypatch.setattr(connection, "TURN_S", -1)
+
+    async def test(broker, port):
+        clients = [await SocketClient.connect(port) for _ in range(3)]
+        for client in clients:
+            client.publish("nowhere", b"1", 500)
+        clients[0].writer.transport.abort()
+        for client in clients[1:]:
+            client.send(1, m.ChannelClose(200, "", 0, 0))
+            await client.until(m.ChannelCloseOk)
+
+        assert len(broker.server.connections) == 2
+
+    serving(test)
 
 
 def test_a_client_that_does_not_begin_tls_is_closed(monkeypatch):
