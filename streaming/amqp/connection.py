@@ -503,7 +503,6 @@ class Connection:
             self.state = State.CLOSED
         elif ids == b"\x00\x0a\x00\x32":
             self._send(m.ConnectionCloseOk())
-            self.state = State.CLOSED
 
     def fail(self, failure: AmqpError, method: tuple[int, int] = (0, 0)) -> None:
         """End the connection because of an error, behind all that its channels have asked for."""
@@ -517,8 +516,14 @@ class Connection:
                 self.end(failure, method)
 
     def _await_the_end(self, most_s: float) -> None:
-        """Ignore all but the client's close or its answer to ours, but not for long."""
+        """Ignore all but the client's close or its answer to ours, but not for long.
+
+        It is read nevertheless: a socket that is closed before all is read is reset, and the client
+        may lose what it was sent.
+        """
         self.state = State.CLOSING
+        self.publishes = False
+        self._parked_bytes = 0
         self.next_check_s = self._now_s() + most_s
 
     def end(self, failure: AmqpError, method: tuple[int, int] = (0, 0)) -> None:
@@ -575,8 +580,9 @@ class Connection:
             self._closed()
 
     def _closed(self) -> None:
+        """Agree; the client ends the connection."""
         self._send(m.ConnectionCloseOk())
-        self.state = State.CLOSED
+        self._await_the_end(self._close_timeout_s)
 
     def shut_down(self, reason: str) -> None:
         """End the connection because the server ends."""

@@ -456,8 +456,10 @@ class _Socket(asyncio.Protocol):
                 break
         if connection.is_closed or self._closes:
             self.close()
-        else:
-            connection.go_on()
+            return
+        connection.go_on()
+        if connection.state is State.CLOSING:
+            self.read_or_wait()
 
     def _write(self, data: bytes) -> None:
         """Send bytes, unless the socket is closing."""

@@ -126,7 +126,7 @@ class _Pages:
             messages=None if messages is None else [_shown(one) for one in messages],
             more=MAX_MESSAGES,
             deaths=[_death(one) for one in self._newest_deaths(vhost)],
-            connections=len(self._broker.server.connections),
+            connections=sum(each.vhost is not None for each in self._broker.server.connections),
             now_ms=self._broker.clock.now_ms(),
             manual=self._time is not None,
         )

@@ -132,7 +132,7 @@ def test_a_refused_client_that_cannot_hear_it_may_close(broker):
 
     assert told == []
     assert closed == m.ConnectionCloseOk()
-    assert client.connection.is_closed
+    assert _seconds_until_it_ends(client) == 3
 
 
 def _seconds_until_it_ends(client):
@@ -316,13 +316,22 @@ def test_after_a_close_everything_but_its_answer_is_ignored(broker):
     assert client.connection.state is State.CLOSED
 
 
-def test_a_client_may_close(broker):
-    client = RawClient(broker)
+@pytest.mark.parametrize(("heartbeat", "most_s"), [(0, 30), (10, 10), (60, 30)])
+def test_a_client_that_closes_has_some_time_to_end_the_connection(heartbeat, most_s, broker):
+    client = RawClient(broker, heartbeat=heartbeat)
+    client.ask(m.QueueDeclare(queue="q", exclusive=True))
 
     closed = client.ask(m.ConnectionClose(), 0)
 
     assert closed == m.ConnectionCloseOk()
-    assert client.connection.is_closed
+    other = RawClient(broker).ask(m.QueueDeclare(queue="q", passive=True))
+    assert isinstance(other, m.ChannelClose)
+    assert other.reply_code == 404
+    client.send(1, m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"1")
+    assert client.received() == []
+    assert client.ask(m.ConnectionClose(), 0) == m.ConnectionCloseOk()
+    assert _seconds_until_it_ends(client) == most_s
 
 
 def test_heartbeats_go_both_ways(broker):

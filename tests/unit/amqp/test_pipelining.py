@@ -212,7 +212,7 @@ def test_a_close_of_the_connection_waits_for_all_channels(client):
         kinds = [type(each.method) for each in found if each.channel == channel]
         assert kinds[channel - 1 :] == [m.ConfirmSelectOk, m.BasicAck, m.ChannelFlowOk]
     assert found[-1].method == m.ConnectionCloseOk()
-    assert client.connection.is_closed
+    assert client.connection.vhost is None
 
 
 # -- connections that end while something waits

@@ -122,33 +122,72 @@ def test_timers_of_the_wall_clock_fire():
     serving(test)
 
 
-def test_the_socket_of_a_connection_that_closes_later_is_closed(monkeypatch):
-    monkeypatch.setattr(server, "_CHECK_EVERY_S", 3600)  # which would close it much later
+@pytest.mark.parametrize("kind", ["at once", "later"])
+def test_a_client_that_closes_ends_its_socket_and_what_it_still_sends_is_read(kind):
+    async def test(broker, port):
+        client = await SocketClient.connect(port)
+        for _ in range(3):  # several threads may close a connection
+            client.send(0, m.ConnectionClose())
+
+        await client.until(m.ConnectionCloseOk)
+        client.publish("q", bytes(100_000), 80)
+        await client.writer.drain()
+        client.send(0, m.ConnectionClose())
+        await client.until(m.ConnectionCloseOk)
+        client.writer.close()
+
+        await until(lambda: not broker.server.connections)
+
+    serving(test, broker=SlowBroker if kind == "later" else MemoryBroker)
+
+
+def test_a_client_that_closes_is_read_although_publishers_are_not():
+    async def test(broker, port):
+        client = await SocketClient.connect(port)
+        client.publish("nowhere", b"1")
+        client.send(1, m.QueueDeclare(queue="q"))
+        await client.until(m.QueueDeclareOk)
+        [closing] = broker.server.connections
+        broker.holds = True
+        client.send(0, m.ConnectionClose())
+        await until(lambda: closing.state is connection.State.LEAVING)
+        broker.server.pressure = lambda: "a test"
+        broker.server.check_flow()
+        broker.holds = False
+        await client.until(m.ConnectionCloseOk)
+        client.writer.close()
+
+        await until(lambda: not broker.server.connections)
+
+    serving(test, broker=SlowBroker)
+
+
+def test_a_client_that_closes_and_leaves_its_socket_open_is_let_go(monkeypatch):
+    monkeypatch.setattr(connection, "CLOSE_TIMEOUT_S", 0.1)
 
     async def test(broker, port):
         client = await SocketClient.connect(port)
         client.send(0, m.ConnectionClose())
 
-        closed = await client.until(m.ConnectionCloseOk)
-        rest = await client.reader.read()
+        assert await client.until(m.ConnectionCloseOk) == m.ConnectionCloseOk()
+        assert await client.reader.read() == b""
+        await until(lambda: not broker.server.connections)
 
-        assert closed == m.ConnectionCloseOk()
-        assert rest == b""
-        assert not broker.server.connections
-
-    serving(test, broker=SlowBroker)
+    serving(test)
 
 
 class SlowBroker(DelayedBroker):
-    """A broker that applies what waits every few milliseconds."""
+    """A broker that applies what waits every few milliseconds, unless it holds that."""
 
     def __init__(self, clock):
         super().__init__(clock)
+        self.holds = False
         asyncio.get_running_loop().call_later(0.005, self._apply)
 
     def _apply(self):
-        self.settle()
-        self.server.turn_ended()
+        if not self.holds:
+            self.settle()
+            self.server.turn_ended()
         asyncio.get_running_loop().call_later(0.005, self._apply)
 
 
