@@ -22,7 +22,7 @@ from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.user_folders import user_cache_folder
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
-from tests.suites.catalogue import SUITES, Broker, ManagementSuite, Suite
+from tests.suites.catalogue import AT_USUAL_PORTS, SUITES, Broker, Suite
 from tests.suites.expectations import compare, expected
 from tests.suites.outcomes import SuiteError
 from tests.suites.running import run_suite
@@ -71,7 +71,7 @@ def _broker(url: str | None, folder: Path, suite: Suite, *, on_kafka: bool) -> I
         yield Broker(url)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    usual = isinstance(suite, ManagementSuite)  # such suites know no other ports
+    usual = isinstance(suite, AT_USUAL_PORTS)  # such suites know no other ports
     if usual and on_kafka:
         raise SuiteError("the management API is served from memory only")
     port = 5672 if usual else free_port()

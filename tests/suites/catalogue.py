@@ -41,6 +41,7 @@ class PythonSuite:
         support: files of `SUPPORT` that take a place in the archive, by that place.
         prepare: changes the unpacked sources where no variable reaches.
         needs_redis: a Redis server is started and named in `REDIS_PORT` and `TEST_BACKEND`.
+        archive: a source package of Debian that has the tests, with its version; None: PyPI has.
     """
 
     requirement: str
@@ -51,6 +52,7 @@ class PythonSuite:
     support: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[Path, Broker], None] | None = None
     needs_redis: bool = False
+    archive: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,13 @@ class GoSuite:
         file: whose tests are run; others of the package need no broker, or one with the
             management API on its usual port.
         options: further arguments of `go test`.
+        variable: tells the tests where the broker is.
     """
 
     module: str
     file: str
     options: tuple[str, ...] = ()
+    variable: str = "AMQP_URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,29 @@ class ManagementSuite:
     options: tuple[str, ...] = ()
 
 
-Suite = PythonSuite | GoSuite | NodeSuite | ManagementSuite
+@dataclass(frozen=True, slots=True)
+class RubySuite:
+    """Specifications of RSpec.
+
+    Attributes:
+        archive: a source package of Debian, with its version.
+        tests: files and folders.
+        vhosts: that they expect, with their settings.
+        users: that they expect, with passwords.
+        permissions: of users that may not do everything in those vhosts.
+    """
+
+    archive: str
+    tests: tuple[str, ...]
+    vhosts: Mapping[str, Mapping[str, str]]
+    users: Mapping[str, str]
+    permissions: Mapping[str, Mapping[str, str]]
+
+
+Suite = PythonSuite | GoSuite | NodeSuite | RubySuite | ManagementSuite
+
+AT_USUAL_PORTS: Final = (ManagementSuite, RubySuite)
+"""They know no other ports than RabbitMQ's, and need the management API."""
 
 
 def _host_and_port(broker: Broker) -> dict[str, str]:
@@ -136,6 +162,13 @@ def _aiorabbit_broker(folder: Path, broker: Broker) -> None:
     (folder / "build" / "test-environment").write_text(environment, "utf-8")
 
 
+def _pika_broker(folder: Path, broker: Broker) -> None:
+    """Its tests name the port."""
+    for path in ("tests/acceptance/blocking_adapter_test.py", "tests/base/async_test_base.py"):
+        file = folder / path
+        file.write_text(file.read_text("utf-8").replace("5672", str(broker.port)), "utf-8")
+
+
 _PYTEST: Final = ("pytest>=8,<9", "pytest-timeout", "pytest-rerunfailures", "setuptools<81")
 
 SUITES: Final[dict[str, Suite]] = {
@@ -157,6 +190,20 @@ SUITES: Final[dict[str, Suite]] = {
     ),
     "amqp091-go": GoSuite(
         "github.com/rabbitmq/amqp091-go@v1.16.0", "integration_test.go", ("-tags", "integration")
+    ),
+    "streadway": GoSuite(
+        "github.com/streadway/amqp@v1.1.0", "integration_test.go", ("-tags", "integration")
+    ),
+    "bunny": RubySuite(
+        "ruby-bunny=2.23.0-1",
+        ("spec/higher_level_api", "spec/lower_level_api", "spec/issues"),
+        {
+            "bunny_testbed": {},
+            "bunny_dqt_classic": {"default_queue_type": "classic"},
+            "bunny_dqt_quorum": {"default_queue_type": "quorum"},
+        },
+        {"bunny_gem": "bunny_password", "bunny_reader": "reader_password"},
+        {"bunny_reader": {"configure": "^---$", "write": "^---$", "read": ".*"}},
     ),
     "amqplib": NodeSuite(
         "amqplib@0.10.9",  # later ones have tests for another runner, or none
@@ -208,6 +255,14 @@ SUITES: Final[dict[str, Suite]] = {
         _host_and_port,
         build=("uv_build>=0.9.26,<0.10",),
         support={"tests/docker_client.py": "aio_pika_docker_client.py"},
+    ),
+    "pika": PythonSuite(
+        "pika==1.3.2",
+        ("-o", "python_files=*test*.py", "tests/acceptance"),
+        (*_PYTEST, "tornado", "twisted", "gevent", "nose"),
+        lambda _broker: {},
+        prepare=_pika_broker,
+        archive="python-pika=1.3.2-1",
     ),
     "aiorabbit": PythonSuite(
         "aiorabbit==1.0.3", ("tests",), _PYTEST, lambda _broker: {}, prepare=_aiorabbit_broker

@@ -3,16 +3,15 @@
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
-from xml.etree import ElementTree as ET
 
 import httpx2
 
 from tests.suites.catalogue import Broker, ManagementSuite
-from tests.suites.outcomes import Outcomes, SuiteError, output, run, some
+from tests.suites.outcomes import Outcomes, SuiteError, output, run, some, test_cases
 
 ENDPOINT: Final = "http://localhost:15672"
 API: Final = f"{ENDPOINT}/api"
@@ -45,15 +44,17 @@ def _make_ready(suite: ManagementSuite) -> None:
     """Make what the suite expects to find, as its own scripts do with rabbitmqctl."""
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     vhost = quote(suite.vhost, safe="")
+    put(f"vhosts/{vhost}", {})
+    put(f"permissions/{vhost}/guest", everything)
+    put(f"users/{suite.user}", {"password": suite.user, "tags": suite.user})
+    put(f"permissions/%2F/{suite.user}", everything)
+    put("cluster-name", {"name": "rabbitmq@localhost"})
+
+
+def put(path: str, body: Mapping[str, str]) -> None:
+    """Make something over the management API."""
     with httpx2.Client(auth=("guest", "guest"), trust_env=False, timeout=30) as client:
-        for path, body in (
-            (f"vhosts/{vhost}", {}),
-            (f"permissions/{vhost}/guest", everything),
-            (f"users/{suite.user}", {"password": suite.user, "tags": suite.user}),
-            (f"permissions/%2F/{suite.user}", everything),
-            ("cluster-name", {"name": "rabbitmq@localhost"}),
-        ):
-            client.put(f"{API}/{path}", json=body).raise_for_status()
+        client.put(f"{API}/{path}", json=dict(body)).raise_for_status()
 
 
 def _module(suite: ManagementSuite, folder: Path) -> Path:
@@ -104,7 +105,7 @@ def _run_ginkgo(suite: ManagementSuite, folder: Path, only: Sequence[str]) -> Ou
     if not report.exists():
         raise SuiteError(f"the suite ended without results: {log}")
     outcomes: Outcomes = {}
-    for case in ET.parse(report).iter("testcase"):  # noqa: S314 - our own run wrote it
+    for case in test_cases(report):
         words = {"passed": "passed", "skipped": "skipped", "pending": "skipped"}
         name = str(case.get("name"))
         if name.startswith("[It]"):

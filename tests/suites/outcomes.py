@@ -1,9 +1,13 @@
 """What a run of a suite yields, and running programs for it."""
 
 import os
+import shutil
 import subprocess
+import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from xml.etree import ElementTree as ET
 
 Outcomes = dict[str, str]
 """Test to `passed`, `failed` or `skipped`. A test that passes after a rerun has passed."""
@@ -20,6 +24,29 @@ def some(outcomes: Outcomes, log: Path) -> Outcomes:
     if not outcomes:
         raise SuiteError(f"the suite ran no test: {log}")
     return outcomes
+
+
+def test_cases(report: Path) -> Iterator[ET.Element]:
+    """The tests in a report in the form of JUnit."""
+    return ET.parse(report).iter("testcase")  # noqa: S314 - a run of ours wrote it
+
+
+def of_case(case: ET.Element) -> str:
+    """What a test in such a report did."""
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    return "passed" if case.find("skipped") is None else "skipped"
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """The sources in an archive, unpacked afresh."""
+    source = folder / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    with tarfile.open(archive) as packed:
+        top = packed.getnames()[0].partition("/")[0]
+        packed.extractall(folder, filter="data")
+    (folder / top).rename(source)
+    return source
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str], log: Path) -> None:

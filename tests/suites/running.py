@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
-from xml.etree import ElementTree as ET
 
 from tests.suites.catalogue import (
     SUPPORT,
@@ -21,10 +20,22 @@ from tests.suites.catalogue import (
     ManagementSuite,
     NodeSuite,
     PythonSuite,
+    RubySuite,
     Suite,
 )
+from tests.suites.debian import debian_source
 from tests.suites.management import run_management
-from tests.suites.outcomes import Outcomes, SuiteError, output, run, some
+from tests.suites.outcomes import (
+    Outcomes,
+    SuiteError,
+    of_case,
+    output,
+    run,
+    some,
+    test_cases,
+    unpacked,
+)
+from tests.suites.ruby import run_ruby
 
 _TEST_TIMEOUT_S: Final = 300
 _REDIS_TIMEOUT_S: Final = 30
@@ -43,6 +54,8 @@ def run_suite(suite: Suite, broker: Broker, folder: Path, only: Sequence[str] = 
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(suite, ManagementSuite):
         return run_management(suite, broker, folder, only)
+    if isinstance(suite, RubySuite):
+        return run_ruby(suite, folder, only)
     if isinstance(suite, GoSuite):
         return _run_go(suite, broker, folder, only)
     if isinstance(suite, NodeSuite):
@@ -59,8 +72,9 @@ def _run_go(suite: GoSuite, broker: Broker, folder: Path, only: Sequence[str]) -
             path.chmod(path.stat().st_mode | 0o200)
     names = re.findall(r"^func (Test\w+)\(", (source / suite.file).read_text("utf-8"), re.MULTILINE)
     chosen = only or ("-run", f"^({'|'.join(names)})$")
-    command = ["go", "test", "-json", "-count=1", *suite.options, *chosen, "."]
-    environment = {"AMQP_URL": broker.url}
+    package = f"./{Path(suite.file).parent}"
+    command = ["go", "test", "-json", "-count=1", *suite.options, *chosen, package]
+    environment = {suite.variable: broker.url}
     log = folder / "log.json"
     run(command, source, environment, log)
     outcomes: Outcomes = {}
@@ -126,16 +140,10 @@ def _run_python(suite: PythonSuite, broker: Broker, folder: Path, only: Sequence
     if not report.exists():
         raise SuiteError(f"the suite ended without results: {log}")
     outcomes: Outcomes = {}
-    for case in ET.parse(report).iter("testcase"):  # noqa: S314 - our own pytest wrote it
+    for case in test_cases(report):
         name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
-        outcomes[name] = _outcome(case)
+        outcomes[name] = of_case(case)
     return some(outcomes, log)
-
-
-def _outcome(case: ET.Element) -> str:
-    if case.find("failure") is not None or case.find("error") is not None:
-        return "failed"
-    return "passed" if case.find("skipped") is None else "skipped"
 
 
 def _environment(suite: PythonSuite, folder: Path) -> Path:
@@ -153,19 +161,17 @@ def _environment(suite: PythonSuite, folder: Path) -> Path:
 
 def _source(suite: PythonSuite, broker: Broker, folder: Path, python: Path) -> Path:
     """The archive, unpacked afresh and prepared, without the package that it is a copy of."""
-    archive = next(folder.glob("*.tar.gz"), None)
+    if suite.archive is None:
+        archive = next(folder.glob("*.tar.gz"), None)
+    else:
+        archive = debian_source(suite.archive, folder)
     if archive is None:
         search = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
         options = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-q"]
         command = [str(python), "-m", "pip", "download", *options, suite.requirement]
         output(command, folder, {"PATH": search})
         archive = next(folder.glob("*.tar.gz"))
-    source = folder / "source"
-    shutil.rmtree(source, ignore_errors=True)
-    with tarfile.open(archive) as packed:
-        top = packed.getnames()[0].partition("/")[0]
-        packed.extractall(folder, filter="data")
-    (folder / top).rename(source)
+    source = unpacked(archive, folder)
     for place, file in suite.support.items():
         shutil.copy(SUPPORT / file, source / place)
     if suite.prepare is not None:
