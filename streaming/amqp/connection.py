@@ -111,7 +111,7 @@ class Host(Protocol):
         """Note that a connection has something to send."""
 
     def has_more(self, connection: "Connection") -> None:
-        """Note that a turn has ended before all is done: call `next_turn` when others had theirs."""
+        """Note that a turn ended before all is done: call `next_turn` when others had theirs."""
 
 
 class Connection:

@@ -384,9 +384,8 @@ class _Socket(asyncio.Protocol):
         """Read on or not, or close, after the connection has done something."""
         connection = self._connection
         assert connection is not None, "a connection is made first"
-        if self._waits or self._server.is_blocked:
-            self.read_or_wait()
-        elif connection.is_crowded or connection.must_read_first:
+        must_wait = connection.is_crowded or connection.must_read_first
+        if self._waits or self._server.is_blocked or must_wait:
             self.read_or_wait()
         if connection.state is State.CLOSED:
             self.close()
