@@ -74,7 +74,7 @@ class Input:
     def describe_topics(self, _topics: Any, request_timeout: float) -> Any:
         """Its id."""
         assert request_timeout
-        described = SimpleNamespace(topic_id="id")
+        described = SimpleNamespace(topic_id="id", partitions=[0])
         return {"in": SimpleNamespace(result=lambda: described)}
 
     def get_watermark_offsets(self, _place: Any, timeout: float) -> tuple[int, int]:
