@@ -68,8 +68,8 @@ _CAUSES: Final = (
         re.compile(r"Python worker failed to connect back"),
     ),
     (
-        "a driver that has lost its lease: it planned a batch when it woke up",
-        re.compile(r"CONCURRENT_STREAM_LOG_UPDATE"),
+        "a driver that has lost its lease: it planned or ended a batch when it woke up",
+        re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|/(offsets|commits)/\d+ already exists"),
     ),
 )
 

@@ -34,6 +34,8 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
         ("Kernel error -> Generic HdfsObjectStore error: IO error occurred", "s"),
         ("StoreError: hdfs://h:9/t/a: HDFS: Connection refused (os error 111)", "s"),
         ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple", "e"),
+        ("terminated with exception: s3a://b/dlx/commits/2 already exists SQLSTATE: XXKST", "e"),
+        ("exception: Rename destination file:/c/offsets/17 already exists. SQLSTATE: XXKST", "e"),
         ("exception: Python worker failed to connect back. SQLSTATE: XXKST", "e"),
         ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "e"),
         (TASK + "A shuffle map stage with indeterminate output was failed and retried.", "e"),
