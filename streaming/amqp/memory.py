@@ -20,7 +20,6 @@ from streaming.amqp.login import (
     Users,
     new_password_hash,
 )
-from streaming.amqp.pace import Pace
 from streaming.amqp.server import Server
 from streaming.amqp.vhosts import AnswerListener, OpenVhost
 from streaming.broker import commands
@@ -68,7 +67,6 @@ class MemoryBroker:
             login_from=login_from,
             high_mark_bytes=high_mark_bytes,
         )
-        self.server.pace = Pace()
         self.deaths: dict[str, Deaths] = {}
         self._begin()
 

@@ -17,7 +17,6 @@ from streaming.amqp.certificates import CertificateName, user_in
 from streaming.amqp.connection import CLOSE_TIMEOUT_S, Connection, State
 from streaming.amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, AmqpError, error
 from streaming.amqp.login import Client, User, Users
-from streaming.amqp.pace import Pace
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
@@ -52,7 +51,6 @@ class Server:
 
     Attributes:
         vhosts, replies: by name.
-        pace: lets what clients send gather, if there is one.
         elsewhere: vhosts that are served here or by another front: a client may try that.
         opened: are called with each vhost that is added.
         connections: the open ones, and those that log in.
@@ -82,7 +80,6 @@ class Server:
         self.opened: list[Callable[[OpenVhost], None]] = []
         self.users = users
         self.login_from = login_from
-        self.pace: Pace | None = None
         self.server_properties = server_properties()
         self.connections: dict[Connection, _Socket] = {}
         self.is_blocked = self._is_low_on_memory = False
@@ -376,8 +373,6 @@ class _Socket(asyncio.Protocol):
         self._server.bytes_received += len(data)
         connection.receive(data)
         self._server.turn_ended()
-        if self._server.pace is not None:
-            self._server.pace.has_read(len(data))
         self.took_turn()
 
     def took_turn(self) -> None:
