@@ -177,7 +177,7 @@ def run_suite(
     \b
     --fast     under three minutes
     (nothing)  under 15 minutes
-    --all      about half an hour, on two cores
+    --all      under an hour, on two cores
     --nightly  half an hour more
     """
     if fast + every + nightly > 1:
