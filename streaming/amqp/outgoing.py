@@ -8,7 +8,7 @@ from bisect import bisect_left
 from typing import Final, NamedTuple, Protocol
 
 from streaming.amqp import methods as m
-from streaming.amqp.buffers import Output
+from streaming.amqp.buffers import MAX_WAITING_BYTES, Output
 from streaming.amqp.content import (
     SHARED_BODY,
     DeliveryMethod,
@@ -30,8 +30,7 @@ from streaming.protocol.record_headers import delivered_headers
 from topology.values import Compat, Table
 
 _LEAST_SHARED: Final = 2048
-_MUCH_WAITING: Final = 1 << 20
-"""When so much waits for a client, bodies above that size are not copied for it either."""
+"""The least size of bodies that are not copied for a client for which too much waits already."""
 
 _MAX_WAYS: Final = 200
 """Of one consumer: kinds of messages whose frames begin alike."""
@@ -207,7 +206,7 @@ class Outgoing:
         size = len(body)
         if size >= SHARED_BODY:
             return True
-        return size >= _LEAST_SHARED and self._output.waiting_bytes > _MUCH_WAITING
+        return size >= _LEAST_SHARED and self._output.waiting_bytes > MAX_WAITING_BYTES
 
     def _way(self, consumer_tag: str, envelope: Envelope) -> _Way:
         source = source_of(envelope.exchange, envelope.routing_keys[0])

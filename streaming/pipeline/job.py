@@ -170,9 +170,10 @@ class Job:
     def wait(self, timeout_s: float) -> bool:
         """Wait, and return whether the query has ended; see `wait_for_end` for the failures.
 
-        OtherTermsError: all was read that this version may read of a log.
-
         A batch that fails because of Kafka, the storage or a lost executor is tried again.
+
+        Raises:
+            OtherTermsError: all was read that this version may read of a log.
         """
         self.checkpoint.lock.check()
         if self._retries.due_s is not None:

@@ -149,7 +149,7 @@ def marked(view: View) -> Marked:
     full = [
         one
         for one in filled
-        if _is_nearly_full(one, rules[one.vhost, one.queue])
+        if _is_nearly_full(_fill(one, rule := rules[one.vhost, one.queue]), rule)
         and not quiet[NEAR_MAX_LENGTH](one.queue)
     ]
     letters = {(one.vhost, one.queue): one.count for one in view.once("waiting", waiting_queues)}
@@ -241,7 +241,7 @@ def _lines(view: View) -> list[Line]:
                     fill := _fill(depth, rules),
                     not is_served(depth.queue)
                     and _is_unserved(depth, consumers.get(place, 0), flow, rules, inside[place]),
-                    (fill or 0) >= NEAR_LIMIT and not has_room(depth.queue) and not _is_ring(rules),
+                    _is_nearly_full(fill, rules) and not has_room(depth.queue),
                 )
             )
     unserved = [(one.depth.vhost, one.depth.queue) for one in found if one.is_unserved]
@@ -260,9 +260,9 @@ def _fill(depth: QueueDepth, rules: QueueSettings | None) -> float | None:
     return max(used / max(limit, 1) for used, limit in limits if limit is not None)
 
 
-def _is_nearly_full(depth: QueueDepth, rules: QueueSettings | None) -> bool:
+def _is_nearly_full(fill: float | None, rules: QueueSettings | None) -> bool:
     """Whether a queue is that is not meant to be full."""
-    return (_fill(depth, rules) or 0) >= NEAR_LIMIT and not _is_ring(rules)
+    return (fill or 0) >= NEAR_LIMIT and not _is_ring(rules)
 
 
 def _is_ring(rules: QueueSettings | None) -> bool:

@@ -24,6 +24,7 @@ from streaming.sequencer.log_reader import (
     RawRecord,
     records_between,
 )
+from streaming.topic_ids import ids_in
 
 _ANSWER_S: Final = 5.0
 _UNKNOWN: Final = "whether a log goes on on other terms is unknown"
@@ -81,7 +82,7 @@ def _leaders(
         while not leaders.is_current and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
         heard = {
-            vhost: leaders.of(vhost, topic, ids[topic].partition("/")[2])
+            vhost: leaders.of(vhost, topic, ids_in(ids[topic])[1])
             for vhost, topic in config.log_topics().items()
         }
     finally:
