@@ -20,7 +20,7 @@ from streaming.broker.events import Actor
 from streaming.broker.message import Publication
 from streaming.broker.sequence.fold import Terms
 from streaming.protocol.log_records import LogKind, read_header
-from streaming.sequencer import front, job_lag
+from streaming.sequencer import front, front_log, job_lag
 from streaming.sequencer.front import Front
 from streaming.sequencer.job_lag import LagMarks
 from streaming.sequencer.leaders import Beat, HeardLeaders
@@ -175,7 +175,7 @@ def log(monkeypatch):
     """A log of ten messages that has grown by four since a front asked for its end."""
     records = a_log_of(10)
     log = BusyLog(records, len(records) - 4)
-    monkeypatch.setattr(front, "LogReader", log.reader)
+    monkeypatch.setattr(front_log, "LogReader", log.reader)
     monkeypatch.setattr(front, "LogWriter", log.writer)
     monkeypatch.setattr(front, "Leaders", lambda _properties, _topic: log.leaders)
     monkeypatch.setattr(front, "JobProgress", lambda _properties, _topics: log)
@@ -291,7 +291,7 @@ def test_publishers_wait_while_the_job_is_behind_and_settlements_pass(log, tmp_p
 def test_a_front_of_other_terms_does_not_begin_beside_a_job_of_the_old(
     log, tmp_path, monkeypatch, job, said
 ):
-    monkeypatch.setattr(front, "LISTEN_S", 0.2)
+    monkeypatch.setattr(front_log, "LISTEN_S", 0.2)
 
     async def life() -> str | None:
         old = a_front(tmp_path)
@@ -456,7 +456,7 @@ def test_a_standby_that_hears_no_heartbeats_waits_while_the_leader_writes(log, t
 
 
 def test_a_snapshot_that_was_not_written_is_written_soon(log, tmp_path, monkeypatch):
-    monkeypatch.setattr(front, "SNAPSHOT_AGAIN_S", 0.1)
+    monkeypatch.setattr(front_log, "SNAPSHOT_AGAIN_S", 0.1)
     broken = [True]
     tries = breaking(monkeypatch, broken)
 

@@ -1,0 +1,547 @@
+"""One log of a front and the vhost on it, from its start to its end.
+
+    snapshot + log --fold--> FOLLOWING --nobody leads--> epoch record --> LEADING --> clients
+                                 ^                                          |
+                                 +--- a standby, replaced by another front -+
+
+A front that is not a standby leads its vhosts from its start on. It does not replace a front that
+is there: only one that is silent, or has said that it ends.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from streaming.amqp.clocks import WallClock
+from streaming.amqp.server import SHUTDOWN, Server
+from streaming.broker.sequence.fold import NO_EPOCH, Terms
+from streaming.sequencer.beating import Beating
+from streaming.sequencer.bodies import Bodies, BodyReader
+from streaming.sequencer.copying import Copying
+from streaming.sequencer.importing import Import, import_definitions, is_due
+from streaming.sequencer.input_reader import InputReader
+from streaming.sequencer.input_records import InputRecords
+from streaming.sequencer.job_lag import JobLag
+from streaming.sequencer.leaders import Beat, Leader, Leaders
+from streaming.sequencer.letter_contents import LetterContents
+from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
+from streaming.sequencer.log_state import LogState
+from streaming.sequencer.log_vhost import LogVhost
+from streaming.sequencer.log_writer import Acknowledged, LogWriter
+from streaming.sequencer.records import Record
+from streaming.sequencer.settings import FrontSettings
+from streaming.sequencer.silence import Silence
+from streaming.sequencer.snapshots import FOLDER, LogIdentity, Snapshot, Snapshots
+from topology.errors import DlxError
+
+LISTEN_S: Final = 4.0
+"""How long a front of other terms than the log listens for the job, which beats each second."""
+
+FOLLOW_S: Final = 0.05
+"""How often a standby that has read everything asks again."""
+
+SNAPSHOT_AGAIN_S: Final = 10.0
+"""The pause behind a snapshot that was not written."""
+
+NAMES_BYTES: Final = 4_096
+"""Room in a record of a log for the names in its headers, of which each has 255 bytes."""
+
+_READ_S: Final = 0.2
+_PROMPT_S: Final = 1.0
+
+_T = TypeVar("_T")
+
+logger = logging.getLogger(__name__)
+
+
+class CannotLeadError(DlxError):
+    """A vhost cannot be served here."""
+
+    help_code = "kafka-unreachable"
+
+
+class OtherJobError(DlxError):
+    """The job that follows a log folds it otherwise than this front would write it."""
+
+    help_code = "log-terms"
+
+
+class FrontOfLogs(Protocol):
+    """The front of a log; see `Front`."""
+
+    settings: FrontSettings
+    server: Server
+    imports: Mapping[str, Import]
+    writer: LogWriter
+    beating: Beating
+    leaders: Leaders
+    leads: asyncio.Event
+    reason: str | None
+    is_ending: bool
+
+    def run(self, work: Any) -> None:
+        """Do something beside everything else; what fails ends the front."""
+
+    def end(self, reason: str) -> None:
+        """Note that the front cannot go on."""
+
+    def job_at(self, vhost: str) -> int | None:
+        """The next offset of the job in a log; None if no job is heard."""
+
+    def terms_of_job(self, vhost: str) -> Terms | None:
+        """How the job folds a log; None if no job is heard, or it does not say."""
+
+
+class FrontLog:
+    """One log and the vhost that follows it, or leads. Make it on the event loop.
+
+    Attributes:
+        vhost: None before the log was opened, and when it is opened again.
+        lag: how far the job is behind.
+    """
+
+    def __init__(self, front: FrontOfLogs, name: str) -> None:
+        settings = front.settings
+        self.name = name
+        self.topic = settings.logs[name]
+        self.vhost: LogVhost | None = None
+        self._front = front
+        self._loop = asyncio.get_running_loop()
+        self._shard = settings.shards[name]
+        self._reader = LogReader(settings.properties, self.topic)
+        self._bodies = BodyReader(LogReader(settings.properties, self.topic))
+        self._identity: LogIdentity | None = None
+        self._snapshots: Snapshots | None = None
+        self.lag = JobLag(settings.lag_marks)
+        self._snapshot_at = 0
+        self._written_s: float | None = None
+        self._takeover_s: float | None = None
+        self._before: Counter[str] = Counter()  # of vhosts that it followed or led before
+        self._lost_s = float("-inf")
+        self._unheard_losses = 0
+        self._next_snapshot_s = time.monotonic() + settings.snapshot_ms / 1000
+        self._one_snapshot = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log")  # all that reads the log
+        self._appended = 0
+        self._taken: asyncio.Future[Acknowledged] | None = None
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._bodies.close()
+        self._thread.submit(self._reader.close)
+        self._thread.shutdown()
+
+    def _in_thread(self, read: "Callable[..., _T]", *args: float) -> "asyncio.Future[_T]":
+        return self._loop.run_in_executor(self._thread, read, *args)
+
+    @property
+    def leads(self) -> bool:
+        """Whether clients may open the vhost here."""
+        return self.vhost is not None and self.vhost.leads
+
+    @property
+    def leader(self) -> Leader | None:
+        """Who was heard to lead the log, here or elsewhere."""
+        identity = self._identity
+        topic_id = None if identity is None else identity.topic_id
+        return self._front.leaders.of(self.name, self.topic, topic_id)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that clients did is applied, and they know."""
+        return self.vhost is None or not self.vhost.leads or self.vhost.is_idle
+
+    def state(self) -> LogState:
+        """How it is doing."""
+        vhost = self.vhost
+        counts = self._counts()
+        found = LogState(
+            topic=self.topic,
+            takeovers=counts["takeovers"],
+            takeover_s=self._takeover_s,
+            losses=counts["losses"],
+            digests_written=counts["digests_written"],
+            digests_compared=counts["digests_compared"],
+            fetches=counts["fetches"],
+            snapshot_at=self._snapshot_at,
+            snapshot_s=self._written_s,
+        )
+        if vhost is None:
+            return found
+        return msgspec.structs.replace(
+            found,
+            leads=vhost.leads,
+            job_lag=self.lag.lag if vhost.leads else None,
+            epoch=vhost.epoch if vhost.epoch >= 0 else None,
+            next_offset=vhost.position,
+            backlog=vhost.backlog,
+            oldest_s=vhost.oldest_s,
+            body_bytes=vhost.stored.held_bytes,
+            max_body_bytes=vhost.stored.max_bytes,
+        )
+
+    def _counts(self) -> Counter[str]:
+        """What has happened since the start, also before the vhost was opened again."""
+        found = self._before.copy()
+        vhost = self.vhost
+        if vhost is not None:
+            found["digests_written"] += vhost.digests_written
+            found["digests_compared"] += vhost.digests_compared
+            found["fetches"] += vhost.stored.fetches
+        return found
+
+    # -- following and leading
+
+    async def live(self) -> None:
+        """Follow the log until nobody leads it, then lead.
+
+        Raises:
+            DlxError: it cannot.
+        """
+        opening_s = time.monotonic()
+        await self._open()
+        vhost = self._opened
+        if vhost.changes_terms:
+            await self._listen_for_job()
+        await self._until_nobody_leads(opening_s)
+        self._refuse_other_job()
+        begin_s = time.monotonic()
+        self._taken = self._loop.create_future()
+        vhost.take_over(self._front.settings.name)
+        epoch = await self._taken
+        if epoch.offset < vhost.position:
+            raise CannotLeadError(
+                f"vhost {self.name}: the log {self.topic} ends before offset {vhost.position}, "
+                f"up to which it was read: Kafka has lost records, or the topic was made again"
+            )
+        await self._follow_to(epoch.offset)
+        self._reader.rest()  # a leader knows what it writes
+        vhost.lead(epoch)
+        self.beat()
+        given = self._front.imports.get(self.name)
+        if given is not None and is_due(given, vhost):
+            await import_definitions(given, vhost)
+        self._front.server.add_vhost(vhost)
+        self._front.leads.set()
+        self._copy(vhost)
+        self._before["takeovers"] += 1
+        self._takeover_s = time.monotonic() - begin_s
+        logger.info(
+            "vhost %s: leads since offset %s of %s, after %.1f s",
+            *(self.name, epoch.offset, self.topic, self._takeover_s),
+        )
+
+    def _copy(self, vhost: LogVhost) -> None:
+        """Copy what the inputs have for the vhost, while it leads."""
+        settings = self._front.settings
+        commands = [each for each in settings.inputs if each.mapping is None]
+        mapped = [each for each in settings.inputs if each.may_feed(self.name)]
+        for inputs, waits in ((commands, self._is_ending), (mapped, self._must_wait)):
+            if not inputs:
+                continue
+            topics = [each.topic for each in inputs]
+            copying = Copying(
+                vhost,
+                InputReader(
+                    *(settings.properties, self.topic, topics, vhost.copied),
+                    accepts_loss=settings.accepts_loss,
+                ),
+                InputRecords(
+                    *(self.name, inputs, settings.vhosts),
+                    *(settings.max_body_bytes, settings.max_property_bytes),
+                    settings.max_record_bytes - NAMES_BYTES,
+                ),
+                LetterContents(LogReader(settings.properties, self.topic)),
+                waits,
+            )
+            self._front.run(copying.run())
+
+    def _is_ending(self) -> bool:
+        return self._front.is_ending
+
+    def _must_wait(self) -> bool:
+        return self._front.is_ending or self._front.server.is_blocked
+
+    @property
+    def _opened(self) -> LogVhost:
+        assert self.vhost is not None, "the vhost was opened"
+        return self.vhost
+
+    async def _open(self) -> None:
+        """Begin with the newest snapshot and what the log has behind it."""
+        begin_s = time.monotonic()
+        snapshot = await self._in_thread(self._find_snapshot)
+        first, end = await self._in_thread(self._reader.ends)
+        if snapshot is None and first:
+            raise CannotLeadError(
+                f"vhost {self.name}: the log {self.topic} begins at offset {first}, and there is "
+                f"no usable snapshot of what was before. Restore the folder {FOLDER} of "
+                f"job.checkpoint_location, or the records"
+            )
+        bodies = Bodies(self._front.settings.body_bytes, self._bodies.fetch, self._fetched)
+        entries = None if snapshot is None else snapshot.entries
+        self.vhost = vhost = LogVhost(self._shard, bodies, self, WallClock().now_ms, entries)
+        vhost.max_body_bytes = self._front.settings.max_body_bytes
+        vhost.max_property_bytes = self._front.settings.max_property_bytes
+        settings = self._front.settings
+        content_bytes = settings.max_body_bytes + settings.max_property_bytes
+        vhost.max_routed_bytes = settings.max_record_bytes - content_bytes - NAMES_BYTES
+        self.lag = JobLag(self._front.settings.lag_marks)
+        self.lag.update((vhost.position, vhost.log_bytes), None, begin_s)
+        self._snapshot_at = vhost.fold.next_offset
+        self._reader.seek(vhost.fold.next_offset)
+        await self._follow_to(end - 1)
+        logger.info(
+            "vhost %s: %s records of %s after %s, %.1f s",
+            *(self.name, vhost.fold.next_offset - self._snapshot_at, self.topic),
+            "the first" if snapshot is None else f"the snapshot at {snapshot.next_offset}",
+            time.monotonic() - begin_s,
+        )
+
+    def _find_snapshot(self) -> Snapshot | None:
+        log = self._identity = self._reader.identity(self.name)
+        self._snapshots = Snapshots(self._front.settings.checkpoint, log)
+        return self._snapshots.newest(self._reader.ends)
+
+    async def _follow_to(self, last: int) -> None:
+        """Fold the log up to an offset. What is read next is what follows it."""
+        vhost = self._opened
+        reading: asyncio.Future[list[RawRecord]] | None = None
+        while vhost.position <= last:
+            records = await (reading or self._in_thread(self._reader.read, _READ_S))
+            is_last = not records or records[-1].offset >= last
+            reading = None if is_last else self._in_thread(self._reader.read, _READ_S)
+            vhost.follow([record for record in records if record.offset <= last])
+        self._reader.seek(vhost.position)  # it has read on where somebody else was writing
+
+    async def _until_nobody_leads(self, opening_s: float) -> None:
+        """Follow the log until no leader is heard, although Kafka answers.
+
+        Args:
+            opening_s: when it began to read its log.
+
+        Raises:
+            CannotLeadError: another front leads, and this one is no standby.
+        """
+        settings, vhost, leaders = self._front.settings, self._opened, self._front.leaders
+        takeover_s = settings.takeover_ms / 1000
+        begin_s = time.monotonic()
+        is_new = vhost.fold.epoch == NO_EPOCH
+        must_listen = settings.standby and not self._is_heard and not is_new
+        losses = self._unheard_losses if must_listen else None
+        silence = Silence(takeover_s, self.leader, opening_s, begin_s, losses)
+        while True:
+            if leaders.is_current and self._is_over(silence):
+                end = await self._end_if_kafka_is_there()
+                if end is None:
+                    silence.was_deaf(time.monotonic())
+                elif end <= vhost.position and self._is_over(silence):
+                    return
+            leader = self.leader
+            if not settings.standby and time.monotonic() - begin_s > 2 * takeover_s:
+                name = "another front" if leader is None else leader.beat.name
+                raise CannotLeadError(
+                    f"vhost {self.name}: {name} leads it. Stop that first, or start this one with "
+                    "--standby"
+                )
+            records = await self._in_thread(self._reader.read, FOLLOW_S)
+            counted = vhost.counted
+            vhost.follow(records)
+            if vhost.counted > counted:
+                silence.read(time.monotonic())
+
+    async def _listen_for_job(self) -> None:
+        """Listen for the job that follows the log, if one does."""
+        deadline_s = time.monotonic() + LISTEN_S
+        while time.monotonic() < deadline_s:
+            if self._front.terms_of_job(self.name) is not None:
+                return
+            await asyncio.sleep(FOLLOW_S)
+
+    def _refuse_other_job(self) -> None:
+        """Do not begin where a job would plan a batch that no version can finish.
+
+        Raises:
+            OtherJobError: a job follows the log that folds it otherwise.
+        """
+        vhost = self._opened
+        here, there = vhost.terms, self._front.terms_of_job(self.name)
+        if vhost.changes_terms and there is not None and there != here:
+            raise OtherJobError(
+                f"vhost {self.name}: the job that follows the log {self.topic} has "
+                f"{_difference(there, here)}. Let it read the log to its end, stop it, and start "
+                "one like this front before this front. Nothing was written"
+            )
+
+    @property
+    def _is_heard(self) -> bool:
+        """Whether a heartbeat of the newest epoch was heard, since the lead was lost."""
+        leader = self.leader
+        epoch = self._opened.fold.epoch
+        return leader is not None and leader.beat.epoch >= epoch and leader.heard_s > self._lost_s
+
+    def _is_over(self, silence: Silence) -> bool:
+        """Whether the leader was silent for long enough, although it could be heard."""
+        if self._is_heard:
+            self._unheard_losses = 0
+            silence.is_heard()
+        now_s, leader = time.monotonic(), self.leader
+        silence.look(leader, now_s)
+        return silence.is_over(leader, self._opened.fold.epoch, now_s)
+
+    async def _end_if_kafka_is_there(self) -> int | None:
+        """The end of the log; None if Kafka does not answer at once: then nobody can be heard."""
+        begin_s = time.monotonic()
+        try:
+            _first, end = await self._in_thread(self._reader.ends)
+        except LogUnreadableError:
+            return None
+        return end if time.monotonic() - begin_s < _PROMPT_S else None
+
+    def note_lag(self, committed: int | None) -> None:
+        """Note how far the job is; None: none follows."""
+        vhost, was_high = self._opened, self.lag.is_high
+        self.lag.update((vhost.position, vhost.log_bytes), committed, time.monotonic())
+        if self.lag.is_high and not was_high:
+            logger.warning("vhost %s: publishers wait: the job is behind: %s", self.name, self.lag)
+        elif was_high and not self.lag.is_high:
+            logger.warning("vhost %s: publishers wait no more: %s", self.name, self.lag)
+
+    def check_leader(self) -> None:
+        """Stop if another front says that it leads since a later record."""
+        leader = self.leader
+        vhost = self._opened
+        if leader is not None and _replaces(leader.beat, vhost.epoch):
+            vhost.fail(f"{leader.beat.name} leads it since offset {leader.beat.epoch} of its log")
+
+    def beat(self, *, ends: bool = False) -> None:
+        """Say that this front leads, from now on; or that it ends."""
+        identity = self._identity
+        assert identity is not None, "it has read its log"
+        beat = Beat(
+            *(self._front.settings.name, self._opened.epoch, ends),
+            *(identity.topic, identity.topic_id),
+        )
+        value = msgspec.msgpack.encode(beat)
+        if ends:
+            self._front.beating.drop(self.name, value)
+        else:
+            self._front.beating.keep(self.name, value)
+
+    # -- snapshots
+
+    def wants_snapshot(self) -> bool:
+        """Whether it is time for one."""
+        settings = self._front.settings
+        return not self._one_snapshot.locked() and (
+            self._opened.fold.next_offset - self._snapshot_at >= settings.snapshot_records
+            and time.monotonic() >= self._next_snapshot_s
+        )
+
+    async def snapshot(self) -> str | None:
+        """Write a snapshot; the vhost goes on meanwhile. Return why none was written."""
+        async with self._one_snapshot:
+            taken = self._opened.snapshot()
+            if taken is None or taken.next_offset == self._snapshot_at:
+                return None
+            assert self._snapshots is not None, "the vhost was opened"
+            pause_s = self._front.settings.snapshot_ms / 1000
+            self._next_snapshot_s = time.monotonic() + min(pause_s, SNAPSHOT_AGAIN_S)
+            try:
+                job_at = self._front.job_at(self.name)
+                await asyncio.to_thread(self._snapshots.write, taken, job_at)
+            except OSError as error:
+                logger.warning("vhost %s: no snapshot was written: %s", self.name, error)
+                return f"vhost {self.name}: no snapshot was written: {error}"
+            self._next_snapshot_s = time.monotonic() + pause_s
+            self._snapshot_at = taken.next_offset
+            self._written_s = time.time()
+            return None
+
+    # -- what the vhost needs (`Host`)
+
+    def append(self, _vhost: LogVhost, record: Record, *, is_last: bool) -> bool:
+        """See `Host`."""
+        try:
+            self._appended = self._front.writer.append(
+                self.topic, record.value, record.headers, record.at_ms, is_last=is_last
+            )
+        except BufferError:
+            return False
+        return True
+
+    def soon(self, step: Callable[[], None]) -> None:
+        """See `Host`."""
+        self._loop.call_soon(step)
+
+    def told(self) -> None:
+        """See `Host`."""
+        self._front.server.turn_ended()
+
+    def read(self, vhost: LogVhost, first: int, last: int) -> None:
+        """See `Host`."""
+        self._front.run(self._read(vhost, first, last))
+
+    async def _read(self, vhost: LogVhost, first: int, last: int) -> None:
+        self._reader.seek(first)
+        found: list[RawRecord] = []
+        while not found or found[-1].offset < last:
+            found += await self._in_thread(self._reader.read, _READ_S)
+            if not vhost.leads:  # it may follow again: the reader is no longer for this
+                return
+        self._reader.rest()
+        try:
+            vhost.found([record for record in found if record.offset <= last])
+        except DlxError as error:
+            vhost.fail(str(error))
+            raise
+
+    def taken(self, _vhost: LogVhost, epoch: Acknowledged) -> None:
+        """See `Host`."""
+        is_ours = epoch.number == self._appended  # not a record from before, when it led
+        if is_ours and self._taken is not None and not self._taken.done():
+            self._taken.set_result(epoch)
+
+    def over(self, vhost: LogVhost, reason: str) -> None:
+        """See `Host`."""
+        logger.warning("vhost %s: this front leads it no more: %s", self.name, reason)
+        self._front.beating.drop(self.name)
+        self._before["losses"] += 1
+        self._lost_s = time.monotonic()
+        self._unheard_losses += 1
+        server = self._front.server
+        if server.vhosts.get(self.name) is vhost:
+            server.remove_vhost(self.name, SHUTDOWN)
+        if self._front.settings.standby and self._front.reason is None:
+            self._before = self._counts()
+            self.vhost = None
+            self._front.run(self.live())
+        else:
+            self._front.end(f"vhost {self.name}: {reason}")
+
+    def _fetched(self) -> None:
+        self._loop.call_soon_threadsafe(partial(_go_on, self))
+
+
+def _difference(there: Terms, here: Terms) -> str:
+    """How the terms of a job differ from those of this front."""
+    if there.core_version != here.core_version:
+        return f"broker core {there.core_version}, and this front {here.core_version}"
+    return f"settings that decide otherwise (hash {there.rules}, and {here.rules} here)"
+
+
+def _replaces(beat: Beat, epoch: int) -> bool:
+    """Whether a heartbeat says that another front leads the log since a later record."""
+    return bool(beat.topic_id) and beat.epoch > epoch and not beat.ends
+
+
+def _go_on(log: FrontLog) -> None:
+    if log.vhost is not None:
+        log.vhost.fetched()
