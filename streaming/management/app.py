@@ -106,7 +106,7 @@ class Management:
             return page
         found = self._resources.find(raw_path)
         if found is None:
-            return _nothing_there(request.method)
+            return _nothing_there(request.method, raw_path)
         why_not = self.api.front.not_serving()
         if why_not:
             raise ApiError(503, "not_serving", why_not)
@@ -114,7 +114,7 @@ class Management:
         method = "GET" if request.method == "HEAD" else request.method
         if method == "OPTIONS":
             return Response(headers={"allow": resource.allowed})
-        handler = resource.handlers.get(method)
+        handler = resource.handler(request.method)
         if handler is None:
             raise ApiError(405, headers={"allow": resource.allowed})
         if method != "GET" and not _is_own_page(request):
@@ -151,14 +151,17 @@ class Management:
         return replace(asked, body=body)
 
 
-def _nothing_there(method: str) -> Response:
-    """404 at a path that is none; RabbitMQ knows there that only reading could make sense."""
+def _nothing_there(method: str, raw_path: bytes) -> Response:
+    """404 at a path that is none; RabbitMQ knows there that only reading could make sense.
+
+    It looks for a file there, and answers 400 if the name of one would have a slash.
+    """
     allowed = {"allow": "HEAD, GET, OPTIONS"}
     if method == "OPTIONS":
         return Response(headers=allowed)
     if method not in {"GET", "HEAD"}:
         raise ApiError(405, headers=allowed)
-    raise missing()
+    raise ApiError(400) if b"%2f" in raw_path.lower() else missing()
 
 
 def _is_own_page(request: Request) -> bool:
@@ -175,4 +178,4 @@ def _wanted(header: str, resource: Resource) -> str:
     kinds = {part.partition(";")[0].strip().lower() for part in header.split(",")}
     if not header.strip() or not kinds.isdisjoint({"*/*", "application/*", JSON}):
         return JSON
-    return bert.KIND if bert.KIND in kinds and resource.kinds is None else ""
+    return bert.KIND if bert.KIND in kinds and resource.has_bert else ""

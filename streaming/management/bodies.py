@@ -59,8 +59,11 @@ def uploaded(body: bytes, content_type: str) -> bytes | None:
     return None
 
 
-def read_object(data: bytes, complaint: str = "not_json") -> "Members":
-    """Read a JSON object; nothing and null are an empty one.
+_NOT_JSON: Final = "not_json"
+
+
+def read_object(data: bytes, complaint: str = _NOT_JSON) -> "Members":
+    """Read a JSON object; nothing is an empty one, and so is null, but for another complaint.
 
     Raises:
         ApiError: 400, it is something else.
@@ -69,12 +72,13 @@ def read_object(data: bytes, complaint: str = "not_json") -> "Members":
         document = msgspec.json.decode(data or b"{}")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise bad_request(complaint) from None
-    if isinstance(document, str):
+    is_usual = complaint == _NOT_JSON
+    if is_usual and isinstance(document, str):
         raise bad_request(
             "invalid payload: the request body JSON-decoded to a string. "
             "Is the input doubly-JSON-encoded?"
         )
-    if document is not None and not isinstance(document, dict):
+    if not isinstance(document, dict) and not (is_usual and document is None):
         raise bad_request(complaint)
     return Members(document or {})
 

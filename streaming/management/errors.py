@@ -27,12 +27,17 @@ def bad_request(reason: Any) -> ApiError:
 
 
 def term(value: Any) -> str:
-    """A value of JSON as reasons show it."""
+    """A value of JSON as reasons show it: as a term of Erlang."""
     match value:
         case None | bool():
             return {None: "null", True: "true", False: "false"}[value]
         case str():
-            return f'<<"{value}">>'
+            return f'<<"{value}">>' if value else "<<>>"
+        case list():
+            return f"[{','.join(map(term, value))}]"
+        case dict():
+            members = (f"{term(name)} => {term(one)}" for name, one in value.items())
+            return f"#{{{','.join(members)}}}"
         case _:
             return str(value)
 

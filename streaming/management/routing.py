@@ -23,6 +23,9 @@ PREFIX: Final = "/api/"
 _KIND: Final = re.compile(r"\s*[\w.+*-]+/[\w.+*-]+")
 """How the type of a body begins."""
 
+JSON_ALONE: Final = frozenset({"application/json"})
+"""The types of bodies that some resources take."""
+
 _BROKEN: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 MAX_PATH: Final = 8_192
 """The longest path that is looked at, in bytes."""
@@ -37,6 +40,7 @@ class Api:
         shared: answers about very many queues.
         names: of the queues, in order.
         written: queues in JSON.
+        enabled: the feature flags that were enabled since the start.
     """
 
     front: Front
@@ -46,6 +50,7 @@ class Api:
     shared: SharedAnswers = field(default_factory=SharedAnswers)
     names: QueueNames = field(default_factory=QueueNames)
     written: WrittenQueues = field(default_factory=WrittenQueues)
+    enabled: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,17 @@ class Asked:
         return "" if name == "amq.default" else name
 
     @property
-    def vhost(self) -> OpenVhost:
-        """The vhost in the path; ApiError 404 if there is none."""
+    def vhost_if_there(self) -> OpenVhost | None:
+        """The vhost in the path, if there is one; ApiError 503 if another front serves it."""
         found = self.front.server.vhosts.get(self.names["vhost"])
         if found is None and self.names["vhost"] in self.front.server.elsewhere:
             raise elsewhere(self.names["vhost"])
+        return found
+
+    @property
+    def vhost(self) -> OpenVhost:
+        """The vhost in the path; ApiError 404 if there is none."""
+        found = self.vhost_if_there
         if found is None:
             raise missing() if self.method in {"GET", "DELETE"} else not_found("vhost_not_found")
         return found
@@ -191,6 +202,8 @@ class Resource:
         is_open: whether it needs no login.
         kinds: the types of bodies that it takes; None: any.
         has_columns: whether `columns` chooses members of what GET answers, as of all but few.
+        has_bert: whether GET answers in terms of Erlang to those who want it.
+        has_head: whether HEAD is answered.
     """
 
     path: str
@@ -200,13 +213,21 @@ class Resource:
     is_open: bool = False
     has_columns: bool = True
     kinds: frozenset[str] | None = None
+    has_bert: bool = True
+    has_head: bool = True
 
     @property
     def allowed(self) -> str:
         """The methods, as the header says them."""
         names = [name for name in ("GET", "PUT", "POST", "DELETE") if name in self.handlers]
-        head = ["HEAD"] if "GET" in names else []
+        head = ["HEAD"] if "GET" in names and self.has_head else []
         return ", ".join([*head, *names, "OPTIONS"])
+
+    def handler(self, method: str) -> Handler | None:
+        """What a method does; None if it is not allowed."""
+        if method == "HEAD":
+            return self.handlers.get("GET") if self.has_head else None
+        return self.handlers.get(method)
 
     def takes(self, kind: str | None) -> bool:
         """Whether it takes a body of this type; None: its type is not said."""

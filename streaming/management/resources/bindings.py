@@ -1,6 +1,6 @@
 """Bindings. One is named by its two ends and a key made of its routing key and arguments."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import quote_plus, unquote_plus
 
@@ -20,8 +20,11 @@ from topology.declarations import Binding, BindingEnd, DestinationType
 _TYPES: Final[dict[str, DestinationType]] = {"e": "exchange", "q": "queue"}
 
 
-async def _reply(asked: Asked, vhost: OpenVhost, bindings: Iterable[Binding]) -> Any:
-    items = (binding_item(vhost.name, binding) for binding in bindings)
+async def _reply(asked: Asked, bindings: Callable[[OpenVhost], Iterable[Binding]]) -> Any:
+    """Some bindings of the vhost in the path; one that is not there has none."""
+    vhost = asked.vhost_if_there
+    found = () if vhost is None else bindings(vhost)
+    items = (binding_item(asked.names["vhost"], binding) for binding in found)
     return await Listing(asked.query, _ORDER, has_pages=False).reply(items)
 
 
@@ -61,19 +64,17 @@ def _to(vhost: OpenVhost, end: BindingEnd) -> list[Binding]:
 
 async def exchange_source(asked: Asked) -> Any:
     """The bindings from an exchange."""
-    return await _reply(asked, asked.vhost, _from(asked.vhost, asked.name_of("exchange")))
+    return await _reply(asked, lambda vhost: _from(vhost, asked.name_of("exchange")))
 
 
 async def exchange_destination(asked: Asked) -> Any:
     """The bindings to an exchange."""
-    return await _reply(
-        asked, asked.vhost, _to(asked.vhost, ("exchange", asked.name_of("exchange")))
-    )
+    return await _reply(asked, lambda vhost: _to(vhost, ("exchange", asked.name_of("exchange"))))
 
 
 async def queue_bindings(asked: Asked) -> Any:
     """The bindings to a queue."""
-    return await _reply(asked, asked.vhost, _to(asked.vhost, ("queue", asked.names["queue"])))
+    return await _reply(asked, lambda vhost: _to(vhost, ("queue", asked.names["queue"])))
 
 
 def _between(asked: Asked) -> tuple[str, DestinationType, str]:
@@ -84,19 +85,19 @@ def _between(asked: Asked) -> tuple[str, DestinationType, str]:
     return asked.name_of("source"), kind, "" if destination == "amq.default" else destination
 
 
-def _all_between(asked: Asked) -> list[Binding]:
+def _all_between(asked: Asked, vhost: OpenVhost) -> list[Binding]:
     source, kind, destination = _between(asked)
-    return [one for one in _to(asked.vhost, (kind, destination)) if one.source == source]
+    return [one for one in _to(vhost, (kind, destination)) if one.source == source]
 
 
 async def between(asked: Asked) -> Any:
     """The bindings between two ends."""
-    return await _reply(asked, asked.vhost, _all_between(asked))
+    return await _reply(asked, lambda vhost: _all_between(asked, vhost))
 
 
 async def bind(asked: Asked) -> Response:
     """Bind a queue or an exchange to an exchange."""
-    members, vhost = asked.members(), asked.vhost
+    vhost, members = asked.vhost, asked.members()
     source, kind, destination = _between(asked)
     key = members.text("routing_key", "")
     binding = Binding(source, destination, kind, key, members.table("arguments"))
@@ -114,7 +115,7 @@ def _one(asked: Asked) -> Binding:
     wanted = asked.names["key"]
     key, tilde, arguments = wanted.partition("~")
     named = unquote_plus(key), tilde and arguments
-    for binding in _all_between(asked):
+    for binding in _all_between(asked, asked.vhost):
         own = properties_key(binding)
         own_key, own_tilde, own_arguments = own.partition("~")
         if own == wanted or (unquote_plus(own_key), own_tilde and own_arguments) == named:

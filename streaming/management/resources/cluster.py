@@ -15,7 +15,7 @@ from streaming.management.errors import bad_request
 from streaming.management.formats import EXCHANGE_TYPES, NODE, VERSION
 from streaming.management.listing import Listing, has_no_statistics
 from streaming.management.resources.node_memory import expect_node, memory_parts, memory_used
-from streaming.management.routing import Asked, Resource, administrator, anyone, monitor
+from streaming.management.routing import JSON_ALONE, Asked, Resource, administrator, anyone, monitor
 from streaming.management.totals import totals_of
 
 STATS: Final = (
@@ -344,8 +344,8 @@ async def log_in(asked: Asked) -> Response:
 
 
 async def extensions(_asked: Asked) -> Any:
-    """What plugins add: nothing."""
-    return []
+    """What plugins add to RabbitMQ's pages: what the plugin of the API itself says of it."""
+    return [{"javascript": "dispatcher.js"}]
 
 
 async def version(_asked: Asked) -> Any:
@@ -353,10 +353,10 @@ async def version(_asked: Asked) -> Any:
     return VERSION
 
 
-async def feature_flags(_asked: Asked) -> Any:
+async def feature_flags(asked: Asked) -> Any:
     """The feature flags of RabbitMQ 4.0 whose behaviour is there, and the one that is off."""
     return [
-        _flag(_KHEPRI, "disabled", "experimental"),
+        _flag(_KHEPRI, "enabled" if _KHEPRI in asked.api.enabled else "disabled", "experimental"),
         *(
             _flag(name, "enabled", "stable" if name in _STABLE else "required")
             for name in _FEATURE_FLAGS
@@ -376,8 +376,11 @@ def _flag(name: str, state: str, stability: str) -> dict[str, str]:
 
 
 async def enable_feature_flag(asked: Asked) -> Response:
-    """Accept that a flag is to be on, which it is."""
-    if asked.names["name"] not in _FEATURE_FLAGS:
+    """Accept that a flag is to be on: it is, or nothing depends on it."""
+    name = asked.names["name"]
+    if name == _KHEPRI:
+        asked.api.enabled.add(name)
+    elif name not in _FEATURE_FLAGS:
         raise bad_request("unsupported")
     return done()
 
@@ -436,12 +439,19 @@ RESOURCES: Final = [
         monitor,
         {"GET": attempts_by_source, "DELETE": forget_attempts},
     ),
-    Resource("auth/hash_password/{password}", administrator, {"GET": hash_password}),
+    Resource(
+        "auth/hash_password/{password}", administrator, {"GET": hash_password}, has_head=False
+    ),
     Resource("login", anyone, {"POST": log_in}, is_open=True),
     Resource("extensions", anyone, {"GET": extensions}),
-    Resource("version", anyone, {"GET": version}),
+    Resource("version", anyone, {"GET": version}, is_open=True),
     Resource("feature-flags", anyone, {"GET": feature_flags}),
-    Resource("feature-flags/{name}/enable", administrator, {"PUT": enable_feature_flag}),
+    Resource(
+        "feature-flags/{name}/enable",
+        administrator,
+        {"PUT": enable_feature_flag},
+        kinds=JSON_ALONE,
+    ),
     Resource("deprecated-features", anyone, {"GET": deprecated_features}),
     Resource("deprecated-features/used", anyone, {"GET": deprecated_features_used}),
     Resource("rebalance/queues", administrator, {"POST": nothing_to_do}),

@@ -238,8 +238,8 @@ async def import_all(asked: Asked) -> Response:
 
 async def import_vhost(asked: Asked) -> Response:
     """Declare what a document of one vhost holds in the vhost of the path."""
-    vhost = _vhost(asked, not_found)
     document = dict(_document(asked))
+    vhost = _vhost(asked, not_found)
     for member in ("users", "vhosts", "permissions", "topic_permissions", "global_parameters"):
         document.pop(member, None)
     for member in _OBJECTS:
@@ -358,7 +358,7 @@ _VHOST: Final[dict[str, Handler]] = {"GET": export_vhost, "POST": import_vhost}
 _KINDS: Final = frozenset({"application/json", "multipart/form-data"})
 
 RESOURCES: Final = [
-    Resource("definitions", administrator, _CLUSTER, kinds=_KINDS),
-    Resource("all-configuration", administrator, _CLUSTER, kinds=_KINDS),
-    Resource("definitions/{vhost}", administrator, _VHOST, kinds=_KINDS),
+    Resource("definitions", administrator, _CLUSTER, kinds=_KINDS, has_bert=False),
+    Resource("all-configuration", administrator, _CLUSTER, kinds=_KINDS, has_bert=False),
+    Resource("definitions/{vhost}", administrator, _VHOST, kinds=_KINDS, has_bert=False),
 ]

@@ -9,7 +9,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.counting import Range, with_rates
-from streaming.management.errors import bad_request, missing, not_authorised
+from streaming.management.errors import bad_request, missing, not_authorised, term
 from streaming.management.formats import exchange_item
 from streaming.management.listing import Item, Listing, has_no_statistics
 from streaming.management.resources.bindings import exchange_destination, exchange_source
@@ -56,10 +56,11 @@ def _exchange(asked: Asked) -> Exchange:
 
 async def put_exchange(asked: Asked) -> Response:
     """Declare an exchange."""
-    members, vhost, name = asked.members(), asked.vhost, on_one_line(asked.name_of("exchange"))
+    vhost, members, name = asked.vhost, asked.members(), on_one_line(asked.name_of("exchange"))
     kind = members.document.get("type", "direct")
     if not isinstance(kind, str) or not kind:
-        raise bad_request(f"invalid exchange type '{kind}'")
+        shown = term(kind) if kind is None or isinstance(kind, bool) else kind
+        raise bad_request(f"invalid exchange type '{shown}'")
     exchange = Exchange(
         name,
         kind,

@@ -35,11 +35,11 @@ _INTEGERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64
 
 async def publish(asked: Asked) -> Any:
     """Publish a message to the exchange in the path."""
-    members, vhost = asked.members(), asked.vhost
-    members.need("routing_key", "properties", "payload", "payload_encoding")
-    exchange = asked.name_of("exchange")
+    vhost, exchange = asked.vhost, asked.name_of("exchange")
     if exchange not in vhost.shard.vhost.router.exchanges:
         raise not_found("exchange_not_found")
+    members = asked.members()
+    members.need("routing_key", "properties", "payload", "payload_encoding")
     body = _payload(members, vhost.max_body_bytes)
     properties = write_properties(_properties(members))
     if len(properties) > vhost.max_property_bytes:
@@ -116,15 +116,16 @@ def _properties(members: Members) -> dict[str, Any]:
 
 async def get(asked: Asked) -> Any:
     """Get messages from the queue in the path; the mode says whether they return to it."""
-    members, vhost, name = asked.members(), asked.vhost, asked.names["queue"]
-    members.need("ackmode", "count", "encoding")
+    vhost, name = asked.vhost, asked.names["queue"]
     if name not in vhost.shard.vhost.queues:
         raise not_found("queue_not_found")
+    members = asked.members()
+    members.need("ackmode", "count", "encoding")
     mode = members.get("ackmode")
-    if mode not in _ACK_MODES:
+    if not isinstance(mode, str) or mode not in _ACK_MODES:
         raise bad_request(["unsupported_ackmode", mode])
     encoding = members.get("encoding")
-    if encoding not in {"auto", "base64"}:
+    if encoding not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     truncate = members.whole("truncate") if members.get("truncate") is not None else None
     outcome = _ACK_MODES[mode]

@@ -20,6 +20,7 @@ from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer
 from streaming.management.resources.policies import policies_of, read_policy, set_policy
 from streaming.management.routing import (
+    JSON_ALONE,
     Asked,
     Resource,
     administrator,
@@ -34,6 +35,14 @@ VHOST_LIMITS: Final = "vhost-limits"
 OPERATOR_POLICY: Final = "operator_policy"
 POLICY: Final = "policy"
 _LIMITS: Final[tuple[str, ...]] = get_args(LimitName)
+_KEYS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    VHOST_LIMITS: (_LIMITS, ()),
+    OPERATOR_POLICY: (
+        ("pattern", "definition", "priority", "apply-to"),
+        ("definition", "pattern", "priority"),
+    ),
+}
+"""What the value of a parameter may have, and what it must, by its component."""
 
 
 def limits_of(vhost: OpenVhost) -> dict[str, int]:
@@ -89,7 +98,7 @@ async def one_parameter(asked: Asked) -> Any:
 
 async def put_parameter(asked: Asked) -> Response:
     """Set a parameter."""
-    members, vhost = asked.members(), asked.vhost
+    vhost, members = asked.vhost, asked.members()
     members.need("value")
     component, name = asked.names["component"], asked.names["name"]
     before = parameters_of(vhost, component)
@@ -107,12 +116,19 @@ async def set_parameter(
         raise not_valid(f"component {component} not found")
     if value == []:
         value = {}
-    if not isinstance(value, dict):
-        raise not_valid(f"{name} not a list {value}")
+    if not isinstance(value, dict | list):
+        raise not_valid(f"{name} not a list {term(value)}")
+    known, needed = _KEYS[component]
+    unknown = [
+        f"{{{term(key)},{term(value[key])}}}" if isinstance(value, dict) else term(key)
+        for key in value
+        if key not in known
+    ]
+    faults = [f"Unrecognised terms [{','.join(unknown)}] in {name}"] if unknown else []
+    faults += [f'Key "{key}" not found in {name}' for key in needed if key not in value]
+    if faults or not isinstance(value, dict):
+        raise not_valid("\n".join(faults))
     if component == OPERATOR_POLICY:
-        absent = [key for key in ("definition", "pattern", "priority") if key not in value]
-        if absent:
-            raise not_valid("\n".join(f'Key "{key}" not found in {name}' for key in absent))
         policy = read_policy(name, Members(value))
         await set_policy(asked, vhost, policy, operator=True)
         return
@@ -176,7 +192,7 @@ async def all_limits(asked: Asked) -> Any:
 
 async def put_limit(asked: Asked) -> Response:
     """Set a limit of a vhost."""
-    members, vhost = asked.members(), asked.vhost
+    vhost, members = asked.vhost, asked.members()
     members.need("value")
     name, value = asked.names["name"], members.get("value")
     check_limit(name, value)
@@ -251,9 +267,12 @@ RESOURCES: Final = [
         any_policymaker,
         {"GET": one_global, "PUT": put_global, "DELETE": delete_global},
     ),
-    Resource("vhost-limits", anyone, {"GET": all_limits}),
-    Resource("vhost-limits/{vhost}", visible_vhost, {"GET": all_limits}),
+    Resource("vhost-limits", anyone, {"GET": all_limits}, has_head=False),
+    Resource("vhost-limits/{vhost}", visible_vhost, {"GET": all_limits}, has_head=False),
     Resource(
-        "vhost-limits/{vhost}/{name}", administrator, {"PUT": put_limit, "DELETE": delete_limit}
+        "vhost-limits/{vhost}/{name}",
+        administrator,
+        {"PUT": put_limit, "DELETE": delete_limit},
+        kinds=JSON_ALONE,
     ),
 ]

@@ -14,6 +14,7 @@ from streaming.management.listing import Listing
 from streaming.management.policy_keys import check_inert_keys
 from streaming.management.resources.doing import administer
 from streaming.management.routing import (
+    JSON_ALONE,
     Asked,
     Resource,
     administrator,
@@ -39,14 +40,16 @@ def read_policy(name: str, members: Members) -> Policy:
     definition = members.table("definition")
     if not definition:
         raise not_valid("no policy provided")
-    priority = members.get("priority")
-    if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
+    priority = members.document.get("priority", 0)
+    if not isinstance(priority, int) or isinstance(priority, bool):
         raise not_valid(f"priority should be a number, actually was {term(priority)}")
-    apply_to = members.text("apply-to", "all")
+    applies = members.document.get("apply-to", "all")
+    is_word = applies is None or isinstance(applies, bool)  # RabbitMQ takes it for its name
+    apply_to = term(applies) if is_word else members.text("apply-to", "all")
     pattern = members.get("pattern")
     if not isinstance(pattern, str):
         raise not_valid(f"pattern should be a binary but was {term(pattern)}")
-    return Policy(name, pattern, definition, priority or 0, apply_to)
+    return Policy(name, pattern, definition, priority, apply_to)
 
 
 async def set_policy(asked: Asked, vhost: OpenVhost, policy: Policy, *, operator: bool) -> None:
@@ -114,5 +117,6 @@ RESOURCES: Final = [
         "operator-policies/{vhost}/{name}",
         administrator,
         {"GET": _operator.one, "PUT": _operator.put, "DELETE": _operator.delete},
+        kinds=JSON_ALONE,
     ),
 ]

@@ -16,7 +16,7 @@ from streaming.management.resources.bindings import queue_bindings
 from streaming.management.resources.doing import do
 from streaming.management.resources.messages import get
 from streaming.management.resources.queue_lists import all_queues, all_queues_detailed, full_item
-from streaming.management.routing import Asked, Resource, anyone, of_vhost
+from streaming.management.routing import Asked, Resource, administrator, anyone, of_vhost
 from topology.declarations import MAX_NAME_BYTES, RESERVED_PREFIX, Queue
 
 
@@ -61,7 +61,7 @@ def _owner(vhost: OpenVhost, declaration: Queue) -> Item | None:
 
 async def put_queue(asked: Asked) -> Response:
     """Declare a queue, of the vhost's default type unless it names one."""
-    members, vhost, name = asked.members(), asked.vhost, on_one_line(asked.names["queue"])
+    vhost, members, name = asked.vhost, asked.members(), on_one_line(asked.names["queue"])
     size = len(name.encode("utf-8", "surrogateescape"))
     if size > MAX_NAME_BYTES:
         raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
@@ -116,6 +116,6 @@ RESOURCES: Final = [
     ),
     Resource("queues/{vhost}/{queue}/contents", of_vhost, {"DELETE": purge}),
     Resource("queues/{vhost}/{queue}/get", of_vhost, {"POST": get}),
-    Resource("queues/{vhost}/{queue}/actions", of_vhost, {"POST": act}),
+    Resource("queues/{vhost}/{queue}/actions", administrator, {"POST": act}),
     Resource("queues/{vhost}/{queue}/bindings", of_vhost, {"GET": queue_bindings}),
 ]

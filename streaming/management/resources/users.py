@@ -12,7 +12,7 @@ from streaming.management.bodies import Members, from_base64
 from streaming.management.errors import bad_request, missing, not_found, term
 from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer
-from streaming.management.routing import Asked, Resource, administrator, anyone
+from streaming.management.routing import JSON_ALONE, Asked, Resource, administrator, anyone
 from topology.declarations import MAX_NAME_BYTES, Permission, TopicPermission
 from topology.limits import read_user_limits
 
@@ -127,7 +127,7 @@ async def delete_users(asked: Asked) -> Response:
     if not isinstance(names, list):
         raise bad_request("[{key_missing,users}]")
     for name in names:
-        if name in asked.front.server.users.by_name:
+        if isinstance(name, str) and name in asked.front.server.users.by_name:
             await asked.front.delete_user(name)
     return done()
 
@@ -147,13 +147,13 @@ async def put_user_limit(asked: Asked) -> Response:
     members = asked.members()
     members.need("value")
     name, value = asked.names["name"], members.get("value")
-    user = asked.front.server.users.by_name.get(asked.names["user"])
-    if user is None:
-        raise bad_request(["no_such_user", asked.names["user"]])
     if name not in _LIMITS:
         raise bad_request(f'Unrecognised terms [{{<<"{name}">>,{term(value)}}}] in user-limits')
     if not isinstance(value, int) or isinstance(value, bool):
         raise bad_request(f"{name} should be a number, actually was {term(value)}")
+    user = asked.front.server.users.by_name.get(asked.names["user"])
+    if user is None:
+        raise bad_request(["no_such_user", asked.names["user"]])
     limits = msgspec.structs.replace(user.limits, **{name.replace("-", "_"): value})
     await asked.front.put_user(msgspec.structs.replace(user, limits=limits))
     return done()
@@ -309,12 +309,13 @@ RESOURCES: Final = [
     ),
     Resource("users/{user}/permissions", administrator, {"GET": permissions}),
     Resource("users/{user}/topic-permissions", administrator, {"GET": topic_permissions}),
-    Resource("user-limits", anyone, {"GET": all_user_limits}),
-    Resource("user-limits/{user}", anyone, {"GET": all_user_limits}),
+    Resource("user-limits", anyone, {"GET": all_user_limits}, has_head=False),
+    Resource("user-limits/{user}", anyone, {"GET": all_user_limits}, has_head=False),
     Resource(
         "user-limits/{user}/{name}",
         administrator,
         {"PUT": put_user_limit, "DELETE": delete_user_limit},
+        kinds=JSON_ALONE,
     ),
     Resource("permissions", administrator, {"GET": permissions}),
     Resource(
@@ -335,7 +336,11 @@ RESOURCES: Final = [
     Resource(
         "topic-permissions/{vhost}/{user}/{exchange}",
         administrator,
-        {"GET": one_topic_permission, "DELETE": delete_topic_permission},
+        {
+            "GET": one_topic_permission,
+            "PUT": put_topic_permission,
+            "DELETE": delete_topic_permission,
+        },
     ),
     Resource("vhosts/{vhost}/permissions", administrator, {"GET": permissions}),
     Resource("vhosts/{vhost}/topic-permissions", administrator, {"GET": topic_permissions}),

@@ -313,3 +313,9 @@ def test_a_request_from_a_page_of_another_site_is_refused(client):
     assert response.status_code == 403
     same = {"origin": "http://testserver"}
     assert client.put("/api/vhosts/x", auth=("guest", "guest"), headers=same).status_code == 201
+
+
+@pytest.mark.parametrize("path", ["vhost-limits", "user-limits/guest", "auth/hash_password/x"])
+def test_some_resources_have_no_head_as_in_rabbitmq(api, path):
+    assert api.ask("HEAD", path).status_code == 405
+    assert api.ask("OPTIONS", path).headers["allow"] == "GET, OPTIONS"

@@ -96,12 +96,14 @@ def test_health_checks_that_fail(api, broker):
 
 def test_what_clients_ask_before_they_begin(api):
     assert api.get("version") == "4.0.5"
-    assert api.get("extensions") == []
+    assert api.get("extensions") == [{"javascript": "dispatcher.js"}]
     states = {flag["name"]: flag["state"] for flag in api.get("feature-flags")}
     assert states.pop("khepri_db") == "disabled"
     assert set(states.values()) == {"enabled"}
     assert api.put("feature-flags/quorum_queue/enable") == 204
     assert api.refusal("PUT", "feature-flags/no/enable", {})[0] == 400
+    assert api.put("feature-flags/khepri_db/enable") == 204
+    assert {flag["state"] for flag in api.get("feature-flags")} == {"enabled"}
     assert api.get("deprecated-features")
     assert api.get("deprecated-features/used") == []
     api.put("queues/%2F/transient", {"durable": False})
