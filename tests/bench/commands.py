@@ -60,6 +60,7 @@ def chaos(
         ),
     ] = False,
     seed: Seed = 1,
+    folder: Folder = None,
 ) -> int:
     """Kill a job again and again, and compare its tables with an undisturbed job.
 
@@ -76,15 +77,14 @@ def chaos(
         if cluster or rebuild:
             hint = "--cluster" if cluster else "--rebuild"
             raise typer.BadParameter("cannot be combined with --front", param_hint=hint)
-        return _front_chaos(kills, seed)
+        return _front_chaos(kills, seed, folder)
     from streaming.embedded.kafka.broker import EmbeddedKafka
     from tests.bench.chaos.cluster import run_cluster_chaos
     from tests.bench.chaos.log import LogShape
     from tests.bench.chaos.run import run_chaos
 
     shape = LogShape(partitions, lanes)
-    with _sigterm_ends(), tempfile.TemporaryDirectory(prefix="dlx-chaos-") as folder:
-        root = Path(folder)
+    with _sigterm_ends(), _root(folder, "dlx-chaos-") as root:
         if cluster:
             result = run_cluster_chaos(root, messages, kills, seed=seed, shape=shape)
         else:
@@ -106,11 +106,11 @@ def chaos(
     return EXIT_FINDINGS if result.findings else EXIT_OK
 
 
-def _front_chaos(kills: int, seed: int) -> int:
+def _front_chaos(kills: int, seed: int, folder: Path | None) -> int:
     from tests.bench.chaos.front.run import run_front_chaos
 
-    with _sigterm_ends(), tempfile.TemporaryDirectory(prefix="dlx-chaos-") as folder:
-        result = run_front_chaos(Path(folder), kills, seed=seed)
+    with _sigterm_ends(), _root(folder, "dlx-chaos-") as root:
+        result = run_front_chaos(root, kills, seed=seed)
     print("; ".join(f"{count} x {kind}" for kind, count in sorted(result.kills.items())))
     print(", ".join(f"{count} {kind}" for kind, count in sorted(result.seen.items())))
     print(

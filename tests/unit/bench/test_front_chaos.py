@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from tests.bench.chaos.front.checks import Ledger, contradictions, waiting_at
-from tests.bench.chaos.front.fronts import was_without_kafka
+from tests.bench.chaos.front.fronts import tracebacks, was_without_kafka
 from tests.bench.chaos.front.journal import Entry, Journal, read_journal
 from tests.bench.chaos.front.run import FrontChaosResult
 from tests.bench.chaos.front.strikes import Sleep
 from tests.bench.commands import chaos
+from tests.bench.processes import Process
 
 HERE = "127.0.0.1:1/pika-publisher-1"
 THERE = "127.0.0.1:2/pika-consumer-2"
@@ -30,6 +31,17 @@ def test_a_start_without_kafka_is_told_from_other_ends(said, is_one):
     text = f"other ended by itself with 2: ...\n{said} (dlx doctor explain kafka-unreachable)\n"
 
     assert was_without_kafka(text) == is_one
+
+
+def test_a_traceback_in_the_log_of_a_process_is_found(tmp_path):
+    calm, loud = Process(tmp_path, "calm"), Process(tmp_path, "loud")
+    calm.log.write_text("all is well\n")
+    loud.log.write_text("well\nTraceback (most recent call last):\n  here\nOops\n")
+
+    [found] = tracebacks([calm, loud])
+
+    assert found.startswith("loud wrote a traceback: ")
+    assert "Oops" in found
 
 
 def seen(*more: Entry) -> list[Entry]:

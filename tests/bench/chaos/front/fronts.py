@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +25,24 @@ _NO_KAFKA: Final = re.compile(
     r"(\(kafka\.security\)\?|kafka\.bootstrap_servers: no answer from .*) "
     r"\(dlx doctor explain kafka-unreachable\)$"
 )
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_SHOWN: Final = 2_000
 _LEADS_NO_MORE: Final = "this front leads it no more"
 
 
 def was_without_kafka(log_end: str) -> bool:
     """Whether a job or a front ended because Kafka did not answer when it started."""
     return _NO_KAFKA.search(log_end.rstrip()) is not None
+
+
+def tracebacks(processes: Iterable[Process]) -> list[str]:
+    """What processes wrote that is no word to a user: the first in each log."""
+    found = []
+    for process in processes:
+        _before, begin, rest = process.log.read_text(errors="replace").partition(_TRACEBACK)
+        if begin:
+            found.append(f"{process.name} wrote a traceback: {begin}{rest[:_SHOWN]}")
+    return found
 
 
 class FrontProcess:

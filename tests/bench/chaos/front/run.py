@@ -20,7 +20,7 @@ from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.queries.duckdb_tables import Tables
 from streaming.user_folders import user_cache_folder
 from tests.bench.chaos.front.checks import contradictions, read_ledger, unbalanced, waiting_at
-from tests.bench.chaos.front.fronts import FrontProcess, Running
+from tests.bench.chaos.front.fronts import FrontProcess, Running, tracebacks
 from tests.bench.chaos.front.journal import Entry, Journal, read_journal
 from tests.bench.chaos.front.pika_client import (
     DEAD,
@@ -185,6 +185,7 @@ def _checked(
     digests, differs = _verified(running.file)
     findings += differs
     findings += [f"ended by itself: {text}" for text in running.ends]
+    findings += tracebacks([running.job, *(front.process for front in running.fronts)])
     report(f"{running.too_early} starts ended because Kafka was away")
     redelivered = sum(entry.redelivered for entry in entries)
     waiting = sum(waiting_at(sleep, entries) for sleep in strikes.sleeps)
