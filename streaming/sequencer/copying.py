@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from streaming.amqp.entries import Ask, Publish, Then
+from streaming.amqp.stored import Stored
 from streaming.broker.commands import Redrive
 from streaming.protocol.copied_records import Source
 from streaming.sequencer.input_reader import InputReader, PartitionKey
@@ -26,6 +27,7 @@ from streaming.sequencer.letter_contents import (
     version_of_content,
     without,
 )
+from streaming.sequencer.log_reader import LogUnreadableError
 from streaming.sequencer.log_vhost import LogVhost
 
 READ_S: Final = 0.2
@@ -117,7 +119,7 @@ class Copying:
         missing: set[int] = set()
         size = 0
         for offset in offsets_needed(self._vhost, redrive):
-            stored = await self._in_thread(partial(self._contents.read, offset))
+            stored = await self._content(offset)
             if stored is None:
                 missing.add(offset)
                 continue
@@ -127,6 +129,18 @@ class Copying:
                 await self._is_applied()
                 size = 0
         return missing
+
+    async def _content(self, offset: int) -> Stored | None:
+        """A message of the log; None if that has none there, or the vhost does not lead any more.
+
+        While Kafka does not answer it waits, as everything does.
+        """
+        while True:
+            try:
+                return await self._in_thread(partial(self._contents.read, offset))
+            except LogUnreadableError:
+                if not self._vhost.leads:
+                    return None
 
     async def _is_applied(self) -> bool:
         """Wait until everything that was submitted is applied; False if it never is, here."""

@@ -50,6 +50,9 @@ FOLLOW_S: Final = 0.05
 SNAPSHOT_AGAIN_S: Final = 10.0
 """The pause behind a snapshot that was not written."""
 
+OPEN_AGAIN_S: Final = 1.0
+"""The pause before a standby that could not read its log on opens it again."""
+
 NAMES_BYTES: Final = 4_096
 """Room in a record of a log for the names in its headers, of which each has 255 bytes."""
 
@@ -119,6 +122,8 @@ class FrontLog:
         self._bodies = BodyReader(LogReader(settings.properties, self.topic))
         self._identity: LogIdentity | None = None
         self._snapshots: Snapshots | None = None
+        self._has_opened = False
+        self._is_told_behind = False
         self.lag = JobLag(settings.lag_marks)
         self._snapshot_at = 0
         self._written_s: float | None = None
@@ -205,6 +210,23 @@ class FrontLog:
         Raises:
             DlxError: it cannot.
         """
+        while True:
+            try:
+                await self._follow_and_lead()
+            except LogUnreadableError as error:
+                if not (self._has_opened and self._front.settings.standby):
+                    raise
+                logger.warning(
+                    "vhost %s: %s. The standby opens it again, with the newest snapshot",
+                    *(self.name, error),
+                )
+                self._before = self._counts()
+                self.vhost = None
+                await asyncio.sleep(OPEN_AGAIN_S)
+            else:
+                return
+
+    async def _follow_and_lead(self) -> None:
         opening_s = time.monotonic()
         await self._open()
         vhost = self._opened
@@ -228,6 +250,8 @@ class FrontLog:
         given = self._front.imports.get(self.name)
         if given is not None and is_due(given, vhost):
             await import_definitions(given, vhost)
+            if not vhost.leads:
+                return  # it was replaced meanwhile, and follows again if it is a standby
         self._front.server.add_vhost(vhost)
         self._front.leads.set()
         self._copy(vhost)
@@ -298,6 +322,7 @@ class FrontLog:
         self._snapshot_at = vhost.fold.next_offset
         self._reader.seek(vhost.fold.next_offset)
         await self._follow_to(end - 1)
+        self._has_opened = True
         logger.info(
             "vhost %s: %s records of %s after %s, %.1f s",
             *(self.name, vhost.fold.next_offset - self._snapshot_at, self.topic),
@@ -407,11 +432,14 @@ class FrontLog:
 
     def note_lag(self, committed: int | None) -> None:
         """Note how far the job is; None: none follows."""
-        vhost, was_high = self._opened, self.lag.is_high
+        vhost = self._opened
         self.lag.update((vhost.position, vhost.log_bytes), committed, time.monotonic())
-        if self.lag.is_high and not was_high:
+        if not vhost.leads or self.lag.is_high == self._is_told_behind:
+            return  # a standby has no publishers
+        self._is_told_behind = self.lag.is_high
+        if self.lag.is_high:
             logger.warning("vhost %s: publishers wait: the job is behind: %s", self.name, self.lag)
-        elif was_high and not self.lag.is_high:
+        else:
             logger.warning("vhost %s: publishers wait no more: %s", self.name, self.lag)
 
     def check_leader(self) -> None:
@@ -493,15 +521,15 @@ class FrontLog:
         self._reader.seek(first)
         found: list[RawRecord] = []
         while not found or found[-1].offset < last:
-            found += await self._in_thread(self._reader.read, _READ_S)
+            try:
+                found += await self._in_thread(self._reader.read, _READ_S)
+            except LogUnreadableError as error:  # it slept so long that they were trimmed
+                vhost.fail(str(error))
+                return
             if not vhost.leads:  # it may follow again: the reader is no longer for this
                 return
         self._reader.rest()
-        try:
-            vhost.found([record for record in found if record.offset <= last])
-        except DlxError as error:
-            vhost.fail(str(error))
-            raise
+        vhost.found([record for record in found if record.offset <= last])
 
     def taken(self, _vhost: LogVhost, epoch: Acknowledged) -> None:
         """See `Host`."""

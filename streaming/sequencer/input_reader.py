@@ -5,6 +5,7 @@ group that has the name of the log, so that the job does not trim what is still 
 a front begins, the log alone says.
 """
 
+import logging
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -37,6 +38,8 @@ _OUT_OF_RANGE: Final = frozenset(
 
 PartitionKey = tuple[str, int]
 """A topic and the number of a partition."""
+
+logger = logging.getLogger(__name__)
 
 
 class InputReader:
@@ -80,6 +83,7 @@ class InputReader:
         self._next: dict[PartitionKey, int] = {}
         self._reached: dict[PartitionKey, int] = {}  # of those that are out of range
         self._looked_s = float("-inf")
+        self._fault: str | None = None
 
     def read(self, timeout_s: float) -> list[InputRecord]:
         """The next records, in the order of each partition; none if none comes in time.
@@ -142,12 +146,26 @@ class InputReader:
             ]
             self._know({topic for topic in self._topics if topic in known})
             begins = {place: self._begin(*place) for place in new}
-        except KafkaException:
+        except KafkaException as error:
+            self._note(error.args[0].str())
             return  # it is tried again with the next read
+        self._note(None)
         self._looked_s = time.monotonic()
         if begins:
             self._next |= begins
             self._consumer.assign([TopicPartition(*place, at) for place, at in self._next.items()])
+
+    def _note(self, fault: str | None) -> None:
+        """Say once why inputs cannot be read."""
+        if fault is not None and self._fault is None:
+            logger.warning(
+                "nothing is copied into %s now, since inputs (%s) cannot be read: %s. It is tried "
+                "again. Does Kafka answer, and may the front read them?",
+                *(self._log, ", ".join(sorted(self._topics)), fault),
+            )
+        elif fault is None and self._fault is not None:
+            logger.warning("inputs are copied into %s again", self._log)
+        self._fault = fault
 
     def _know(self, topics: Collection[str]) -> None:
         """Ask for the ids of topics, and compare those that are known."""

@@ -12,10 +12,11 @@ from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
 from streaming.kafka_offsets import ELECTION_S, once_led
 from streaming.sequencer.heartbeats import HeartbeatListener
+from topology.errors import DlxError
 
 BEAT_S: Final = 0.5
 """How often a leader says that it is there."""
@@ -24,6 +25,12 @@ _LOOK_BACK: Final = 2_000
 """Heartbeats that a start reads: the newest of each vhost is among them."""
 
 _ANSWER_S: Final = 30.0
+
+
+class LeadersUnreadableError(DlxError):
+    """Nobody can be heard."""
+
+    help_code = "kafka-unreachable"
 
 
 class Beat(msgspec.Struct, array_like=True, frozen=True):
@@ -95,6 +102,9 @@ class Leaders(HeardLeaders):
 
     Args:
         properties: of librdkafka.
+
+    Raises:
+        LeadersUnreadableError: Kafka does not say what the topic has.
     """
 
     def __init__(self, properties: Mapping[str, Any], topic: str) -> None:
@@ -103,7 +113,14 @@ class Leaders(HeardLeaders):
         self._listener = HeartbeatListener(properties, own)
         watermarks = self._listener.consumer.get_watermark_offsets
         partition = TopicPartition(topic, 0)
-        first, self._end = once_led(partial(watermarks, partition, timeout=_ANSWER_S), ELECTION_S)
+        try:
+            ends = once_led(partial(watermarks, partition, timeout=_ANSWER_S), ELECTION_S)
+        except KafkaException as error:
+            raise LeadersUnreadableError(
+                f"the heartbeats of fronts in {topic} cannot be read: {error.args[0].str()}. Does "
+                "Kafka answer, and may the front read the topic?"
+            ) from error
+        first, self._end = ends
         partition.offset = max(first, self._end - _LOOK_BACK)
         self._is_current = partition.offset >= self._end
         self._listener.start("heartbeats of fronts", [partition], self._hear)

@@ -23,7 +23,7 @@ from streaming.sequencer.log_reader import LogReader, LogUnreadableError
 from streaming.sequencer.log_vhost import LogVhost
 
 _FRONT: Final = Actor(None, COPIED_CHANNEL)
-_ANSWER_S: Final = 60.0
+_ANSWER_S: Final = 10.0
 _POLL_S: Final = 0.5
 
 

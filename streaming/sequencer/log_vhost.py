@@ -364,6 +364,8 @@ class LogVhost(OpenVhost):
 
     def mark(self, source: Source) -> None:
         """Write how far an input was read, when much of it was for others."""
+        if not self.leads:
+            return
         self._queue(self._records.tick(self._clock.now_ms(), source))
         self._send()
 

@@ -11,7 +11,11 @@ time: otherwise two would replace each other without an end while heartbeats do 
 import logging
 from typing import Final
 
-from streaming.sequencer.leaders import Leader
+from streaming.sequencer.leaders import BEAT_S, Leader
+
+LISTEN_S: Final = 3 * BEAT_S
+"""How long a front listens in any case for a leader that has not said that it ends: when that was
+heard before the front began is known by the clock of its host alone, which may be another."""
 
 _MAX_DOUBLINGS: Final = 7
 
@@ -55,7 +59,7 @@ class Silence:
         self._patience_s = takeover_s * float(1 << min(losses or 0, _MAX_DOUBLINGS))
         self._log_s = float("-inf") if losses is None else now_s
         self._deaf_s = now_s - takeover_s
-        self._looked_s = begin_s
+        self._begin_s = self._looked_s = begin_s
         self.look(leader, now_s)
 
     def look(self, leader: Leader | None, now_s: float) -> None:
@@ -88,7 +92,7 @@ class Silence:
         if leader is not None and leader.beat.epoch >= epoch:
             if leader.beat.ends:
                 return True
-            if now_s - leader.heard_s <= self._takeover_s:
+            if now_s - leader.heard_s <= self._takeover_s or now_s - self._begin_s < LISTEN_S:
                 return False
         return now_s - self._log_s > self._patience_s
 
@@ -113,8 +117,8 @@ class SaidOrNot:
         is_mute = now_s - max(self._since_s, said_s or 0.0) > self._after_s
         if is_mute and not self._is_mute:
             logger.warning(
-                "Kafka does not take heartbeats in %s: standbys may replace this front, although "
-                "it works. Is the topic there, and may the front write to it?",
+                "Kafka does not take heartbeats in %s: a standby may replace this front. Does it "
+                "answer, is the topic there, and may the front write to it?",
                 self._topic,
             )
         elif self._is_mute and not is_mute:

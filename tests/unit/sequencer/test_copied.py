@@ -19,6 +19,7 @@ from streaming.sequencer.bodies import stored_from
 from streaming.sequencer.copying import Copying
 from streaming.sequencer.input_records import InputRecord, InputRecords
 from streaming.sequencer.letter_contents import LetterContents
+from streaming.sequencer.log_reader import LogUnreadableError
 from streaming.sequencer.log_vhost import Role
 from tests.log_port import LogPort
 from topology.declarations import Queue
@@ -156,10 +157,14 @@ class Input:
 class Log(LetterContents):
     """Reads what the log of a port has."""
 
-    def __init__(self, port: LogPort) -> None:
+    def __init__(self, port: LogPort, unanswered: int = 0) -> None:
         self.port = port
+        self.unanswered = unanswered
 
     def read(self, offset: int) -> Stored | None:
+        if self.unanswered:
+            self.unanswered -= 1
+            raise LogUnreadableError("no answer")
         for raw in self.port.records[offset : offset + 1]:
             if raw.content is not None:
                 return stored_from(raw.content, raw.value or b"")
@@ -245,15 +250,15 @@ def a_letter(copy_id: int, offset: int) -> commands.Letter:
     return commands.Letter(0, copy_id, "q", commands.Target("q", "", ("q",)), 0, stored)
 
 
-def run_copying(vhost, port, *found):
+def run_copying(vhost, port, *found, unanswered=0):
     source: Any = Input(list(found))
     inputs = [InputSettings(topic="in", source="commands")]
     records = InputRecords("/", inputs, ["/"], 10_000, 100, 1 << 20)
-    copy = Copying(vhost, source, records, Log(port), lambda: False)
+    copy = Copying(vhost, source, records, Log(port, unanswered), lambda: False)
 
     async def run() -> None:
         task = asyncio.get_running_loop().create_task(copy.run())
-        while not source.ends:
+        while not source.ends and not task.done():
             await asyncio.sleep(0.001)
             port.acknowledge(vhost)
         vhost.fail("it ends")
@@ -268,8 +273,10 @@ def events_of(vhost):
     return found
 
 
-@pytest.mark.parametrize("most", [0, 1 << 20])
-def test_letters_that_are_in_no_queue_get_a_new_message_with_their_content(monkeypatch, most):
+@pytest.mark.parametrize(("most", "unanswered"), [(0, 0), (1 << 20, 0), (0, 2)])
+def test_letters_that_are_in_no_queue_get_a_new_message_with_their_content(
+    monkeypatch, most, unanswered
+):
     monkeypatch.setattr(copying, "MAX_CONTENT_BYTES", most)
     port = LogPort()
     vhost = a_leader(port)
@@ -283,7 +290,7 @@ def test_letters_that_are_in_no_queue_get_a_new_message_with_their_content(monke
     rows = events_of(vhost)
 
     letters = [a_letter(1, gone[0]), a_letter(2, gone[1]), a_letter(3, gone[1]), a_letter(4, 999)]
-    run_copying(vhost, port, a_redrive(*letters))
+    run_copying(vhost, port, a_redrive(*letters), unanswered=unanswered)
 
     follower = port.open(leads=False)
     assert [row.kind.name for row in rows] == [

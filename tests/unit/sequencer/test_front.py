@@ -24,7 +24,7 @@ from streaming.sequencer import front, front_log, job_lag
 from streaming.sequencer.front import Front
 from streaming.sequencer.job_lag import LagMarks
 from streaming.sequencer.leaders import Beat, HeardLeaders
-from streaming.sequencer.log_reader import RawRecord
+from streaming.sequencer.log_reader import LogUnreadableError, RawRecord
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged
 from streaming.sequencer.settings import FrontSettings
@@ -56,6 +56,7 @@ class BusyLog:
         self.held: list[Callable[[], None]] = []
         self.held_until = 0  # so many records are acknowledged together
         self.resting: set[BusyReader] = set()
+        self.unreadable = 0  # so many reads fail: what they look for was trimmed
 
     def of(self, _vhost):
         """How far the job is."""
@@ -98,6 +99,9 @@ class BusyReader:
 
     def read(self, _timeout_s):
         assert self._position is not None, "it rests"
+        if self._log.unreadable:
+            self._log.unreadable -= 1
+            raise LogUnreadableError("the log log cannot be read: offset out of range")
         found = self._log.records[self._position :]
         self._position = len(self._log.records)
         return found
@@ -453,6 +457,58 @@ def test_a_standby_that_hears_no_heartbeats_waits_while_the_leader_writes(log, t
     written, epoch = asyncio.run(lives())
 
     assert epoch >= written
+
+
+def test_a_standby_that_slept_while_its_log_was_trimmed_opens_it_again(log, tmp_path, caplog):
+    async def lives() -> tuple[str | None, int]:
+        leader = a_front(tmp_path)
+        await has_led(leader)
+        log.end = len(log.records)
+        standby = a_front(tmp_path, "standby", standby=True)
+        standby.start()
+        await until(lambda: standby.states()["/"].next_offset == log.end)
+        log.unreadable = 1
+        await until(lambda: "The standby opens it again" in caplog.text)
+        await leader.stop()
+        log.end = len(log.records)
+        await asyncio.wait_for(standby.leads.wait(), 30)
+        heir = standby.server.vhosts["/"]
+        found = standby.reason, heir.ready_in("q")
+        await standby.stop()
+        return found
+
+    assert asyncio.run(lives()) == (None, 10)
+
+
+def test_a_leader_that_slept_while_its_log_was_trimmed_follows_it_again(log, tmp_path):
+    async def life() -> tuple[str | None, int, int]:
+        front_ = a_front(tmp_path, standby=True)
+        vhost = await has_led(front_)
+        log.unreadable = 1
+        log.records.append(log.records[-1]._replace(offset=len(log.records), header=b"foreign"))
+        vhost.submit(a_publish(b"x"))
+        await until(lambda: front_.states()["/"].losses == 1)
+        log.end = len(log.records)
+        await until(lambda: front_.server.vhosts.get("/") not in (None, vhost))
+        heir = front_.server.vhosts["/"]
+        found = front_.reason, heir.ready_in("q"), front_.states()["/"].takeovers
+        await front_.stop()
+        return found
+
+    assert asyncio.run(life()) == (None, 10, 2)
+
+
+def test_a_start_that_cannot_read_its_log_ends(log, tmp_path):
+    log.unreadable = 1
+
+    async def life() -> str | None:
+        new = a_front(tmp_path, standby=True)
+        new.start()
+        await asyncio.wait_for(new.ended.wait(), 30)
+        await new.stop()
+        return new.reason
+
+    assert asyncio.run(life()) == "the log log cannot be read: offset out of range"
 
 
 def test_a_snapshot_that_was_not_written_is_written_soon(log, tmp_path, monkeypatch):

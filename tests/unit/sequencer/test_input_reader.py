@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from streaming.broker.state.store import MemoryStore
 from streaming.protocol.copied_records import Source
@@ -134,6 +134,26 @@ def test_an_input_that_loses_its_end_meanwhile_is_not_copied_again(monkeypatch):
     assert offsets(reader) == []
     with pytest.raises(InputChangedError, match="ends at offset 5, and was copied into log up"):
         reader.read(0.0)
+
+
+def test_why_nothing_is_copied_is_said_once(monkeypatch, caplog):
+    topic = Input()
+    reader = a_reader(monkeypatch, topic)
+
+    def refused(_place: Any, timeout: float) -> tuple[int, int]:
+        assert timeout
+        raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(topic, "get_watermark_offsets", refused)
+        for _ in range(3):
+            reader.read(0.0)
+    for _ in range(3):
+        reader.read(0.0)
+
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith("nothing is copied into log now, since inputs (in) cannot be read")
+    assert second == "inputs are copied into log again"
 
 
 def test_with_accept_loss_it_goes_on_where_the_input_ends(monkeypatch):

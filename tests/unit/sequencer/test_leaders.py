@@ -1,8 +1,10 @@
 """Who is heard to lead a log."""
 
 import msgspec
+import pytest
 
-from streaming.sequencer.leaders import Beat, HeardLeaders
+from streaming.sequencer import leaders
+from streaming.sequencer.leaders import Beat, HeardLeaders, Leaders, LeadersUnreadableError
 
 
 def test_the_newest_epoch_of_each_log_counts():
@@ -28,3 +30,11 @@ def test_a_front_of_an_earlier_version_is_heard_although_it_names_no_log():
 
     assert found is not None
     assert found.beat.name == "a"
+
+
+def test_a_start_that_can_hear_nobody_ends_in_words(monkeypatch):
+    monkeypatch.setattr(leaders, "_ANSWER_S", 0.1)
+    nobody = {"bootstrap.servers": "127.0.0.1:1"}
+
+    with pytest.raises(LeadersUnreadableError, match="heartbeats of fronts in beats cannot be"):
+        Leaders(nobody, "beats")

@@ -11,6 +11,7 @@ from streaming.broker.events import Actor
 from streaming.broker.message import CONFIRM, Publication
 from streaming.broker.outbound import AnswerOut
 from streaming.broker.sequence.digest import SEGMENT
+from streaming.protocol.copied_records import Source
 from streaming.protocol.log_records import Epoch, LogKind, read_header, read_settlements
 from streaming.sequencer.log_vhost import MANY_RECORDS, MAX_SETTLEMENTS, Role
 from streaming.sequencer.records import RecordWriter, epoch_record
@@ -419,6 +420,16 @@ def test_both_folds_of_such_a_log_are_equal():
     assert follower.ready_in("q") == second.ready_in("q") == 2
     assert follower.fold.shard.events.next_seq == second.fold.shard.events.next_seq
     assert other.heard[-1] == ("confirm", len(port.records) - 1, True)
+
+
+def test_a_leader_that_was_replaced_writes_nothing_more_of_what_it_copies():
+    port = LogPort()
+    vhost = a_leader(port)
+    vhost.fail("it was replaced")
+
+    vhost.mark(Source("in", 0, 7))
+
+    assert not port.sent
 
 
 def test_an_own_record_that_the_log_lacks_ends_the_front():

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from streaming.sequencer.leaders import Beat, Leader
-from streaming.sequencer.silence import SaidOrNot, Silence, deaf_since_s
+from streaming.sequencer.silence import LISTEN_S, SaidOrNot, Silence, deaf_since_s
 
 TAKEOVER_S = 3.0
 NOW_S = 1_000.0
@@ -76,6 +76,16 @@ def test_after_its_own_pause_a_front_listens_for_as_long_as_a_takeover_takes():
         assert not silence.is_over(heard, EPOCH, woken_s + second)
     silence.look(heard, woken_s + 3)
     assert silence.is_over(heard, EPOCH, woken_s + 3)
+
+
+@pytest.mark.parametrize(("ends", "is_over"), [(False, False), (True, True)])
+def test_a_leader_whose_clock_is_behind_is_listened_for(ends, is_over):
+    heard = leader(silent_s=3_600, ends=ends)  # as its timestamps say; it is there
+    silence = Silence(TAKEOVER_S, heard, NOW_S - 0.1, NOW_S)
+
+    assert silence.is_over(heard, EPOCH, NOW_S) is is_over
+    silence.look(heard, NOW_S + LISTEN_S)
+    assert silence.is_over(heard, EPOCH, NOW_S + LISTEN_S)
 
 
 def test_who_writes_the_log_is_there_although_no_heartbeat_comes():
