@@ -11,13 +11,11 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Final
 
-from confluent_kafka import KafkaException
-
 from streaming.broker.sequence.fold import OtherTermsError, Terms
 from streaming.config import JobConfig
 from streaming.config.shards import shard_config, terms_of
 from streaming.protocol.log_records import LogKind, UnknownRecordError, read_epoch, read_header
-from streaming.sequencer.leaders import Leader, Leaders
+from streaming.sequencer.leaders import Leader, Leaders, LeadersUnreadableError
 from streaming.sequencer.log_reader import (
     LogReader,
     LogUnreadableError,
@@ -51,8 +49,8 @@ def first_other_epochs(
     found: dict[str, OtherTermsError] = {}
     try:
         leaders = _leaders(config, properties, ids)
-    except KafkaException as silent:
-        logger.warning("%s: %s", _UNKNOWN, silent.args[0].str())
+    except LeadersUnreadableError as silent:
+        logger.warning("%s: %s", _UNKNOWN, silent)
         return found
     for vhost, leader in leaders.items():
         topic = config.log_topics()[vhost]
