@@ -22,7 +22,14 @@ from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.user_folders import user_cache_folder
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
-from tests.suites.catalogue import AT_USUAL_PORTS, SUITES, Broker, Suite
+from tests.suites.catalogue import (
+    AT_USUAL_PORTS,
+    SUITES,
+    Broker,
+    ManagementSuite,
+    RubySuite,
+    Suite,
+)
 from tests.suites.expectations import compare, expected
 from tests.suites.outcomes import SuiteError
 from tests.suites.running import run_suite
@@ -72,11 +79,12 @@ def _broker(url: str | None, folder: Path, suite: Suite, *, on_kafka: bool) -> I
         return
     folder.mkdir(parents=True, exist_ok=True)
     usual = isinstance(suite, AT_USUAL_PORTS)  # such suites know no other ports
-    if usual and on_kafka:
-        raise SuiteError("the management API is served from memory only")
+    if on_kafka and isinstance(suite, ManagementSuite):
+        raise SuiteError("it makes vhosts, which on Kafka the configuration names")
     port = 5672 if usual else free_port()
     options = ["--port", str(port), *(("--management", "15672") if usual else ())]
-    with _kept(on_kafka=on_kafka) as where:
+    vhosts = ("/", *(suite.vhosts if isinstance(suite, RubySuite) else ()))
+    with _kept(vhosts, on_kafka=on_kafka) as where:
         ours = Process(folder, "broker", "streaming.cli", "amqp", *where, *options)
         ours.log.unlink(missing_ok=True)
         ours.start()
@@ -90,7 +98,7 @@ def _broker(url: str | None, folder: Path, suite: Suite, *, on_kafka: bool) -> I
 
 
 @contextmanager
-def _kept(*, on_kafka: bool) -> Iterator[list[str]]:
+def _kept(vhosts: tuple[str, ...], *, on_kafka: bool) -> Iterator[list[str]]:
     """Where our broker keeps what it has, as options of it: in memory, or on a new Kafka."""
     if not on_kafka:
         yield ["--memory"]
@@ -104,7 +112,7 @@ def _kept(*, on_kafka: bool) -> Iterator[list[str]]:
                     tables_location=str(root / "tables"),
                 ),
                 kafka=KafkaSettings(bootstrap_servers=(kafka.bootstrap_servers,)),
-                vhosts={"/": VhostSettings(sequenced=True)},
+                vhosts={name: VhostSettings(sequenced=True) for name in vhosts},
             )
             file = root / "dlx.toml"
             file.write_text(show_config(config))
