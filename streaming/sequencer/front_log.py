@@ -361,6 +361,7 @@ class FrontLog:
         is_new = vhost.fold.epoch == NO_EPOCH
         must_listen = settings.standby and not self._is_heard and not is_new
         losses = self._unheard_losses if must_listen else None
+        is_said = False
         silence = Silence(takeover_s, self.leader, opening_s, begin_s, losses)
         while True:
             if leaders.is_current and self._is_over(silence):
@@ -369,18 +370,30 @@ class FrontLog:
                     silence.was_deaf(time.monotonic())
                 elif end <= vhost.position and self._is_over(silence):
                     return
-            leader = self.leader
-            if not settings.standby and time.monotonic() - begin_s > 2 * takeover_s:
-                name = "another front" if leader is None else leader.beat.name
-                raise CannotLeadError(
-                    f"vhost {self.name}: {name} leads it. Stop that first, or start this one with "
-                    "--standby"
-                )
+            if time.monotonic() - begin_s > 2 * takeover_s:
+                if not settings.standby and (leader := self._heard_within(takeover_s)) is not None:
+                    raise CannotLeadError(
+                        f"vhost {self.name}: {leader.beat.name} leads it. Stop that first, or "
+                        "start this one with --standby"
+                    )
+                if not (settings.standby or is_said):
+                    is_said = True
+                    logger.warning(
+                        "vhost %s: it waits for Kafka, which does not say at once who leads",
+                        self.name,
+                    )
             records = await self._in_thread(self._reader.read, FOLLOW_S)
             counted = vhost.counted
             vhost.follow(records)
             if vhost.counted > counted:
                 silence.read(time.monotonic())
+
+    def _heard_within(self, seconds: float) -> Leader | None:
+        """A leader that was heard so lately, and has not said that it ends."""
+        leader = self.leader
+        if leader is None or leader.beat.ends or time.monotonic() - leader.heard_s > seconds:
+            return None
+        return leader
 
     async def _listen_for_job(self) -> None:
         """Listen for the job that follows the log, if one does."""

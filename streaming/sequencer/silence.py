@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def deaf_since_s(heard_s: float, begin_s: float, now_s: float, takeover_s: float) -> float:
-    """Since when a front has listened for a leader, if it was busy with something else before.
+    """When a front that was busy could last not hear a leader; -inf: it was not deaf.
 
     Meanwhile Kafka may not have answered, or it slept: then a leader that was heard before is not
     silent.
@@ -34,7 +34,7 @@ def deaf_since_s(heard_s: float, begin_s: float, now_s: float, takeover_s: float
     """
     is_slow = now_s - begin_s > takeover_s / 2
     was_there = heard_s > begin_s - takeover_s
-    return now_s if is_slow and was_there else now_s - takeover_s
+    return now_s if is_slow and was_there else float("-inf")
 
 
 class Silence:
@@ -58,7 +58,7 @@ class Silence:
         self._takeover_s = takeover_s
         self._patience_s = takeover_s * float(1 << min(losses or 0, _MAX_DOUBLINGS))
         self._log_s = float("-inf") if losses is None else now_s
-        self._deaf_s = now_s - takeover_s
+        self._deaf_s = float("-inf")
         self._begin_s = self._looked_s = begin_s
         self.look(leader, now_s)
 

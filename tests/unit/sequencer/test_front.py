@@ -187,7 +187,12 @@ def log(monkeypatch):
 
 
 def a_front(
-    folder: Path, name: str = "new", *, standby: bool = False, snapshot_records: int = 200_000
+    folder: Path,
+    name: str = "new",
+    *,
+    standby: bool = False,
+    snapshot_records: int = 200_000,
+    takeover_ms: int = 3_000,
 ) -> Front:
     """A front that has not begun, of the vhost `/`."""
     settings = FrontSettings(
@@ -198,6 +203,7 @@ def a_front(
         name=name,
         checkpoint=folder,
         standby=standby,
+        takeover_ms=takeover_ms,
         lag_marks=LagMarks(bytes=1_000),
         snapshot_records=snapshot_records,
         snapshot_ms=100,
@@ -496,6 +502,43 @@ def test_a_leader_that_slept_while_its_log_was_trimmed_follows_it_again(log, tmp
         return found
 
     assert asyncio.run(life()) == (None, 10, 2)
+
+
+def test_a_start_while_kafka_answers_late_waits_and_names_no_other_front(
+    log, tmp_path, monkeypatch, caplog
+):
+    log.end = len(log.records)
+    waits = "it waits for Kafka, which does not say at once who leads"
+
+    async def life() -> str | None:
+        new = a_front(tmp_path, takeover_ms=200)
+        with monkeypatch.context() as patch:
+            patch.setattr(front_log, "_PROMPT_S", -1.0)  # no answer is fast enough
+            new.start()
+            await until(lambda: waits in caplog.text)
+        await asyncio.wait_for(new.leads.wait(), 30)
+        await new.stop()
+        return new.reason
+
+    assert asyncio.run(life()) is None
+    assert caplog.text.count(waits) == 1
+
+
+def test_a_start_beside_a_front_that_leads_ends_and_names_it(log, tmp_path):
+    async def lives() -> str | None:
+        first, second = a_front(tmp_path, "first"), a_front(tmp_path, "second", takeover_ms=1_000)
+        await has_led(first)
+        log.end = len(log.records)
+        second.start()
+        await asyncio.wait_for(second.ended.wait(), 30)
+        await second.stop()
+        await first.stop()
+        return second.reason
+
+    reason = asyncio.run(lives())
+
+    assert reason is not None
+    assert reason.startswith("vhost /: first leads it. Stop that first")
 
 
 def test_a_start_that_cannot_read_its_log_ends(log, tmp_path):

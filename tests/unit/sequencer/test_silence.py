@@ -9,6 +9,7 @@ from streaming.sequencer.silence import LISTEN_S, SaidOrNot, Silence, deaf_since
 
 TAKEOVER_S = 3.0
 NOW_S = 1_000.0
+INFINITE_S = float("inf")
 EPOCH = 7
 
 
@@ -30,10 +31,10 @@ def listening(heard: Leader | None, losses: int | None = None) -> Silence:
 @pytest.mark.parametrize(
     ("reading_s", "heard", "listened_s"),
     [
-        (0.1, None, TAKEOVER_S),
-        (0.1, leader(silent_s=60), TAKEOVER_S),  # it was killed; this one starts at once
-        (60.0, None, TAKEOVER_S),
-        (60.0, leader(silent_s=100), TAKEOVER_S),  # it was silent before the log was read
+        (0.1, None, INFINITE_S),
+        (0.1, leader(silent_s=60), INFINITE_S),  # it was killed; this one starts at once
+        (60.0, None, INFINITE_S),
+        (60.0, leader(silent_s=100), INFINITE_S),  # it was silent before the log was read
         (7.4, leader(silent_s=8), 0.0),  # Kafka slept: the leader cannot be heard
         (7.4, leader(silent_s=1), 0.0),
     ],
@@ -45,7 +46,7 @@ def test_a_leader_that_was_there_when_the_log_was_read_slowly_is_listened_for(
 
     deaf_s = deaf_since_s(heard_s, NOW_S - reading_s, NOW_S, TAKEOVER_S)
 
-    assert NOW_S - deaf_s == pytest.approx(listened_s)
+    assert NOW_S - deaf_s == listened_s
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,16 @@ def test_a_leader_whose_clock_is_behind_is_listened_for(ends, is_over):
     assert silence.is_over(heard, EPOCH, NOW_S) is is_over
     silence.look(heard, NOW_S + LISTEN_S)
     assert silence.is_over(heard, EPOCH, NOW_S + LISTEN_S)
+
+
+@pytest.mark.parametrize("takeover_ms", [200, 1_000, 1_700, 3_000, 3_300])
+@pytest.mark.parametrize("uptime_s", [100.3, 7_000.7, 44_000.1, 3e6])
+def test_a_front_takes_over_whatever_its_patience_and_its_uptime_are(takeover_ms, uptime_s):
+    silence = Silence(takeover_ms / 1_000, None, uptime_s, uptime_s)
+
+    silence.look(None, uptime_s + 0.01)
+
+    assert silence.is_over(None, EPOCH, uptime_s + 0.01)
 
 
 def test_who_writes_the_log_is_there_although_no_heartbeat_comes():
