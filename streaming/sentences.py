@@ -38,6 +38,11 @@ def say_count(one: str, many: str, count: int, /, **values: object) -> Sentence:
     return _sentence(one, many, count, {"count": count, **values})
 
 
+def said(error: Exception) -> str:
+    """What an error says; a sentence if it is made of one, so that it can be translated."""
+    return error.args[0] if error.args and isinstance(error.args[0], Sentence) else str(error)
+
+
 def to_say(text: str) -> str:
     """Return a text that is translated where it is shown."""
     return text

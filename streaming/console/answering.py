@@ -26,7 +26,7 @@ from streaming.console.page import (
 from streaming.console.reader import too_much
 from streaming.console.rights import User
 from streaming.queries.duckdb_tables import QueryError
-from streaming.sentences import Sentence, say
+from streaming.sentences import said, say
 from topology.errors import DlxError
 
 HTML: Final = "text/html; charset=utf-8"
@@ -101,7 +101,7 @@ class Answering:
                         return Answered(303, {"location": path})
                     case Download():
                         return _file(found)
-                html = self._render(page.template, view, page, found)
+                html = self._render(view.template or page.template, view, page, found)
         except (Refused, QueryError, DlxError) as error:
             return self.refusal(asked, error)
         except MemoryError:
@@ -166,11 +166,6 @@ class Answering:
             can_log_out=self._can_log_out,
             **values,
         )
-
-
-def said(error: Exception) -> str:
-    """What an error says; a sentence if it is made of one, so that it can be translated."""
-    return error.args[0] if error.args and isinstance(error.args[0], Sentence) else str(error)
 
 
 def _html(html: str, status: int, headers: Mapping[str, str] | None = None) -> Answered:

@@ -27,7 +27,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streaming.console.all_pages import PAGES
-from streaming.console.answering import Answered, Answering, Asked, said
+from streaming.console.answering import Answered, Answering, Asked
 from streaming.console.attempts import TooManyAttemptsError
 from streaming.console.child import ChildSettings
 from streaming.console.languages import Language
@@ -38,7 +38,7 @@ from streaming.console.shared import SharedPages
 from streaming.console.sql_answers import SqlAnswers
 from streaming.console.token import TOKEN
 from streaming.console.turns import Turns
-from streaming.sentences import say
+from streaming.sentences import said, say
 from topology.errors import DlxError
 
 MAX_FORM_BYTES: Final = 2_000_000

@@ -82,6 +82,7 @@ class View:
         command: the `dlx` command with the same answer.
         title: the title of the page, if it is not that of the navigation.
         status: of the response.
+        template: the name of the template, if it is not that of the page's function.
         is_live: whether its content is fetched again after each batch, if it is not of the past.
         language: what the page is said in.
     """
@@ -105,6 +106,7 @@ class View:
         self.command = ""
         self.title = ""
         self.status = 200
+        self.template = ""
         self.is_live = True
         self.language = language
         self._opened = ExitStack()
@@ -124,8 +126,10 @@ class View:
         self._opened.__exit__(kind, error, traceback)
 
     def close(self) -> None:
-        """Close the tables before the page ends."""
+        """Close the tables before the page ends; they are opened again if they are needed."""
         self._opened.close()
+        for name in ("tables", "queries"):
+            self.__dict__.pop(name, None)
 
     # -- the instant
 

@@ -102,16 +102,28 @@ def job_channel(view: View, vhost: str) -> Iterator["Channel"]:
     """Connect to the job as the user of the page; its tables are closed before.
 
     Raises:
-        Refused: the console does not know the job's configuration.
+        Refused: the console does not know the job's configuration, or Kafka does not answer.
         ClientError: the job does not answer, or refuses.
     """
-    from streaming.client import Connection  # noqa: PLC0415 - pages that only read need no Kafka
+    from streaming.client import (  # noqa: PLC0415 - pages that only read need no Kafka
+        Connection,
+        KafkaUnreachableError,
+    )
 
     if view.console.config is None:
         what = say("The console knows no job: start it with --config, or beside the job.")
         raise Refused(409, what)
     view.close()  # so that other pages need not wait
-    with Connection.from_config(
-        view.console.config, user=view.user.name, vhost=vhost, timeout_s=TIMEOUT_S
-    ) as connection:
-        yield connection.channel()
+    try:
+        with Connection.from_config(
+            view.console.config, user=view.user.name, vhost=vhost, timeout_s=TIMEOUT_S
+        ) as connection:
+            yield connection.channel()
+    except KafkaUnreachableError as error:
+        what = say(
+            "Kafka has not answered within %(seconds)s s. Ask again once it runs. What its client "
+            "says: %(why)s",
+            seconds=round(TIMEOUT_S),
+            why=str(error),
+        )
+        raise Refused(503, what) from None

@@ -1,7 +1,8 @@
 """Redrives: what was sent back and what became of it; plan one, edit, approve and control it."""
 
 from collections import Counter
-from typing import Final, get_args
+from collections.abc import Mapping
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -39,7 +40,8 @@ from streaming.queries.redrives.plan import (
     plan_redrive,
 )
 from streaming.queries.vhosts.clients import consumer_counts
-from streaming.sentences import say
+from streaming.sentences import said, say
+from topology.errors import DlxError
 
 TYPED_ABOVE: Final = 100
 """A plan of more letters is approved by typing their number."""
@@ -114,7 +116,7 @@ def seal_plan(view: View) -> Answer:
     return Redirect(view.url("/redrive", id=found.sealed.id))
 
 
-def redrive(view: View) -> Answer:
+def redrive(view: View) -> Mapping[str, Any]:
     """Show one redrive: its sealed plan until it is approved, then its progress and outcome."""
     redrive_id = plan_id(view)
     view.title = redrive_id
@@ -156,6 +158,7 @@ def redrive(view: View) -> Answer:
         "typed_above": TYPED_ABOVE,
         "may_act": view.may("operator"),
         "sent": view.one_of("sent", "", "yes"),
+        "fault": "",
     }
 
 
@@ -179,29 +182,45 @@ def _edits(view: View, sealed: SealedPlan) -> list[LetterEdit]:
 
 
 def approve_redrive(view: View) -> Answer:
-    """Send a sealed plan to the job, with the user and a reason."""
-    redrive_id, reason = plan_id(view), reason_of(view)
+    """Send a sealed plan to the job, with the user and a reason.
+
+    If that fails, the form is shown again, as it was filled in, with what went wrong.
+    """
+    redrive_id = plan_id(view)
     sealed = kept_plan(view, redrive_id)
     if sealed is None:
         what = say("There is no plan %(id)s that you may see: make a new one.", id=repr(redrive_id))
         raise Refused(404, what)
-    count = len(sealed.letters)
+    try:
+        _approve(view, sealed)
+    except DlxError as error:
+        return _again(view, error)
+    return Redirect(view.url("/redrive", id=redrive_id, sent="yes", vhost=sealed.vhost))
+
+
+def _approve(view: View, sealed: SealedPlan) -> None:
+    reason, count = reason_of(view), len(sealed.letters)
     if count > TYPED_ABOVE and view.form.get("count", "").strip() != str(count):
         what = say(
-            "The plan has %(count)s letters: type this number to approve it.", count=str(count)
+            "The plan has %(count)s letters: type %(count)s to approve it.", count=str(count)
         )
         raise Refused(400, what)
     rates = {name: number_of(view, name) for name in _RATES}
     options = msgspec.structs.replace(sealed.options, **{**rates, "canary": rates["canary"] or 0})
     with job_channel(view, sealed.vhost) as channel:
         channel.approve_redrive(sealed, reason, options)
-    return Redirect(view.url("/redrive", id=redrive_id, sent="yes", vhost=sealed.vhost))
+
+
+def _again(view: View, error: DlxError) -> Answer:
+    """The page of the redrive, with what went wrong and the form as it was filled in."""
+    view.path, view.template = "/redrive", "redrive.html"
+    view.status = error.status if isinstance(error, Refused) else 400
+    return {**redrive(view), "fault": said(error)}
 
 
 def control_redrive(view: View) -> Answer:
     """Pause, resume or cancel a redrive, with a reason."""
-    redrive_id, reason = plan_id(view), reason_of(view)
-    action = view.form.get("action", "")
+    redrive_id, action = plan_id(view), view.form.get("action", "")
     if action not in CONTROLS:
         what = say(
             "action: expected %(known)s, not %(given)s",
@@ -213,8 +232,12 @@ def control_redrive(view: View) -> Answer:
     if not view.sees(vhost):
         what = say("There is no redrive %(id)s that you may see.", id=repr(redrive_id))
         raise Refused(404, what)
-    with job_channel(view, vhost) as channel:
-        channel.control_redrive(redrive_id, action, reason)
+    try:
+        reason = reason_of(view)
+        with job_channel(view, vhost) as channel:
+            channel.control_redrive(redrive_id, action, reason)
+    except DlxError as error:
+        return _again(view, error)
     return Redirect(view.url("/redrive", id=redrive_id, vhost=vhost))
 
 

@@ -113,6 +113,24 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = say("copy"); }, 3000);
 });
 
+// A form that waits for the job says so, and is sent once.
+document.addEventListener("submit", (event) => {
+  const form = event.target.closest("[data-asks]");
+  if (!form) return;
+  const note = document.createElement("p");
+  note.setAttribute("role", "status");
+  note.className = "asked";
+  note.textContent = say("asked");
+  form.append(note);
+  // after the browser has read which button it was
+  setTimeout(() => form.querySelectorAll("button").forEach((one) => { one.disabled = true; }));
+});
+addEventListener("pageshow", (event) => {
+  if (!event.persisted) return; // a page that a browser has kept shows the form again
+  document.querySelectorAll("[data-asks] .asked").forEach((one) => one.remove());
+  document.querySelectorAll("[data-asks] button").forEach((one) => { one.disabled = false; });
+});
+
 // Browsers have a clipboard only on HTTPS and localhost; elsewhere the selection is copied.
 async function copied(source) {
   try {

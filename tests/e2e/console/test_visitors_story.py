@@ -141,7 +141,7 @@ class Story:
         self.picture("plan")
         self.page.get_by_label("Reason").fill("release 2.1 rounds to whole yen")
         if count > TYPED_ABOVE:
-            self.page.get_by_label("Number of letters").fill(str(count))
+            self.page.get_by_label(f"Type {count} to confirm").fill(str(count))
         self.frame(1.5)
         self.page.get_by_role("button", name="Approve").click()
         self.page.wait_for_url(re.compile("sent=yes"))
