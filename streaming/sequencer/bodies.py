@@ -22,6 +22,7 @@ from streaming.broker.events import ENDINGS, Events, Kind
 from streaming.broker.message import Message, PublishedHeaders
 from streaming.sequencer.log_reader import LogReader
 from streaming.sequencer.needed_offsets import NeededOffsets
+from topology.errors import DlxError
 
 _RUN: Final = 2_000
 _RUN_AT_ONCE: Final = 500
@@ -47,8 +48,10 @@ _AHEAD_PART: Final = 4
 """Fetched messages may take this part of the memory for bodies; recent ones take the rest."""
 
 
-class MessageGoneError(Exception):
-    """The log does not have a message that is in a queue."""
+class MessageGoneError(DlxError):
+    """The log does not have a message that a fold needs."""
+
+    help_code = "lost-records"
 
 
 class Bodies(StoredMessages):
@@ -192,7 +195,8 @@ class Bodies(StoredMessages):
             return
         if self._wanted != _NONE and found[0][0] != self._wanted:
             raise MessageGoneError(
-                f"the log has no message at offset {self._wanted}, which is in a queue"
+                f"the log has no message at offset {self._wanted}, which is in a queue: its record "
+                "was deleted. Restore it, or purge the queue while nobody consumes from it"
             )
         if not found:
             return

@@ -23,7 +23,7 @@ from streaming.amqp.clocks import WallClock
 from streaming.amqp.server import SHUTDOWN, Server
 from streaming.broker.sequence.fold import NO_EPOCH, Terms
 from streaming.sequencer.beating import Beating
-from streaming.sequencer.bodies import Bodies, BodyReader
+from streaming.sequencer.bodies import Bodies, BodyReader, MessageGoneError
 from streaming.sequencer.copying import Copying
 from streaming.sequencer.importing import Import, import_definitions, is_due
 from streaming.sequencer.input_reader import InputReader
@@ -213,7 +213,7 @@ class FrontLog:
         while True:
             try:
                 await self._follow_and_lead()
-            except LogUnreadableError as error:
+            except (LogUnreadableError, MessageGoneError) as error:
                 if not (self._has_opened and self._front.settings.standby):
                     raise
                 logger.warning(

@@ -32,7 +32,7 @@ from streaming.broker.state.vhost_codec import VhostCache
 from streaming.config.shards import terms_of
 from streaming.protocol.copied_records import Source
 from streaming.protocol.log_records import Digest, Epoch, LogHeader, LogKind, UnknownRecordError
-from streaming.sequencer.bodies import Bodies, MessageGoneError
+from streaming.sequencer.bodies import Bodies
 from streaming.sequencer.copied_positions import CopiedPositions
 from streaming.sequencer.front_fence import FencedOffError, FrontFence
 from streaming.sequencer.log_clock import LogClock
@@ -408,7 +408,7 @@ class LogVhost(OpenVhost):
         try:
             more = self._apply_portion()
             self.flush()
-        except (MessageGoneError, DlxError) as error:
+        except DlxError as error:
             self.fail(str(error))
             self._host.told()  # what was applied before is confirmed
             return
@@ -536,7 +536,7 @@ class LogVhost(OpenVhost):
             self.asking = self._asker
             try:
                 self.flush()
-            except (MessageGoneError, DlxError) as error:
+            except DlxError as error:
                 self.fail(str(error))
             self.asking = None
             if not self._untold:

@@ -21,6 +21,7 @@ from streaming.broker.message import Publication
 from streaming.broker.sequence.fold import Terms
 from streaming.protocol.log_records import LogKind, read_header
 from streaming.sequencer import front, front_log, job_lag
+from streaming.sequencer.bodies import MessageGoneError
 from streaming.sequencer.front import Front
 from streaming.sequencer.job_lag import LagMarks
 from streaming.sequencer.leaders import Beat, HeardLeaders
@@ -34,6 +35,7 @@ from tests.log_port import CONFIG, TERMS, LogPort
 from topology.declarations import Queue
 
 CLIENT = Actor("guest", "c1")
+OUT_OF_RANGE = LogUnreadableError("the log log cannot be read: offset out of range")
 LOG = "log"
 
 
@@ -56,7 +58,7 @@ class BusyLog:
         self.held: list[Callable[[], None]] = []
         self.held_until = 0  # so many records are acknowledged together
         self.resting: set[BusyReader] = set()
-        self.unreadable = 0  # so many reads fail: what they look for was trimmed
+        self.faults: list[Exception] = []  # of the next reads: what they look for was trimmed
 
     def of(self, _vhost):
         """How far the job is."""
@@ -99,9 +101,8 @@ class BusyReader:
 
     def read(self, _timeout_s):
         assert self._position is not None, "it rests"
-        if self._log.unreadable:
-            self._log.unreadable -= 1
-            raise LogUnreadableError("the log log cannot be read: offset out of range")
+        if self._log.faults:
+            raise self._log.faults.pop()
         found = self._log.records[self._position :]
         self._position = len(self._log.records)
         return found
@@ -465,7 +466,10 @@ def test_a_standby_that_hears_no_heartbeats_waits_while_the_leader_writes(log, t
     assert epoch >= written
 
 
-def test_a_standby_that_slept_while_its_log_was_trimmed_opens_it_again(log, tmp_path, caplog):
+@pytest.mark.parametrize("fault", [OUT_OF_RANGE, MessageGoneError("a fold needs it")])
+def test_a_standby_that_slept_while_its_log_was_trimmed_opens_it_again(
+    log, tmp_path, caplog, fault
+):
     async def lives() -> tuple[str | None, int]:
         leader = a_front(tmp_path)
         await has_led(leader)
@@ -473,7 +477,7 @@ def test_a_standby_that_slept_while_its_log_was_trimmed_opens_it_again(log, tmp_
         standby = a_front(tmp_path, "standby", standby=True)
         standby.start()
         await until(lambda: standby.states()["/"].next_offset == log.end)
-        log.unreadable = 1
+        log.faults = [fault]
         await until(lambda: "The standby opens it again" in caplog.text)
         await leader.stop()
         log.end = len(log.records)
@@ -490,7 +494,7 @@ def test_a_leader_that_slept_while_its_log_was_trimmed_follows_it_again(log, tmp
     async def life() -> tuple[str | None, int, int]:
         front_ = a_front(tmp_path, standby=True)
         vhost = await has_led(front_)
-        log.unreadable = 1
+        log.faults = [OUT_OF_RANGE]
         log.records.append(log.records[-1]._replace(offset=len(log.records), header=b"foreign"))
         vhost.submit(a_publish(b"x"))
         await until(lambda: front_.states()["/"].losses == 1)
@@ -542,7 +546,7 @@ def test_a_start_beside_a_front_that_leads_ends_and_names_it(log, tmp_path):
 
 
 def test_a_start_that_cannot_read_its_log_ends(log, tmp_path):
-    log.unreadable = 1
+    log.faults = [OUT_OF_RANGE]
 
     async def life() -> str | None:
         new = a_front(tmp_path, standby=True)
