@@ -146,6 +146,7 @@ def _crate(suite: ManagementSuite, folder: Path) -> Path:
     for package in metadata["packages"]:
         if package["name"] == name and package["version"] == version:
             _copy(Path(package["manifest_path"]).parent, source)
+            shutil.rmtree(source / ".cargo", ignore_errors=True)  # it has dependencies optimised
             return source
     raise SuiteError(f"cargo has not fetched {suite.package}")
 
