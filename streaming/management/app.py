@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
@@ -36,6 +37,7 @@ BODY_S: Final = 60.0
 logger = logging.getLogger(__name__)
 
 _NOBODY: Final = User("")
+_NO_FILE: Final = re.compile(rb"%(2f|5c|00)", re.IGNORECASE)
 
 
 class Management:
@@ -154,14 +156,14 @@ class Management:
 def _nothing_there(method: str, raw_path: bytes) -> Response:
     """404 at a path that is none; RabbitMQ knows there that only reading could make sense.
 
-    It looks for a file there, and answers 400 if the name of one would have a slash.
+    It looks for a file there, and answers 400 if the name of one would have a slash or the like.
     """
     allowed = {"allow": "HEAD, GET, OPTIONS"}
     if method == "OPTIONS":
         return Response(headers=allowed)
     if method not in {"GET", "HEAD"}:
         raise ApiError(405, headers=allowed)
-    raise ApiError(400) if b"%2f" in raw_path.lower() else missing()
+    raise ApiError(400) if _NO_FILE.search(raw_path) else missing()
 
 
 def _is_own_page(request: Request) -> bool:

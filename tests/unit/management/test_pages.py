@@ -57,3 +57,10 @@ def test_only_reading_is_possible_beside_the_api(client, broker):
     assert client.post("/").status_code == 405
     assert client.get("/nosuch").status_code == 404
     assert _client(broker).head("/api/index.html").content == b""
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/shovels/%2f", "/api/no%5Csuch", "/api/nosuch%00", "/no%2Fx"]
+)
+def test_a_name_that_no_file_can_have_is_a_bad_request_as_in_rabbitmq(client, path):
+    assert client.get(path).status_code == 400
