@@ -87,12 +87,13 @@ _STABLE: Final = frozenset(
 """Those that a RabbitMQ 4.0 could have off."""
 
 _DEPRECATED: Final = (
-    ("amqp_address_v1", "permitted_by_default"),
-    ("classic_queue_mirroring", "removed"),
-    ("global_qos", "permitted_by_default"),
-    ("queue_master_locator", "permitted_by_default"),
-    ("ram_node_type", "permitted_by_default"),
-    ("transient_nonexcl_queues", "permitted_by_default"),
+    ("amqp_address_v1", "permitted_by_default", "rabbit"),
+    ("classic_queue_mirroring", "removed", "rabbit"),
+    ("global_qos", "permitted_by_default", "rabbit"),
+    ("management_metrics_collection", "permitted_by_default", "rabbitmq_management_agent"),
+    ("queue_master_locator", "permitted_by_default", "rabbit"),
+    ("ram_node_type", "permitted_by_default", "rabbit"),
+    ("transient_nonexcl_queues", "permitted_by_default", "rabbit"),
 )
 
 
@@ -393,9 +394,9 @@ async def deprecated_features(_asked: Asked) -> Any:
             "desc": "",
             "deprecation_phase": phase,
             "doc_url": "",
-            "provided_by": "rabbit",
+            "provided_by": provider,
         }
-        for name, phase in _DEPRECATED
+        for name, phase, provider in _DEPRECATED
     ]
 
 

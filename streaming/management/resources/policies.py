@@ -1,5 +1,6 @@
 """Policies and operator policies."""
 
+from html import unescape
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -8,7 +9,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members
-from streaming.management.errors import missing, not_valid, term
+from streaming.management.errors import ApiError, missing, not_valid, term
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
 from streaming.management.policy_keys import check_inert_keys
@@ -88,9 +89,14 @@ class _Policies:
     async def put(self, asked: Asked) -> Response:
         """Set a policy."""
         vhost, name = asked.vhost, asked.names["name"]
-        policy = read_policy(name, asked.members())
         new = all(one.name != name for one in self._of(vhost))
-        await set_policy(asked, vhost, policy, operator=self._operator)
+        try:
+            policy = read_policy(name, asked.members())
+            await set_policy(asked, vhost, policy, operator=self._operator)
+        except ApiError as error:
+            if self._operator and isinstance(error.reason, str):
+                error.reason = unescape(error.reason)  # as RabbitMQ says it of these alone
+            raise
         return created(new=new)
 
     async def delete(self, asked: Asked) -> Response:

@@ -104,7 +104,8 @@ def test_what_clients_ask_before_they_begin(api):
     assert api.refusal("PUT", "feature-flags/no/enable", {})[0] == 400
     assert api.put("feature-flags/khepri_db/enable") == 204
     assert {flag["state"] for flag in api.get("feature-flags")} == {"enabled"}
-    assert api.get("deprecated-features")
+    agent = [one for one in api.get("deprecated-features") if one["provided_by"] != "rabbit"]
+    assert [one["name"] for one in agent] == ["management_metrics_collection"]
     assert api.get("deprecated-features/used") == []
     api.put("queues/%2F/transient", {"durable": False})
     (used,) = api.get("deprecated-features/used")
@@ -278,6 +279,9 @@ def test_names_in_what_is_not_valid_are_escaped_as_rabbitmq_does(api):
         "bad_request",
         'Validation failed\n\n[{&lt;&lt;"a&amp;&lt;b&gt;"&gt;&gt;,1}] '
         "are not recognised policy settings\n",
+    )
+    assert api.refusal("PUT", "operator-policies/%2F/p", policy)[2] == (
+        'Validation failed\n\n[{<<"a&<b>">>,1}] are not recognised policy settings\n'
     )
     assert api.refusal("PUT", "parameters/%3Cz%3E/%2F/x", {"value": {}})[2] == (
         "Validation failed\n\ncomponent &lt;z&gt; not found\n"
