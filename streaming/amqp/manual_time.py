@@ -165,5 +165,5 @@ class ManualTime:
                 known = state.channels.get(connection.user, channel.name)
                 for consumer in () if known is None else known.consumers.values():
                     queue = state.queues.by_number(consumer.queue_number)
-                    if consumer.number and consumer.unacked and queue is not None:
-                        yield connection, consumer.label, queue.name, consumer.unacked
+                    if consumer.number and consumer.deliveries.unacked and queue is not None:
+                        yield connection, consumer.label, queue.name, consumer.deliveries.unacked

@@ -170,7 +170,7 @@ def _restore_channels(state: ShardState, known: KnownShard) -> None:
         queue = state.queues.named(name)
         channel = channels.open(*actor)
         gets = channel.gets
-        gets.add(Delivery(channel.next_tag, gets.next_number, queue.number, at_ms, copy))
+        gets.deliveries.add(Delivery(channel.next_tag, gets.next_number, queue.number, at_ms, copy))
         channel.next_tag += 1
         gets.next_number += 1
         queue.unacked += 1

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.broker.channels.channel import DELIVERIES
+from streaming.broker.channels.deliveries import DELIVERIES
 from streaming.broker.message import Message
 from streaming.broker.queues.queue import HELD
 from streaming.broker.state.encoding import pack, unpack

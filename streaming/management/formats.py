@@ -325,7 +325,8 @@ def channel_item(connection: Connection, channel: Channel) -> Item:
     assert vhost is not None, "a connection with channels has a vhost"
     known = vhost.shard.state.channels.get(connection.user, channel.name)
     consumers = [] if known is None else known.active_consumers()
-    unacked = 0 if known is None else sum(one.unacked for one in known.consumers.values())
+    every = [] if known is None else known.consumers.values()
+    unacked = sum(one.deliveries.unacked for one in every)
     host, port = _place(connection.name)
     limit = 0 if known is None or known.limiter is None else known.limiter.limit
     return ({"global_prefetch_count": limit} if limit else {}) | {

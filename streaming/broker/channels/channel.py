@@ -1,73 +1,55 @@
 """Channels: the sessions of clients, with the consumers and the unacked deliveries of each.
 
 Each consumer of a channel numbers its deliveries 0, 1, 2, ...; all gets of a channel share one
-consumer, number 0. Deliveries are paged by number, and a page is read when one of its deliveries is
-settled: a channel with a million deliveries costs no more than one with ten. Across the consumers
-of a channel, delivery tags give the order for `multiple`, recover and close (R-SET-3, R-SET-4).
-
-Deleting a queue leaves a tombstone for each of its unacked deliveries, as RabbitMQ does: it settles
-nothing, but `multiple` may go up to it, and the consumer timeout counts it. Settling removes it.
+consumer, number 0. Across the consumers of a channel, delivery tags give the order for `multiple`,
+recover and close (R-SET-3, R-SET-4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Final
 
+from streaming.broker.channels.deliveries import Deliveries
 from streaming.broker.channels.held_back import HeldBack
 from streaming.broker.channels.limiter import Limiter
 from streaming.broker.events import Actor
-from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
-from streaming.broker.state.pages import PageCodec
-from streaming.broker.state.schema import NO_QUEUE, ChannelRecord, ConsumerRecord, Delivery
+from streaming.broker.message import NEVER
+from streaming.broker.state.schema import ChannelRecord, ConsumerRecord, Delivery
 from streaming.broker.state.store import StateStore
-
-PAGE_BITS: Final = 10
-PAGE_SIZE: Final = 1 << PAGE_BITS
-"""Deliveries 0..1023 of a consumer are on page 0, and so on."""
 
 MIN_CROWD: Final = 64
 """With fewer consumers and labels of gets, a channel does not look for settled ones."""
-
-DELIVERIES = PageCodec(Delivery)
 
 TAG_BITS: Final = 44
 """In the index of tags, a delivery's number takes these bits, the consumer's those above."""
 
 _NUMBER: Final = (1 << TAG_BITS) - 1
 
-_NOTHING: Final = Copy(NO_COPY, Message(0, 0, 0, 0, 0, 0), Envelope("", ()), 0, NEVER, NO_COPY)
-"""The copy of a tombstone."""
-
 
 class Consumer:
-    """The deliveries under one label, by number: of a consumer, or of a channel's gets.
+    """Who gets deliveries under one label: a consumer, or a channel's gets.
 
     Attributes:
         queue_number, prefetch, auto_ack, priority, exclusive: of a consumer; `active` until it is
             cancelled.
         key: channel and consumer number: how queues refer to it.
         id: the beginning of its delivery ids.
-        unacked: deliveries that are not settled, tombstones included.
+        deliveries: those that are not settled. The channel's limiter counts them.
         prefetch_window: how many deliveries may be unsettled; -1 if the channel is asked too: its
             limiter, or whether its deliveries are stopped.
         own_window: how many may be, as far as the consumer alone is concerned.
-        limiter: the channel's, if it has one; `limited` if it allows the consumer's deliveries, not
-            only counts them.
+        limited: whether the channel's limiter allows its deliveries, not only counts them.
         in_line: whether it waits for copies of its queue; only `Queue` changes it.
         left_line: numbers the times that consumers of the channel had to leave their lines.
         next_number_before: the number of its first delivery in this batch.
-        pages: the pages that hold any delivery -> how many, as of the last save.
     """
 
     __slots__ = (
-        "_loaded",
-        "_prefix",
-        "_store",
         "active",
         "auto_ack",
         "channel",
+        "deliveries",
         "exclusive",
         "id",
         "in_line",
@@ -75,31 +57,24 @@ class Consumer:
         "label",
         "left_line",
         "limited",
-        "limiter",
         "next_number",
         "next_number_before",
         "number",
         "own_window",
-        "pages",
         "prefetch",
         "prefetch_window",
         "priority",
         "queue_number",
-        "unacked",
     )
 
     def __init__(self, store: StateStore, channel: Channel, record: ConsumerRecord) -> None:
-        self._store = store
         self.id = f"{channel.number}.{record.number}"
-        self._prefix = f"d{self.id}"
-        self._loaded: dict[int, dict[int, Delivery]] = {}
+        self.deliveries = Deliveries(store, f"d{self.id}", record.pages)
         self.channel = channel
         self.key = (channel.number, record.number)
         self.number = record.number
         self.label = record.label
         self.next_number = self.next_number_before = record.next_number
-        self.pages: dict[int, int] = dict(record.pages)
-        self.unacked = sum(self.pages.values())
         self.queue_number = record.queue_number
         self.prefetch = record.prefetch
         self.auto_ack = record.auto_ack
@@ -109,7 +84,6 @@ class Consumer:
         self.own_window = record.prefetch if record.prefetch and not record.auto_ack else NEVER
         self.prefetch_window = self.own_window
         self.limited = record.limited
-        self.limiter: Limiter | None = None
         self.limit(channel.limiter)
         self.in_line = record.in_line
         self.left_line = record.left_line
@@ -117,16 +91,16 @@ class Consumer:
     def limit(self, limiter: Limiter | None) -> None:
         """Let the channel's limiter, or none, count its deliveries."""
         if self.number:  # RabbitMQ does not count gets
-            self.limiter = limiter
+            self.deliveries.limiter = limiter
             asks = self.channel.stopped or (limiter is not None and self.limited)
             self.prefetch_window = -1 if asks else self.own_window
 
     @property
     def has_room(self) -> bool:
         """Whether prefetch and the channel's limit allow one more delivery."""
-        if self.unacked < self.prefetch_window:
+        if self.deliveries.unacked < self.prefetch_window:
             return True
-        limiter = self.limiter
+        limiter = self.deliveries.limiter
         if self.channel.stopped:
             return False
         return self.limited and limiter is not None and self.has_own_room and limiter.has_room
@@ -134,11 +108,11 @@ class Consumer:
     @property
     def has_own_room(self) -> bool:
         """Whether its own prefetch allows one more delivery."""
-        return self.unacked < self.own_window
+        return self.deliveries.unacked < self.own_window
 
     def passes_limiter(self) -> bool:
         """Whether the channel's limiter allows the delivery that follows; it is counted."""
-        limiter = self.limiter
+        limiter = self.deliveries.limiter
         if limiter is None or not self.limited or not (self.has_own_room and limiter.has_room):
             return False
         if self.channel.stopped:
@@ -153,134 +127,16 @@ class Consumer:
         channel = self.channel
         channel.left_line += 1
         self.left_line = channel.left_line
-        if self.unacked < self.own_window:
+        if self.deliveries.unacked < self.own_window:
             channel.hold(self)
-
-    def add(self, delivery: Delivery) -> None:
-        """Keep an unacked delivery; numbers only grow."""
-        page_number = delivery.number >> PAGE_BITS
-        page = self._loaded.get(page_number)
-        if page is None:
-            page = self._page(page_number)
-        page[delivery.number] = delivery
-        self.unacked += 1
-
-    def take(self, number: int) -> Delivery | None:
-        """Remove and return a delivery or tombstone; None if it is not here (any more)."""
-        page_number = number >> PAGE_BITS
-        page = self._loaded.get(page_number)
-        if page is None:
-            if page_number not in self.pages:
-                return None
-            page = self._page(page_number)
-        delivery = page.pop(number, None)
-        if delivery is not None:
-            self.unacked -= 1
-            if self.limiter is not None:
-                self.limiter.settled += 1
-            if not page:
-                self._delete_page(page_number)
-        return delivery
-
-    def find(self, number: int) -> Delivery | None:
-        """A delivery or tombstone, without removing it; None if it is not here (any more)."""
-        if number >> PAGE_BITS not in self.pages:
-            return None
-        return self._page(number >> PAGE_BITS).get(number)
-
-    def take_run(self, first: int, after: int) -> list[Delivery]:
-        """Remove and return deliveries of one queue from a number on, up to a gap or a tombstone.
-
-        Args:
-            after: the number behind the last one.
-        """
-        found: list[Delivery] = []
-        number = first
-        while number < after and number >> PAGE_BITS in self.pages:
-            page = self._page(number >> PAGE_BITS)
-            start = number
-            while number < after and (delivery := page.get(number)) is not None:
-                queue_number = delivery.queue_number
-                if queue_number == NO_QUEUE or (found and queue_number != found[0].queue_number):
-                    after = number
-                    break
-                found.append(delivery)
-                del page[number]
-                number += 1
-            self.unacked -= number - start
-            if not page:
-                self._delete_page(start >> PAGE_BITS)
-            if number == start or number & (PAGE_SIZE - 1):
-                break
-        return found
-
-    def take_up_to(self, tag: int) -> list[tuple[Consumer, Delivery]]:
-        """Remove and return the deliveries with a tag up to this one, in order."""
-        found: list[tuple[Consumer, Delivery]] = []
-        before = self.unacked
-        while self.pages:
-            page_number = next(iter(self.pages))
-            page = self._page(page_number)
-            taken = list(takewhile(lambda delivery: delivery.tag <= tag, page.values()))
-            found += [(self, delivery) for delivery in taken]
-            self.unacked -= len(taken)
-            if len(taken) < len(page):
-                for delivery in taken:
-                    del page[delivery.number]
-                break
-            self._delete_page(page_number)
-        if self.limiter is not None:
-            self.limiter.settled += before - self.unacked
-        return found
-
-    def tags(self) -> Iterator[tuple[int, int]]:
-        """Yield the tags of its deliveries and tombstones, with their numbers."""
-        for page_number in self.pages:
-            for number, delivery in self._page(page_number).items():
-                yield delivery.tag, number
-
-    def take_of_queue(self, queue_number: int) -> Iterator[Delivery]:
-        """Replace the deliveries of a queue that is being deleted by tombstones; yield them."""
-        for page_number in sorted(self.pages):
-            page = self._page(page_number)
-            for number, delivery in page.items():
-                if delivery.queue_number == queue_number:
-                    page[number] = Delivery(
-                        delivery.tag, number, NO_QUEUE, delivery.at_ms, _NOTHING
-                    )
-                    yield delivery
-
-    def unacked_copies(self) -> Iterator[int]:
-        """Yield the ids of the copies that are not settled, tombstones included."""
-        for page_number in sorted(self.pages):
-            for delivery in self._page(page_number).values():
-                yield delivery.copy.copy_id
-
-    def oldest_ms(self) -> int:
-        """When the oldest unacked delivery was handed out; NEVER if there is none."""
-        if not self.pages:
-            return NEVER
-        page = self._page(min(self.pages))
-        return next(iter(page.values())).at_ms
-
-    def lowest_number(self) -> int:
-        """A lower bound of the delivery numbers; NEVER if there are no deliveries."""
-        if not self.pages:
-            return NEVER
-        page_number = min(self.pages)
-        page = self._loaded.get(page_number)
-        return next(iter(page)) if page else page_number << PAGE_BITS
 
     def save(self) -> ConsumerRecord:
         """Write the loaded pages and return the record. Do not use the consumer afterwards."""
-        for page_number, page in self._loaded.items():
-            self.pages[page_number] = len(page)
-            self._store.write(f"{self._prefix}/{page_number}", DELIVERIES.encode(page.values()))
         return ConsumerRecord(
             self.number,
             self.label,
             self.next_number,
-            list(self.pages.items()),
+            self.deliveries.save(),
             self.queue_number,
             self.prefetch,
             self.auto_ack,
@@ -291,22 +147,6 @@ class Consumer:
             self.priority,
             self.exclusive,
         )
-
-    def _page(self, page_number: int) -> dict[int, Delivery]:
-        page = self._loaded.get(page_number)
-        if page is None:
-            page = {}
-            if self.pages.setdefault(page_number, 0):
-                data = self._store.read(f"{self._prefix}/{page_number}")
-                assert data is not None, f"page {self._prefix}/{page_number} is missing"
-                page = {delivery.number: delivery for delivery in DELIVERIES.decode(data)}
-            self._loaded[page_number] = page
-        return page
-
-    def _delete_page(self, page_number: int) -> None:
-        del self.pages[page_number]
-        del self._loaded[page_number]
-        self._store.delete(f"{self._prefix}/{page_number}")
 
 
 Candidate = tuple[Consumer, int, int]
@@ -440,7 +280,7 @@ class Channel:
         """Limit its unacked deliveries; 0: no more. Returns whether consumers may have room now."""
         limiter = self.limiter
         if not limit or limiter is None:
-            unacked = sum(consumer.unacked for consumer in self.consumers.values())
+            unacked = sum(consumer.deliveries.unacked for consumer in self.consumers.values())
             self.limiter = Limiter(limit, unacked) if limit else None
             for consumer in self.consumers.values():
                 consumer.limit(self.limiter)
@@ -495,7 +335,9 @@ class Channel:
     def take_up_to(self, tag: int) -> list[tuple[Consumer, Delivery]]:
         """Remove and return every delivery with a tag up to this one, in order of tag (R-SET-3)."""
         parts = [
-            consumer.take_up_to(tag) for consumer in self.consumers.values() if consumer.unacked
+            [(consumer, delivery) for delivery in consumer.deliveries.take_up_to(tag)]
+            for consumer in self.consumers.values()
+            if consumer.deliveries.unacked
         ]
         if len(parts) == 1:
             taken = parts[0]
@@ -513,7 +355,7 @@ class Channel:
         if place is None:
             return None
         consumer = self.consumers.get(place >> TAG_BITS)
-        delivery = None if consumer is None else consumer.take(place & _NUMBER)
+        delivery = None if consumer is None else consumer.deliveries.take(place & _NUMBER)
         if consumer is None or delivery is None:
             self.tags = None  # its client settles by ref too: the next time, only what is here
             return None
@@ -525,7 +367,7 @@ class Channel:
         if place is None:
             return False
         consumer = self.consumers.get(place >> TAG_BITS)
-        return consumer is not None and consumer.find(place & _NUMBER) is not None
+        return consumer is not None and consumer.deliveries.find(place & _NUMBER) is not None
 
     def run_of_tags(self, first: int, last: int) -> tuple[Consumer | None, int, int]:
         """The deliveries from a tag on whose numbers follow each other as their tags do.
@@ -553,15 +395,15 @@ class Channel:
         tags = self.tags
         if tags is None:
             tags = self.tags = {
-                tag: consumer.number << TAG_BITS | number
+                delivery.tag: consumer.number << TAG_BITS | delivery.number
                 for consumer in self.consumers.values()
-                for tag, number in consumer.tags()
+                for delivery in consumer.deliveries
             }
         return tags
 
     def oldest_ms(self) -> int:
         """When its oldest unacked delivery was handed out; NEVER if there is none."""
-        return min(consumer.oldest_ms() for consumer in self.consumers.values())
+        return min(consumer.deliveries.oldest_ms() for consumer in self.consumers.values())
 
     def next_timer_ms(self) -> int:
         """The earlier of its timers."""
@@ -570,12 +412,12 @@ class Channel:
     def drop_settled(self) -> None:
         """Drop cancelled consumers and labels of gets that have no unacked delivery."""
         for number, consumer in list(self.consumers.items()):
-            if number and not consumer.active and not consumer.unacked:
+            if number and not consumer.active and not consumer.deliveries.unacked:
                 del self.consumers[number]
                 if self.labels.get(consumer.label) == number:
                     del self.labels[consumer.label]
         if self.get_labels:
-            oldest = self.gets.lowest_number()
+            oldest = self.gets.deliveries.lowest_number()
             self.get_labels = {
                 label: (first, count)
                 for label, (first, count) in self.get_labels.items()

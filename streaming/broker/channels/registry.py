@@ -211,14 +211,15 @@ class ChannelRegistry:
         if not self.exists(channel_number):
             return False
         consumer = self.by_number(channel_number).consumers.get(consumer_number)
-        delivery = None if consumer is None else consumer.find(number)
+        delivery = None if consumer is None else consumer.deliveries.find(number)
         return delivery is not None and delivery.queue_number != NO_QUEUE
 
     def unacked_copies(self) -> Iterator[int]:
         """Yield the ids of all unacked copies; reads every channel."""
         for number in list(self._numbers().values()):
             for consumer in self.by_number(number).consumers.values():
-                yield from consumer.unacked_copies()
+                for delivery in consumer.deliveries:
+                    yield delivery.copy.copy_id
 
     def used(self, channel: Channel) -> None:
         """Renew a channel's lease, because a command of it arrived."""

@@ -67,7 +67,7 @@ class DeliveryRefs:
             loaded = self._load(ref, known) if isinstance(known, int) else known
             for consumer, first, deliveries in loaded:
                 if number < deliveries:
-                    delivery = consumer.take(first + number)
+                    delivery = consumer.deliveries.take(first + number)
                     if delivery is not None:
                         return [(consumer, delivery)]
         return []
@@ -107,7 +107,7 @@ class DeliveryRefs:
         for known in candidates:
             loaded = self._load(ref, known) if isinstance(known, int) else known
             for consumer, first, deliveries in loaded:
-                delivery = consumer.find(first + number) if number < deliveries else None
+                delivery = consumer.deliveries.find(first + number) if number < deliveries else None
                 if delivery is not None:
                     yield consumer, delivery
 

@@ -269,7 +269,7 @@ def _take_unacked(shard: ShardState, queue: Queue) -> list[Copy]:
         channel = shard.channels.by_number(channel_number)
         own = [one for one in channel.consumers.values() if one.queue_number == queue.number]
         for consumer in (channel.gets, *own):
-            for delivery in consumer.take_of_queue(queue.number):
+            for delivery in consumer.deliveries.take_of_queue(queue.number):
                 queue.reclaim(channel_number, delivery.copy)
                 copies.append(delivery.copy)
     return copies

@@ -88,7 +88,9 @@ def requeue(
     active = [consumer for consumer in consumers.values() if consumer.active]
     freed = _count_settled(consumers.values())
     for consumer in active:
-        if freed is None or consumer.limiter is None:  # else those that wait longest come first
+        if (
+            freed is None or consumer.deliveries.limiter is None
+        ):  # else those that wait longest come first
             shard.queues.in_use(consumer.queue_number).line.rejoin(consumer)
     for queue in sorted(queues, key=lambda queue: queue.name):
         copies = by_queue[queue.number]
@@ -144,19 +146,19 @@ def ack_run(shard: ShardState, consumer: Consumer, start: int, after: int) -> in
     that of one ack after the other.
     """
     number = start
-    if consumer.limiter is not None:
+    if consumer.deliveries.limiter is not None:
         return 0
     own = shard.queues.in_use(consumer.queue_number) if consumer.active else None
     channel = consumer.channel.number
     while number < after:
         if own is not None and own.ready and not consumer.in_line:
-            delivery = consumer.take(number)
+            delivery = consumer.deliveries.take(number)
             if delivery is None:
                 break
             own.ack(channel, delivery.copy)
             number += 1
         else:
-            found = consumer.take_run(number, after)
+            found = consumer.deliveries.take_run(number, after)
             if not found:
                 break
             queue = shard.queues.in_use(found[0].queue_number)
@@ -215,7 +217,7 @@ def _give_room(shard: ShardState, taken: list[Taken]) -> None:
     """
     if len(taken) == 1:
         consumer = taken[0][0]
-        freed = None if consumer.limiter is None else _count_settled([consumer])
+        freed = None if consumer.deliveries.limiter is None else _count_settled([consumer])
         if freed is not None:
             serve_held_back(shard, freed)
         if consumer.active and not consumer.in_line:
@@ -238,10 +240,10 @@ def _give_room(shard: ShardState, taken: list[Taken]) -> None:
 
 def _count_settled(consumers: Iterable[Consumer]) -> Channel | None:
     """Let the limiter of the consumers' channel count; return the channel if that gave it room."""
-    limited = [consumer for consumer in consumers if consumer.limiter is not None]
+    limited = [consumer for consumer in consumers if consumer.deliveries.limiter is not None]
     for consumer in limited:
         consumer.channel.hold(consumer)
-    limiter = limited[0].limiter if limited else None
+    limiter = limited[0].deliveries.limiter if limited else None
     is_freed = limiter is not None and limiter.count_settled()
     return limited[0].channel if is_freed else None
 

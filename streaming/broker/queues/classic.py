@@ -128,7 +128,9 @@ class ClassicQueue(Queue):
         waiting = self.line.waiting
         if waiting and not self.ready:
             consumer = self.channels.consumer(waiting[0])
-            if consumer.unacked < consumer.prefetch_window:  # `line.next`, for nearly every copy
+            if (
+                consumer.deliveries.unacked < consumer.prefetch_window
+            ):  # `line.next`, for nearly every copy
                 self.hand_over(copy, consumer)
                 return ACCEPTED
             receiver = self.line.next()

@@ -123,7 +123,7 @@ class ConsumerLine:
         waiting = self.waiting
         while waiting:
             consumer = self._channels.consumer(waiting[0])
-            if consumer.unacked < consumer.prefetch_window or consumer.passes_limiter():
+            if consumer.deliveries.unacked < consumer.prefetch_window or consumer.passes_limiter():
                 return consumer
             waiting.popleft()
             consumer.leave_line()
@@ -151,7 +151,7 @@ class ConsumerLine:
             return False
         if active.in_line:
             self._leave(active)
-        if not active.unacked:
+        if not active.deliveries.unacked:
             self._activate(best)
         return True
 

@@ -477,7 +477,7 @@ class Queue(ABC):
             if not waiting:
                 return
             consumer = self.channels.consumer(waiting[0])
-            if consumer.unacked >= consumer.prefetch_window:
+            if consumer.deliveries.unacked >= consumer.prefetch_window:
                 receiver = self.line.next()
                 if receiver is None:
                     return
@@ -531,7 +531,7 @@ class Queue(ABC):
         if not auto_ack:
             consumer_id = consumer.id
             now_ms = self.clock.now_ms
-            consumer.add(Delivery(tag, number, self.number, now_ms, copy))
+            consumer.deliveries.add(Delivery(tag, number, self.number, now_ms, copy))
             tags = channel.tags
             if tags is not None:
                 tags[tag] = consumer.number << TAG_BITS | number

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from streaming.broker import clock
-from streaming.broker.channels import channel
+from streaming.broker.channels import channel, deliveries
 from streaming.broker.config import ShardConfig
 from streaming.broker.dead_letters import planning
 from streaming.broker.dead_letters.x_death import death_headers
@@ -46,7 +46,7 @@ def tiny_pages(page_copies: int = 2, page_bits: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "PAGE_COPIES", page_copies)
         patch.setattr(pages, "MIN_PAGE_COPIES", (page_copies + 1) // 2)
-        patch.setattr(channel, "PAGE_BITS", page_bits)
+        patch.setattr(deliveries, "PAGE_BITS", page_bits)
         patch.setattr(records, "GROUP_BITS", page_bits)
         patch.setattr(records, "LARGE_BYTES", 90)
         patch.setattr(clock, "MIN_CROWD", -(1 << 30))

@@ -87,7 +87,11 @@ def check(broker: Broker, clients: Clients) -> None:
     assert all(consumer.in_line for consumer in waiting)
     for name in CHANNELS:
         channel = state.channels.get(None, name)
-        held = 0 if channel is None else sum(each.unacked for each in channel.consumers.values())
+        held = (
+            0
+            if channel is None
+            else sum(each.deliveries.unacked for each in channel.consumers.values())
+        )
         assert held == len(clients.unacked[name])
     if queue.line.single_active:
         assert (queue.line.active is None) == (not queue.line.consumers)

@@ -154,7 +154,7 @@ class Client:
         for lane, shard in enumerate(self.vhost.shards):
             for number in shard.state.channels.numbers():
                 for consumer in shard.state.channels.by_number(number).consumers.values():
-                    found[consumer.label, lane] += consumer.unacked
+                    found[consumer.label, lane] += consumer.deliveries.unacked
         return found
 
 

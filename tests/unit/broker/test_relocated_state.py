@@ -2,7 +2,7 @@
 
 import msgspec
 
-from streaming.broker.channels.channel import DELIVERIES
+from streaming.broker.channels.deliveries import DELIVERIES
 from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
 from streaming.broker.queues.queue import HELD
 from streaming.broker.relocated_state import relocate

@@ -43,11 +43,10 @@ def contents_of(broker: Broker) -> list[dict[str, Any]]:
     for (_user, _name), number in sorted(open_channels.items(), key=str):
         channel = shard.state.channels.by_number(number)
         for consumer in channel.consumers.values():
-            for page in list(consumer.pages):
-                for delivery in consumer._page(page).values():  # noqa: SLF001 - there is no public list
-                    if delivery.queue_number == NO_QUEUE:
-                        continue
-                    queue = shard.state.queues.by_number(delivery.queue_number)
-                    assert queue is not None
-                    add(delivery.copy, queue.name, "unacked", channel.user, channel.name)
+            for delivery in consumer.deliveries:
+                if delivery.queue_number == NO_QUEUE:
+                    continue
+                queue = shard.state.queues.by_number(delivery.queue_number)
+                assert queue is not None
+                add(delivery.copy, queue.name, "unacked", channel.user, channel.name)
     return sorted(found, key=lambda row: row["copy_id"])

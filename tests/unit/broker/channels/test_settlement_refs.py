@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.channels.channel import PAGE_SIZE
+from streaming.broker.channels.deliveries import PAGE_SIZE
 from streaming.broker.events import Kind
 from tests.builders import Broker
 

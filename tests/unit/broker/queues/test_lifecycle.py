@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.channels.channel import Consumer
+from streaming.broker.channels.deliveries import Deliveries
 from streaming.broker.events import Kind
 from streaming.broker.message import NEVER
 from tests.builders import Broker
@@ -277,20 +277,23 @@ def test_the_depth_of_a_queue_is_its_ready_messages():
 def test_a_deleted_queue_looks_for_its_deliveries_with_its_own_consumers(monkeypatch):
     """A connection with many of both would take forever to close."""
     looked_at = []
-    take = Consumer.take_of_queue
+    take = Deliveries.take_of_queue
 
-    def noted(consumer, queue_number):
-        looked_at.append(consumer.label)
-        return take(consumer, queue_number)
+    def noted(deliveries, queue_number):
+        looked_at.append(deliveries)
+        return take(deliveries, queue_number)
 
-    monkeypatch.setattr(Consumer, "take_of_queue", noted)
+    monkeypatch.setattr(Deliveries, "take_of_queue", noted)
     broker = Broker()
     for name in ("q", "r"):
         broker.queue(name, auto_delete=True)
         broker.consume(name, f"of {name}")
         broker.publish("", name, name)
+    channel = broker.shard.state.channels.get(None, "c0")
+    assert channel is not None
+    labels = {one.deliveries: one.label for one in channel.consumers.values()}
 
     broker.close_channel()
 
     assert broker.depth("q") is None
-    assert looked_at == ["", "of q", "", "of r"]
+    assert [labels[each] for each in looked_at] == ["", "of q", "", "of r"]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.broker.channels.channel import DELIVERIES
+from streaming.broker.channels.deliveries import DELIVERIES
 from streaming.broker.config import ShardConfig
 from streaming.broker.message import Copy, Death, DeathNote, Envelope, Message
 from streaming.broker.queues.queue import HELD
