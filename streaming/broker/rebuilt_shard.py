@@ -138,10 +138,9 @@ def _restore_queues(state: ShardState, known: KnownShard) -> None:
         queue.may_expire |= copy.deadline_ms != NEVER
     for name, held in known.held:
         queue = queues[name]
-        queue.held_fifo.append(held)
-        queue.held += 1
-        queue.held_bytes += held.copy.message.size
-        queue.arm_retry(known.now_ms + state.context.config.dead_letter_retry_ms)
+        queue.held.fifo.append(held)
+        queue.held.add(held.copy)
+        queue.held.arm_retry(known.now_ms + state.context.config.dead_letter_retry_ms)
     for name, queue in queues.items():
         next_requeued = known.positions.get(name, Positions()).next_requeued
         if next_requeued is not None:

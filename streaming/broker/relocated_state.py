@@ -13,7 +13,7 @@ import msgspec
 
 from streaming.broker.channels.deliveries import DELIVERIES
 from streaming.broker.message import Message
-from streaming.broker.queues.queue import HELD
+from streaming.broker.queues.held_copies import HELD
 from streaming.broker.state.encoding import pack, unpack
 from streaming.broker.state.pages import COPIES, PageCodec
 from streaming.broker.state.schema import FifoRecord, LevelRecord, QueueRecord, UnfinishedRecord

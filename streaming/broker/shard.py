@@ -383,12 +383,11 @@ class Shard:
         row = len(events)
         if held is not None:
             copy = queue.new_copy(message, envelope, NO_COPY, since_ms)
-            queue.held += 1
-            queue.held_bytes += message.size
-            queue.keep_held(msgspec.structs.replace(held, copy=copy))
+            queue.held.add(copy)
+            queue.held.keep(msgspec.structs.replace(held, copy=copy))
             retry_ms = self.state.context.config.dead_letter_retry_ms
             since_death_ms = max(0, self._clock.now_ms - held.died_at_s * 1000)
-            queue.arm_retry(self._clock.now_ms + retry_ms - since_death_ms % retry_ms)
+            queue.held.arm_retry(self._clock.now_ms + retry_ms - since_death_ms % retry_ms)
         elif queue.arrive(message, envelope, NO_COPY, since_ms) == REFUSED:
             events.add_refused(queue_name, message, envelope)
         elif requeue_count:
@@ -473,7 +472,7 @@ class Shard:
                 state.channels.wake(number)
             case TimerKind.RETRY_HELD:
                 queue = state.queues.by_number(number)
-                if queue is not None and queue.retry_timer_ms == due_ms:
+                if queue is not None and queue.held.retry_timer_ms == due_ms:
                     state.dead_lettering.at_least_once.retry(queue)
             case TimerKind.EXPIRE_QUEUE:
                 lifecycle.queue_expiry_due(state, number, due_ms)

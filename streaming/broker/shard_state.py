@@ -135,7 +135,7 @@ class ShardState:
                 return queue is not None and queue.expiry_timer_ms == due_ms
             case TimerKind.RETRY_HELD:
                 queue = self.queues.by_number(number)
-                return queue is not None and queue.retry_timer_ms == due_ms
+                return queue is not None and queue.held.retry_timer_ms == due_ms
             case TimerKind.LEASE | TimerKind.CONSUMER_TIMEOUT:
                 return self.channels.is_loaded(number) and due_ms in (
                     self.channels.by_number(number).lease_timer_ms,

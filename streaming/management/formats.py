@@ -166,8 +166,8 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
             "leader": NODE,
             "members": [NODE],
             "online": [NODE],
-            "messages_dlx": queue.held,
-            "message_bytes_dlx": queue.held_bytes,
+            "messages_dlx": queue.held.count,
+            "message_bytes_dlx": queue.held.bytes,
             "open_files": {NODE: 0},
         }
     else:

@@ -49,25 +49,25 @@ class AtLeastOnce:
         """Try every copy in the buffer of a queue once."""
         clock = self._context.clock
         retry_ms = self._context.config.dead_letter_retry_ms
-        due_ms = queue.retry_timer_ms = clock.now_ms + retry_ms
-        fifo = queue.held_fifo
+        due_ms = queue.held.retry_timer_ms = clock.now_ms + retry_ms
+        fifo = queue.held.fifo
         descendants: Descendants = Counter()
         held = len(fifo)
         for _ in range(held):
             self._try(queue, fifo.popleft(), descendants)
         if not fifo:
-            queue.retry_timer_ms = NEVER
+            queue.held.retry_timer_ms = NEVER
             return
         if len(fifo) == held:
             due_ms = max(due_ms, clock.heading_ms - MAX_IDLE_RETRIES * retry_ms)
-        queue.arm_retry(due_ms)
+        queue.held.arm_retry(due_ms)
 
     def release_unwanted(self, queue: Queue) -> None:
         """Let go of the held copies of a queue whose new settings do not keep them (R-ALO-7)."""
         if queue.holds_deaths or not queue.quorum:
             return
         queue.channels.publishers.forget(worker_of(queue.number))
-        for held in queue.take_held():
+        for held in queue.held.take_all():
             plan = self._planner.new_plan(queue, held.copy, held.reason, held.died_at_s)
             planned = plan.outcome
             outcome = DeathOutcome(
@@ -77,9 +77,9 @@ class AtLeastOnce:
 
     def retry_unrouted(self, queue: Queue) -> None:
         """Try the copies that never had a target, because the settings changed (R-ALO-3)."""
-        if not queue.held:
+        if not queue.held.count:
             return
-        fifo = queue.held_fifo
+        fifo = queue.held.fifo
         descendants: Descendants = Counter()
         for _ in range(len(fifo)):
             held = fifo.popleft()
@@ -88,7 +88,7 @@ class AtLeastOnce:
             else:
                 self._try(queue, held, descendants)
         if not fifo:
-            queue.retry_timer_ms = NEVER
+            queue.held.retry_timer_ms = NEVER
 
     def _try(self, queue: Queue, held: Held, descendants: Descendants) -> None:
         copy = held.copy
@@ -113,7 +113,7 @@ class AtLeastOnce:
         descendants[identity] += len(asked)
         done = limited or (bool(plan.targets) and len(willing) == len(missing))
         if done:
-            queue.release(copy)
+            queue.held.release(copy)
             events = self._context.events
             if held.cause is not None:
                 events.details[len(events)] = {"cause": held.cause}
@@ -124,5 +124,5 @@ class AtLeastOnce:
         if not done:
             held.accepted += tuple(willing)
             held.asked |= bool(plan.targets)
-            queue.keep_held(held)
+            queue.held.keep(held)
         queue.settled()

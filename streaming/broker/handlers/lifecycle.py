@@ -244,7 +244,7 @@ def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
     copies, detached = queue.empty()
     copies.extend(_take_unacked(shard, queue))
     copies.sort(key=queue.place)
-    copies.extend([held.copy for held in queue.take_held()])
+    copies.extend([held.copy for held in queue.held.take_all()])
     if queue.quorum:
         shard.channels.publishers.forget_queue(queue.number)
     _cancel_all(shard, queue)

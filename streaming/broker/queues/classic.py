@@ -60,7 +60,7 @@ class ClassicQueue(Queue):
     def can_rest(self) -> bool:
         """Whether this queue, just saved, equals one that is read from its record."""
         order = self.by_arrival
-        if order is None or order.requeued is not None or self._held_fifo is not None:
+        if order is None or order.requeued is not None or self.held.has_buffer:
             return False
         fifo = order.fifo
         if fifo.front is not fifo.back or len(fifo.back) > MAX_RESTING_COPIES or self.paused:

@@ -16,7 +16,7 @@ Rule 4: a queue never has both ready copies and a waiting consumer with room, un
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 from streaming.broker.channels.channel import TAG_BITS, Consumer
@@ -28,9 +28,8 @@ from streaming.broker.events import CONSUMED, DELIVERED, DIED, ENQUEUED, PENDING
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.queues.consumer_line import ConsumerLine
+from streaming.broker.queues.held_copies import HeldCopies
 from streaming.broker.queues.ready_order import Order
-from streaming.broker.state.paged_fifo import Fifo
-from streaming.broker.state.pages import PageCodec
 from streaming.broker.state.schema import Delivery, Held, LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings
@@ -42,8 +41,6 @@ REJECTED_TO_DLX: Final = 2
 
 MAX_AT_ONCE = 20_000
 """Copies that one step hands out, purges or deletes; the rest follow later (`unfinished.py`)."""
-
-HELD = PageCodec(Held)
 
 NO_PLANS: Final[dict[str, dict[Envelope, Any]]] = {
     reason: {} for reason in ("rejected", "expired", "maxlen", "delivery_limit")
@@ -82,7 +79,7 @@ class Queue(ABC):
         ready, ready_bytes: copies that can be handed out, and their bodies' bytes.
         unacked, unacked_bytes: copies handed out and not settled.
         unacked_on: the same by channel number.
-        held, held_bytes: copies kept by at-least-once dead-lettering (R-ALO-2).
+        held: copies kept by at-least-once dead-lettering (R-ALO-2).
         may_expire: whether a copy in it may expire; always true of quorum queues.
         deaths: the part of the outbox that its deaths go to.
         death_plans: cached plans by reason and envelope (`dead_letters/planning.py`).
@@ -94,12 +91,11 @@ class Queue(ABC):
         line: its consumers.
         paused: whether handing out ready copies continues later.
         used_at_ms: last use in the sense of queue expiry (R-QEXP-2).
-        timer_ms, expiry_timer_ms, retry_timer_ms: when the next sweep for expired copies, check of
-            the queue's own expiry and retry of held copies are due; NEVER for none.
+        timer_ms, expiry_timer_ms: when the next sweep for expired copies and check of the queue's
+            own expiry are due; NEVER for none.
     """
 
     __slots__ = (
-        "_held_fifo",
         "above_soft_limit",
         "blocked",
         "channels",
@@ -113,7 +109,6 @@ class Queue(ABC):
         "expires_ms",
         "expiry_timer_ms",
         "held",
-        "held_bytes",
         "holds_deaths",
         "line",
         "max_bytes",
@@ -129,7 +124,6 @@ class Queue(ABC):
         "quorum",
         "ready",
         "ready_bytes",
-        "retry_timer_ms",
         "settings",
         "timer_ms",
         "ttl_ms",
@@ -153,6 +147,7 @@ class Queue(ABC):
     ) -> None:
         self.quorum = declaration.queue_type == "quorum"
         self.line = ConsumerLine(declaration, record)
+        self.held = HeldCopies(context, number, declaration.name, record)
         self._take_part(context, channels, outbox)
         self.number = number
         self.name = declaration.name
@@ -163,11 +158,6 @@ class Queue(ABC):
         self.unacked = record.unacked
         self.unacked_bytes = record.unacked_bytes
         self.unacked_on = dict(record.unacked_on)
-        self.held = record.held
-        self.held_bytes = record.held_bytes
-        self._held_fifo: Fifo[Held] | None = None
-        if record.held_fifo is not None:
-            self._held_fifo = Fifo(context.store, f"h{number}", record.held_fifo, HELD)
         self.death_plans = NO_PLANS
         self.blocked = record.blocked
         self.above_soft_limit = record.above_soft_limit
@@ -177,7 +167,6 @@ class Queue(ABC):
         self.used_at_ms = record.used_at_ms
         self.timer_ms = record.timer_ms
         self.expiry_timer_ms = record.expiry_timer_ms
-        self.retry_timer_ms = record.retry_timer_ms
         self.expires_ms: int | None = None
 
     def _take_part(
@@ -190,6 +179,7 @@ class Queue(ABC):
         self.consumer_timeout_ms = context.config.consumer_timeout_ms
         self.channels = channels
         self.line.take_part(context, channels)
+        self.held.take_part(context)
         self.outbox = outbox
         self.deaths = outbox.quorum_deaths if self.quorum else outbox.deaths
 
@@ -308,8 +298,7 @@ class Queue(ABC):
         if cause is not None:
             copy = self.context.causes.give(copy, cause)
         if self.holds_deaths:
-            self.held += 1
-            self.held_bytes += copy.message.size
+            self.held.add(copy)
             self.outbox.held.append((self, Held(copy, reason, self.clock.second, cause=cause)))
             return
         events = self.events  # `Events.add_death`, for the death of nearly every message
@@ -404,44 +393,6 @@ class Queue(ABC):
         self.ready_bytes += copy.message.size
         detail = None if cause is None else {"cause": cause}
         self.events.add(Kind.REQUEUED, self.name, copy, copy.position, detail)
-
-    # -- held copies (R-ALO)
-
-    @property
-    def held_fifo(self) -> Fifo[Held]:
-        """The buffer of held copies, oldest first."""
-        if self._held_fifo is None:
-            self._held_fifo = Fifo(self.context.store, f"h{self.number}", None, HELD)
-        return self._held_fifo
-
-    def release(self, copy: Copy) -> None:
-        """Count a copy as held no more."""
-        self.held -= 1
-        self.held_bytes -= copy.message.size
-
-    def keep_held(self, held: Held) -> None:
-        """Put a copy that could not be dead-lettered into the buffer, and arm the retry."""
-        if not held.held:
-            held.held = True
-            detail = {"reason": held.reason}
-            if held.cause is not None:
-                detail["cause"] = held.cause
-            self.events.add(Kind.HELD, self.name, held.copy, 0, detail)
-        self.held_fifo.append(held)
-        if self.retry_timer_ms == NEVER:
-            self.arm_retry(self.clock.now_ms + self.context.config.dead_letter_retry_ms)
-
-    def arm_retry(self, due_ms: int) -> None:
-        """Set the timer that retries held copies."""
-        self.retry_timer_ms = due_ms
-        self.clock.arm(due_ms, TimerKind.RETRY_HELD, self.number)
-
-    def take_held(self) -> Iterator[Held]:
-        """Empty the buffer, because nothing delivers them any more (R-ALO-6, R-ALO-7)."""
-        for held in self.held_fifo.take_all() if self.held else ():
-            self.release(held.copy)
-            yield held
-        self.retry_timer_ms = NEVER
 
     # -- consumers
 
@@ -680,7 +631,7 @@ class Queue(ABC):
 
     def next_timer_ms(self) -> int:
         """The earliest of its timers."""
-        return min(self.timer_ms, self.expiry_timer_ms, self.retry_timer_ms)
+        return min(self.timer_ms, self.expiry_timer_ms, self.held.retry_timer_ms)
 
     def save(self) -> QueueRecord:
         """Write pages and return the record. Do not use the queue afterwards."""
@@ -693,14 +644,14 @@ class Queue(ABC):
             self.timer_ms,
             self.used_at_ms,
             self.expiry_timer_ms,
-            self.retry_timer_ms,
+            self.held.retry_timer_ms,
             self.order.save(),
             consumers=self.line.consumers,
             waiting=list(self.line.waiting),
             unacked_on=list(self.unacked_on.items()),
-            held=self.held,
-            held_bytes=self.held_bytes,
-            held_fifo=None if self._held_fifo is None else self._held_fifo.save(),
+            held=self.held.count,
+            held_bytes=self.held.bytes,
+            held_fifo=self.held.save(),
             blocked=self.blocked,
             owner=self.owner,
             may_expire=self.may_expire and bool(self.ready or self.unacked),

@@ -81,8 +81,8 @@ class QuorumQueue(Queue):
     def _over_limit(self) -> bool:
         """Whether a limit is exceeded; held copies count too (R-LEN-17)."""
         return (
-            self.ready + self.held > self.max_length
-            or self.ready_bytes + self.held_bytes > self.max_bytes
+            self.ready + self.held.count > self.max_length
+            or self.ready_bytes + self.held.bytes > self.max_bytes
         )
 
     def would_refuse(
@@ -196,8 +196,8 @@ class QuorumQueue(Queue):
         """Whether it is at or below the soft limit (R-LEN-15)."""
         part, whole = SOFT_LIMIT
         return (
-            self.ready + self.held <= self.max_length * part // whole
-            and self.ready_bytes + self.held_bytes <= self.max_bytes * part // whole
+            self.ready + self.held.count <= self.max_length * part // whole
+            and self.ready_bytes + self.held.bytes <= self.max_bytes * part // whole
         )
 
     def before_get(self) -> None:

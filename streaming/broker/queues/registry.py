@@ -121,8 +121,8 @@ class QueueRegistry:
             )
         if self.paused:
             queue.paused = number in self.paused
-        self._messages_at_rest -= queue.ready + queue.unacked + queue.held
-        self._bytes_at_rest -= queue.ready_bytes + queue.unacked_bytes + queue.held_bytes
+        self._messages_at_rest -= queue.ready + queue.unacked + queue.held.count
+        self._bytes_at_rest -= queue.ready_bytes + queue.unacked_bytes + queue.held.bytes
         self._loaded[number] = queue
         self._names[declaration.name] = queue
         if queue.next_timer_ms() != NEVER:
@@ -133,7 +133,7 @@ class QueueRegistry:
         """Set the timers of a queue that was at rest."""
         for due_ms, timer in (
             (queue.timer_ms, queue.sweep_timer),
-            (queue.retry_timer_ms, TimerKind.RETRY_HELD),
+            (queue.held.retry_timer_ms, TimerKind.RETRY_HELD),
             (queue.expiry_timer_ms, TimerKind.EXPIRE_QUEUE),
         ):
             if due_ms != NEVER:
@@ -179,8 +179,8 @@ class QueueRegistry:
         """Ready, unacked and held copies of all queues, and their bodies' bytes."""
         messages, size = self._messages_at_rest, self._bytes_at_rest
         for queue in self._loaded.values():
-            messages += queue.ready + queue.unacked + queue.held
-            size += queue.ready_bytes + queue.unacked_bytes + queue.held_bytes
+            messages += queue.ready + queue.unacked + queue.held.count
+            size += queue.ready_bytes + queue.unacked_bytes + queue.held.bytes
         return messages, size
 
     def save(self) -> KeptQueues:

@@ -17,8 +17,8 @@ def present_copies(
         if queue.ready:
             ready = queue.order.matching(lambda copy: copy.copy_id in wanted)
             found.update(copy.copy_id for copy in ready)
-        if queue.held:
-            held = queue.held_fifo.matching(lambda one: one.copy.copy_id in wanted)
+        if queue.held.count:
+            held = queue.held.fifo.matching(lambda one: one.copy.copy_id in wanted)
             found.update(one.copy.copy_id for one in held)
     if is_unacked:
         found.update(wanted.intersection(channels.unacked_copies()))

@@ -170,8 +170,8 @@ def _contents(queue: Queue) -> tuple[int, ...]:
         queue.unacked,
         queue.ready_bytes,
         queue.unacked_bytes,
-        queue.held,
-        queue.held_bytes,
+        queue.held.count,
+        queue.held.bytes,
     )
 
 

@@ -124,9 +124,9 @@ def test_held_copies_keep_the_targets_that_have_accepted_them():
     shard = opened(known(Queue("safe", arguments=at_least_once), held=[("safe", held)]))
 
     queue = shard.state.queues.named("safe")
-    assert (queue.held, queue.held_bytes) == (1, 10)
-    assert queue.retry_timer_ms == NOW_MS + CONFIG.dead_letter_retry_ms
-    assert [each.accepted for each in queue.held_fifo.take_all()] == [("target",)]
+    assert (queue.held.count, queue.held.bytes) == (1, 10)
+    assert queue.held.retry_timer_ms == NOW_MS + CONFIG.dead_letter_retry_ms
+    assert [each.accepted for each in queue.held.fifo.take_all()] == [("target",)]
 
 
 def test_a_full_quorum_queue_refuses_until_it_is_drained_and_knows_no_publisher_any_more():

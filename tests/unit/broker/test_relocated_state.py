@@ -4,7 +4,7 @@ import msgspec
 
 from streaming.broker.channels.deliveries import DELIVERIES
 from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
-from streaming.broker.queues.queue import HELD
+from streaming.broker.queues.held_copies import HELD
 from streaming.broker.relocated_state import relocate
 from streaming.broker.state.encoding import pack
 from streaming.broker.state.pages import COPIES

@@ -68,7 +68,7 @@ def contents(shard):
     found = {}
     for name in sorted(shard.vhost.queues):
         queue = shard.state.queues.named(name)
-        held = [each.copy for each in queue.held_fifo.take_all()] if queue.held else []
+        held = [each.copy for each in queue.held.fifo.take_all()] if queue.held.count else []
         copies = [*queue.order.take_all(), *held]
         found[name] = (
             [
@@ -83,7 +83,7 @@ def contents(shard):
                 )
                 for one in copies
             ],
-            (queue.ready, queue.ready_bytes, queue.unacked, queue.held),
+            (queue.ready, queue.ready_bytes, queue.unacked, queue.held.count),
         )
     return found
 

@@ -11,7 +11,7 @@ import pytest
 from streaming.broker.channels.deliveries import DELIVERIES
 from streaming.broker.config import ShardConfig
 from streaming.broker.message import Copy, Death, DeathNote, Envelope, Message
-from streaming.broker.queues.queue import HELD
+from streaming.broker.queues.held_copies import HELD
 from streaming.broker.redrives.records import ChunkRecord, ClosedRecord, OpenRecord
 from streaming.broker.shard import Shard
 from streaming.broker.state import encoding
