@@ -1,13 +1,13 @@
 """Refusals: AMQP errors as data, in RabbitMQ's words.
 
 One client's mistake must not stop the log, so a refused command yields a `Refusal` instead of an
-exception. RabbitMQ prints values in its replies as Erlang terms; so does `erlang_term`.
+exception. RabbitMQ prints values in its replies as Erlang terms: see `erlang_terms`.
 """
 
 import msgspec
 
 from topology.declarations import RESERVED_PREFIX
-from topology.values import AmqpValue, Compat, Timestamp, amqp_type
+from topology.values import Compat
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -152,39 +152,3 @@ def exchange_in(name: str, vhost: str) -> str:
 def queue_in(name: str, vhost: str) -> str:
     """A queue as RabbitMQ names it in replies."""
     return f"queue '{name}' in vhost '{vhost}'"
-
-
-def erlang_term(value: AmqpValue) -> str:
-    """Print a value as RabbitMQ does: as an Erlang term, such as `<<"some">>`, `-1` or `true`."""
-    match value:
-        case None:
-            return "undefined"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return erlang_binary(value)
-        case bytes():
-            shown = value.decode("utf-8", "replace")
-            if shown.isprintable() and "\ufffd" not in shown:
-                return erlang_binary(shown)
-            return f"<<{','.join(str(byte) for byte in value)}>>"
-        case Timestamp():
-            return str(value.seconds)
-        case list():
-            return f"[{','.join(f'{{{amqp_type(item)},{erlang_term(item)}}}' for item in value)}]"
-        case dict():
-            members = (
-                f"{{{erlang_binary(name)},{amqp_type(item)},{erlang_term(item)}}}"
-                for name, item in sorted(value.items())
-            )
-            return f"[{','.join(members)}]"
-        case _:
-            return str(value)
-
-
-def erlang_binary(text: str) -> str:
-    """Print text as an Erlang binary: `<<"some">>`, or `<<"größer"/utf8>>` if not ASCII."""
-    if not text:
-        return "<<>>"
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'<<"{escaped}">>' if text.isascii() else f'<<"{escaped}"/utf8>>'

@@ -34,6 +34,7 @@ from streaming.amqp.errors import (
     PRECONDITION_FAILED,
     AmqpError,
     error,
+    reply_text,
 )
 from streaming.amqp.frames import HEADER_FIELDS, Frame
 from streaming.amqp.outgoing import Outgoing, Peer
@@ -546,7 +547,7 @@ class Channel:
         self.forget()
         self.closing = True
         self.flows = False
-        self._outgoing.method(m.ChannelClose(failure.code, failure.text, *method))
+        self._outgoing.method(m.ChannelClose(failure.code, reply_text(failure.text), *method))
 
     # -- what the broker says
 

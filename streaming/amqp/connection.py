@@ -27,6 +27,7 @@ from streaming.amqp.errors import (
     NOT_ALLOWED,
     AmqpError,
     error,
+    reply_text,
 )
 from streaming.amqp.frame_errors import unexpected_frame, unknown_frame
 from streaming.amqp.frames import (
@@ -471,7 +472,7 @@ class Connection:
             if refusal.code != ACCESS_REFUSED:
                 raise
             if self._capabilities.get("authentication_failure_close") is True:
-                self._send(m.ConnectionClose(refusal.code, refusal.text))
+                self._send(m.ConnectionClose(refusal.code, reply_text(refusal.text)))
             self._await_the_end(SILENCE_S)
             return
         self.user = self._user.name
@@ -531,7 +532,7 @@ class Connection:
         if self.state in {State.CLOSING, State.CLOSED}:
             return
         self._leave()
-        self._send(m.ConnectionClose(failure.code, failure.text, *method))
+        self._send(m.ConnectionClose(failure.code, reply_text(failure.text), *method))
         self._await_the_end(SILENCE_S if self._is_deaf else self._close_timeout_s)
 
     @property

@@ -72,6 +72,18 @@ class AmqpError(Exception):
         return self.code not in _OF_A_CHANNEL
 
 
+_MAX_REPLY_BYTES: Final = 255
+_MORE: Final = b"..."
+
+
+def reply_text(text: str) -> str:
+    """The text of an error as a reply has room for it: RabbitMQ marks what it cuts."""
+    data = text.encode("utf-8", "surrogateescape")
+    if len(data) <= _MAX_REPLY_BYTES:
+        return text
+    return (data[: _MAX_REPLY_BYTES - len(_MORE)] + _MORE).decode("utf-8", "ignore")
+
+
 def error(code: int, text: str) -> AmqpError:
     """An error with RabbitMQ's word in front of its text."""
     return AmqpError(code, f"{NAMES[code]} - {text}")

@@ -7,21 +7,10 @@ as numbers; what does not fit a line goes on in the next.
 from typing import Final
 
 from streaming.amqp.errors import FRAME_ERROR, UNEXPECTED_FRAME, AmqpError, error
+from topology.erlang_terms import quoted_binary
 
 _LINE: Final = 79
 _SHOWN_BYTES: Final = 16
-_ESCAPES: Final = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\x1b": "\\e",
-}
-_FIRST_OF_LATIN1: Final = 0xA0
 
 
 def unknown_frame(kind: int, payload: bytes) -> AmqpError:
@@ -60,7 +49,7 @@ def _erlang(data: bytes, column: int) -> str:
     """A binary as Erlang prints it from a column on."""
     if not data:
         return "<<>>"
-    quoted = _quoted(data)
+    quoted = quoted_binary(data)
     if quoted is not None:
         return quoted
     lines = ["<<"]
@@ -71,20 +60,3 @@ def _erlang(data: bytes, column: int) -> str:
             lines.append("  ")
         lines[-1] += item
     return ("\n" + " " * column).join(lines)
-
-
-def _quoted(data: bytes) -> str | None:
-    """The text of a binary that can be read; None if it cannot."""
-    for coding, name in (("utf-8", "/utf8"), ("latin-1", "")):
-        try:
-            text = data.decode(coding)
-        except UnicodeDecodeError:
-            continue
-        if all(_can_be_read(character) for character in text):
-            shown = "".join(_ESCAPES.get(character, character) for character in text)
-            return f'<<"{shown}"{"" if data.isascii() else name}>>'
-    return None
-
-
-def _can_be_read(character: str) -> bool:
-    return character in _ESCAPES or " " <= character <= "~" or ord(character) >= _FIRST_OF_LATIN1

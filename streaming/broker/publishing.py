@@ -33,6 +33,7 @@ from streaming.broker.redrives.versions import Versions, refuse_edit
 from streaming.broker.state.pages import shared
 from streaming.broker.state.vhost_codec import MissingAlternate
 from streaming.broker.transactions import destinations, route_now
+from topology.erlang_terms import erlang_string
 from topology.refusals import (
     Refusal,
     internal_exchange,
@@ -511,7 +512,7 @@ def _expiration(text: str) -> tuple[int | None, str]:
         return None, "no_integer"
     sign, digits, rest = match.groups()
     if rest:
-        return None, f'{{leftover_string,"{rest}"}}'
+        return None, f"{{leftover_string,{erlang_string(rest.encode())}}}"
     if sign == "-" and digits != "0":
         return None, f"{{value_negative,-{digits}}}"
     if len(digits) > _MAX_DIGITS or int(digits) > MAX_EXPIRATION_MS:
@@ -522,6 +523,7 @@ def _expiration(text: str) -> tuple[int | None, str]:
 def _wrapped(start: str, term: str) -> str:
     """A term as RabbitMQ prints it: broken after the comma where it would pass column 80."""
     head, comma, tail = term.partition(",")
-    if comma and len(start) + len(term) > _LINE:
-        return f"{start}{head},\n{' ' * (len(start) + 1)}{tail}"
+    column = len(start.rpartition("\n")[2])
+    if comma and column + len(term) > _LINE:
+        return f"{start}{head},\n{' ' * (column + 1)}{tail}"
     return start + term

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from streaming.management.errors import not_valid
 from topology.declarations import Policy
-from topology.refusals import erlang_term
+from topology.erlang_terms import erlang_term
 from topology.validation.arguments import INERT_POLICY_KEYS
 
 _MAX_SEGMENT: Final = 3_000_000_000

@@ -144,7 +144,7 @@ def oversized(address: tuple[str, int], chance: random.Random) -> None:
                 client.sendall(struct.pack(">BHI", chance.choice((1, 2, 3)), 1, 0xFFFF_FFFF))
                 client.sendall(b"x" * 300_000)
             case 1:
-                client.sendall(struct.pack(">BHI", 1, 1, 200_000) + b"x" * 200_000 + b"\xce")
+                client.sendall(struct.pack(">BHI", 1, 1, 200_000) + b"x" * 100_000 + b"\xce")
             case 2:
                 method = frame.marshal(commands.Basic.Publish(routing_key=QUEUE), 1)
                 top = struct.pack(">HHQH", 60, 0, chance.choice((1 << 63, 1 << 40, 1 << 29)), 0)
@@ -268,6 +268,83 @@ def slow_reader(address: tuple[str, int], chance: random.Random) -> None:
                 writer.sendall(one * 100)
 
 
+def logins(address: tuple[str, int], chance: random.Random) -> None:
+    """Logins by every mechanism, with answers that are none, again and again on one connection."""
+    mechanism = chance.choice((b"PLAIN", b"AMQPLAIN", b"EXTERNAL", b"ANONYMOUS", b"", b"\xff"))
+    answer = chance.choice(
+        (
+            *(b"", b"\0", b"\0guest", b"guest\0guest", b"\0" * 1000, b"\0gu\xff\xfest\0guest"),
+            *(b"\x05LOGINS\0\0\0\x05guest\x08PASSWORDS\0\0\0\x05guest", _table(chance)),
+            *(b"\x05LOGINV\x08PASSWORDF\0\0\0\0", b"\0" + b"u" * 100_000 + b"\0p"),
+        )
+    )
+    start = struct.pack(">HH", 10, 11) + struct.pack(">I", 0)
+    start += bytes((len(mechanism),)) + mechanism + struct.pack(">I", len(answer)) + answer
+    start += b"\x05en_US"
+    one = struct.pack(">BHI", 1, 0, len(start)) + start + b"\xce"
+    tune = commands.Connection.TuneOk(
+        chance.choice((0, 1, 65_535)), chance.choice((0, 1, 4095, 4096, 1 << 31)), 1
+    )
+    rest = frame.marshal(tune, 0) + frame.marshal(commands.Connection.Open("x" * 100), 0)
+    with _connected(address, logged_in=False) as client:
+        client.sendall(PROTOCOL + one * chance.choice((1, 1, 3)) + rest * chance.choice((0, 1, 2)))
+
+
+def unread(address: tuple[str, int], chance: random.Random) -> None:
+    """Returns, direct replies and answers in numbers, for a client that reads none of them."""
+    basic = commands.Basic
+    body_size = chance.choice((0, 1000, 60_000))
+    count = 20 if body_size > 1000 else 300
+    match chance.randrange(3):
+        case 0:
+            method = basic.Publish(routing_key="nowhere", mandatory=True)
+            begin, one = b"", frame.marshal(method, 1) + b"".join(_publish(b"x" * body_size)[1:])
+        case 1:
+            consume = basic.Consume(queue="amq.rabbitmq.reply-to", no_ack=True)
+            begin = frame.marshal(consume, 1)
+            method = basic.Publish(routing_key="amq.rabbitmq.reply-to.none", mandatory=True)
+            content = b"".join(_publish(b"x" * body_size, reply_to="amq.rabbitmq.reply-to")[1:])
+            one = frame.marshal(method, 1) + content
+        case _:
+            begin = frame.marshal(commands.Queue.Declare(queue=QUEUE), 1)
+            one = frame.marshal(commands.Queue.Declare(queue=QUEUE, passive=True), 1)
+    with _connected(address) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.sendall(begin)
+        client.settimeout(3)
+        with suppress(TimeoutError):
+            for _ in range(20):
+                client.sendall(one * count)
+
+
+def held(address: tuple[str, int], chance: random.Random) -> None:
+    """A client that holds all it can, and disappears: publishes, consumers, queues, messages."""
+    basic, queue = commands.Basic, commands.Queue
+    name = f"held-{chance.randrange(1 << 30)}"
+    parts = [frame.marshal(queue.Declare(queue=name, exclusive=True), 1)]
+    match chance.randrange(4):
+        case 0:
+            parts.append(frame.marshal(commands.Tx.Select(), 1))
+            parts += _publish(b"x" * 10_000) * 300
+        case 1:
+            consume = basic.Consume(queue=name)
+            parts += [frame.marshal(consume, 1)] * 3000
+        case 2:
+            parts += [
+                frame.marshal(queue.Declare(queue=f"{name}-{number}", exclusive=True), 1)
+                for number in range(500)
+            ]
+        case _:
+            parts.append(frame.marshal(basic.Consume(queue=name), 1))
+            method = frame.marshal(basic.Publish(routing_key=name), 1)
+            parts += [method, *_publish(b"x" * 100)[1:]] * 3000
+            parts.append(frame.marshal(basic.Nack(0, multiple=True, requeue=True), 1) * 50)
+    with _connected(address) as client:
+        client.sendall(b"".join(parts))
+        if chance.random() < 0.5:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
 ATTACKS: Final[tuple[Attack, ...]] = (
     mutated,
     truncated,
@@ -280,4 +357,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     byte_by_byte,
     half_open,
     slow_reader,
+    logins,
+    unread,
+    held,
 )

@@ -79,6 +79,7 @@ def written() -> dict[str, list[Step]]:
         "what is requeued": list(_settling("nack", requeue=True)),
         "what is acknowledged": list(_settling("ack", requeue=False)),
         "a commit that fails has settled": list(_settling_in_vain()),
+        "a quorum limit acts behind consumers": list(_returning_to_another()),
     }
 
 
@@ -215,6 +216,16 @@ def _settling_in_vain() -> Iterator[Step]:
     yield _delete("q0")
     yield _transaction("commit")
     yield from _empty("q1")
+
+
+def _returning_to_another() -> Iterator[Step]:
+    yield _declare("q0", {**_QUORUM, "x-max-length": 1})
+    consumer = {"queue": "q0", "no_ack": False, "arguments": {}}
+    yield _step("consume", 1, consumer_tag="first", **consumer)
+    for number in range(3):
+        yield _publish(f"m{number}")
+    yield _step("consume", 2, consumer_tag="second", **consumer)
+    yield _step("close_channel", 1)
 
 
 def main(names: list[str]) -> None:

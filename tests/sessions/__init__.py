@@ -1,6 +1,8 @@
 """Random AMQP sessions, played by a plain client against two brokers, every frame compared.
 
     steps.py     a session: what two connections do, from a seed
+    kinds.py     what sessions are about; also client_kinds.py, message_kinds.py and managing.py
+    by_hand.py   frames that no library writes: typed tables, contents in pieces, wrong frames
     wire.py      one connection: frames out, frames in; no behaviour of its own
     in_memory.py the same without a socket, to a broker in this process
     player.py    plays a session on a broker, and records what came back after each step

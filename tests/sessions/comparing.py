@@ -94,10 +94,16 @@ def _comparable(
     }
 
 
-def compare(steps: list[Step], reference: str, other: str, plays: int = 2) -> Difference | None:
+def compare(
+    steps: list[Step],
+    reference: Callable[[], Player],
+    other: Callable[[], Player],
+    plays: int = 2,
+) -> Difference | None:
     """Play a session on both brokers.
 
     Args:
+        reference, other: make players on them.
         plays: how often the reference must do the same before it counts; what it does by chance
             is no reference.
 
@@ -105,14 +111,14 @@ def compare(steps: list[Step], reference: str, other: str, plays: int = 2) -> Di
         None too if the reference does not do the same twice.
     """
     with ThreadPoolExecutor(1) as beside:  # waits of both pass at the same time
-        playing = beside.submit(Player(other).play, steps)
-        first = Player(reference).play(steps)
+        playing = beside.submit(other().play, steps)
+        first = reference().play(steps)
         ours = playing.result()
     found = difference(steps, first, ours)
     if found is None:
         return None
     for _ in range(plays - 1):
-        if difference(steps, first, Player(reference).play(steps)) is not None:
+        if difference(steps, first, reference().play(steps)) is not None:
             return None
     return found
 

@@ -16,8 +16,9 @@ class MemoryWire(Wire):
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
+        self.name = f"session {next(_NUMBERS)}"
         self._connection = Connection(
-            f"session {next(_NUMBERS)}", broker.server, Client(is_loopback=True), lambda: 0.0
+            self.name, broker.server, Client(is_loopback=True), lambda: 0.0
         )
         self._begin("guest", "guest", "/", FRAME_MAX)
 

@@ -2,14 +2,25 @@
 
 Its kind says what it is about: everything (`classic`), quorum queues, times (`timers`), what one
 client's end does to the others (`errors`), `transactions`, what an argument or a header may be
-(`values`), direct reply-to (`replies`), messages that die again and again (`cycles`), or frames
-that follow each other without waiting (`bursts`).
+(`values`), direct reply-to (`replies`), messages that die again and again (`cycles`), frames that
+follow each other without waiting (`bursts`), `consumers`, what belongs to a connection (`owners`),
+what a quorum queue takes back (`returns`), contents in odd frames (`frames`), full queues
+(`limits`), forms of times to live (`expirations`), ways through exchanges (`routing`), AMQP's types
+of values (`typed`), or what the management API does meanwhile (`managed`).
 """
 
 import random
 from typing import Any, Final, Literal, get_args
 
+from tests.sessions.client_kinds import ConsumersMaker, FramesMaker, OwnersMaker, ReturnsMaker
 from tests.sessions.maker import Maker
+from tests.sessions.managing import ManagedMaker
+from tests.sessions.message_kinds import (
+    ExpirationsMaker,
+    LimitsMaker,
+    RoutingMaker,
+    TypedMaker,
+)
 from tests.sessions.steps import (
     EXCHANGES,
     KEYS,
@@ -33,6 +44,15 @@ Kind = Literal[
     "replies",
     "cycles",
     "bursts",
+    "consumers",
+    "owners",
+    "returns",
+    "frames",
+    "limits",
+    "expirations",
+    "routing",
+    "typed",
+    "managed",
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -432,4 +452,13 @@ _MAKERS: Final[dict[Kind, type[Maker]]] = {
     "replies": _RepliesMaker,
     "cycles": _CyclesMaker,
     "bursts": _BurstsMaker,
+    "consumers": ConsumersMaker,
+    "owners": OwnersMaker,
+    "returns": ReturnsMaker,
+    "frames": FramesMaker,
+    "limits": LimitsMaker,
+    "expirations": ExpirationsMaker,
+    "routing": RoutingMaker,
+    "typed": TypedMaker,
+    "managed": ManagedMaker,
 }

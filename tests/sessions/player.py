@@ -15,12 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from http import HTTPStatus
+from itertools import chain, zip_longest
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from pamqp import base, body, commands, header
 
-from tests.sessions.steps import EXCHANGES, QUEUES, Step
+from tests.sessions.by_hand import HEARTBEAT, MOST, content_frames, wrong_frames
+from tests.sessions.managing import Ask, forget_policies, shown_answer
+from tests.sessions.steps import CHANNELS, EXCHANGES, QUEUES, Step
 from tests.sessions.wire import ClosedError, Wire, properties_of, shown
 
 Basic, Channel, Confirm, Connection = (
@@ -44,11 +48,15 @@ _MAX_ROUNDS: Final = 40
 _CONFIRMS: Final = (Basic.Ack, Basic.Nack)
 _WITH_CONTENT: Final = (Basic.Deliver, Basic.GetOk, Basic.Return)
 _NUMBER_TYPE: Final = re.compile(
-    r"(type '?|got |unacceptable_type,)(?:(byte|short|signedint|long|unsigned\w+)|float|double)\b"
+    r"(type '?|got |unacceptable_type,|_in_header,\"\w+\",|[\[,]\{)"
+    r"(?:(byte|short|signedint|long|unsigned\w+)|float|double)\b"
 )
 """Ours does not keep which of AMQP's types of numbers an argument had."""
 
 _GENERATED: Final = re.compile(r"amq\.(gen|ctag)-[\w-]+")
+_BOUND: Final = ("amq.topic", "amq.headers", "amq.fanout")
+"""Exchanges that sessions bind and cannot delete."""
+
 _REPLY_TO: Final = "amq.rabbitmq.reply-to"
 _ADDRESS: Final = re.compile(r"amq\.rabbitmq\.reply-to\.(?!none)[^'\" )]+")
 """Where an answer to one consumer of direct replies goes."""
@@ -83,6 +91,7 @@ class Player:
         connect: opens a connection to it.
         pass_time: lets seconds pass.
         at_once: nothing comes later than it is asked for.
+        ask: makes requests to its management API.
     """
 
     def __init__(
@@ -92,14 +101,17 @@ class Player:
         pass_time: Callable[[float], None] = time.sleep,
         *,
         at_once: bool = False,
+        ask: Ask | None = None,
     ) -> None:
         self._at_once = at_once
+        self._ask_api = ask
         self._url = url
         self._connect = connect
         self._pass_time = pass_time
         vhost = unquote(urlsplit(url).path.removeprefix("/")) or "/"
+        self._vhost_in_path = quote(vhost, safe="")
         self._names: dict[str, str] = {
-            f"in vhost {quote}{vhost}{quote}": "in vhost <vhost>" for quote in ("'", "\\'")
+            f"in vhost {mark}{vhost}{mark}": "in vhost <vhost>" for mark in ("'", "\\'")
         }
         self._wires: dict[int, Wire] = {}
         self._channels: dict[tuple[int, int], _ChannelState] = {}
@@ -132,6 +144,8 @@ class Player:
         for wire in self._wires.values():
             wire.close()
         self._wires, self._channels, self._asking = {}, {}, set()
+        if self._ask_api is not None:
+            forget_policies(self._ask_api, self._vhost_in_path)
         wire = self._connect(self._url)
         wire.send(1, Channel.Open())
         for name in sorted(self._queues):
@@ -140,8 +154,8 @@ class Player:
         for name in EXCHANGES:
             wire.send(1, Exchange.Delete(exchange=name))
             self._answer(wire, Exchange.DeleteOk)
-        for source in ("amq.topic", "amq.headers", "amq.fanout"):
-            for target in EXCHANGES:
+        for source in _BOUND:
+            for target in (*EXCHANGES, *_BOUND):
                 with contextlib.suppress(ClosedError):
                     wire.send(1, Exchange.Unbind(destination=target, source=source))
                     self._answer(wire, Exchange.UnbindOk)
@@ -332,7 +346,7 @@ class Player:
         for key in [key for key in self._channels if key[0] == connection]:
             del self._channels[key]
 
-    def _note(self, connection: int, number: int, text: str) -> None:
+    def _note(self, connection: int, number: int | str, text: str) -> None:
         self._seen.setdefault(f"{connection}/{number}", []).append(text)
 
     def _name(self, generated: str | None, kind: str) -> None:
@@ -348,7 +362,7 @@ class Player:
         text = _NUMBER_TYPE.sub(lambda found: found[1] + ("int" if found[2] else "real"), text)
         for generated, name in self._names.items():
             text = text.replace(generated, name)
-        return text
+        return _GENERATED.sub(r"<a name of the broker>", text)
 
     def _plain(self, value: Any) -> Any:
         match value:
@@ -443,7 +457,58 @@ class Player:
         method = Basic.Publish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
         self._wires[connection].publish(channel, method, properties, body.encode())
 
-    def _consume(self, connection: int, channel: int, **arguments: Any) -> None:
+    def _pieces(
+        self,
+        connection: int,
+        channel: int,
+        routing_key: str,
+        sizes: list[int],
+        *,
+        mandatory: bool,
+        heartbeats: bool,
+    ) -> None:
+        method = Basic.Publish(routing_key=routing_key, mandatory=mandatory)
+        frames = content_frames(channel, method, sizes)
+        self._wires[connection].send_bytes((HEARTBEAT if heartbeats else b"").join(frames))
+
+    def _both(
+        self, connection: int, _channel: int, routing_keys: list[str], sizes: list[int]
+    ) -> None:
+        contents = []
+        for number, key, size in zip(CHANNELS, routing_keys, sizes, strict=True):
+            self._open(connection, number)
+            parts = [min(MOST, size - at) for at in range(0, size, MOST)]
+            contents.append(content_frames(number, Basic.Publish(routing_key=key), parts))
+        turns = chain.from_iterable(zip_longest(*contents, fillvalue=b""))
+        self._wires[connection].send_bytes(b"".join(turns))
+
+    def _wrong_frame(self, connection: int, channel: int, kind: str) -> None:
+        self._wires[connection].send_bytes(wrong_frames(channel, kind))
+
+    def _http(self, connection: int, _channel: int, method: str, path: str, document: Any) -> None:
+        assert self._ask_api is not None
+        answer = self._ask_api(method, path.format(vhost=self._vhost_in_path), document)
+        self._note(connection, "http", self._replaced(shown_answer(*answer)))
+
+    def _end_connection(self, _connection: int, _channel: int, which: int) -> None:
+        assert self._ask_api is not None
+        if which not in self._wires:
+            return
+        name = quote(self._wires[which].name, safe="")
+        status, rounds = HTTPStatus.NOT_FOUND, _MAX_ROUNDS
+        while status == HTTPStatus.NOT_FOUND and rounds:  # RabbitMQ's API knows it a while later
+            status = HTTPStatus(self._ask_api("DELETE", f"connections/{name}", None)[0])
+            rounds -= 1
+            self._pass_time(_QUIET_S)
+        self._note(which, "http", str(status.value))
+        if status == HTTPStatus.NO_CONTENT:
+            self._until(which, lambda _number, _received: False)
+
+    def _consume(
+        self, connection: int, channel: int, *, only: bool = False, **arguments: Any
+    ) -> None:
+        if only and self._channels[connection, channel].consumers:
+            return
         if arguments["no_ack"]:
             self._channels[connection, channel].silent_tags.add(arguments["consumer_tag"])
         self._call(connection, channel, Basic.Consume(**arguments))

@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 from pamqp import base, body, commands, frame, header
 from pamqp.common import FieldTable
 
+from tests.sessions.by_hand import marshal
+
 FRAME_MAX: Final = 4096
 """The smallest that AMQP allows, so that bodies come in several frames."""
 
@@ -46,12 +48,15 @@ class Wire:
 
     Attributes:
         is_open: until the socket ends.
+        name: what the broker calls it.
     """
 
     def __init__(self, url: str, frame_max: int = FRAME_MAX) -> None:
         parts = urlsplit(url)
         self._socket = socket.create_connection((parts.hostname, parts.port), timeout=ANSWER_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        ours, theirs = self._socket.getsockname(), self._socket.getpeername()
+        self.name = f"{ours[0]}:{ours[1]} -> {theirs[0]}:{theirs[1]}"
         vhost = unquote(parts.path.removeprefix("/")) or "/"
         self._begin(parts.username or "guest", parts.password or "guest", vhost, frame_max)
 
@@ -73,7 +78,7 @@ class Wire:
 
     def send(self, channel: int, *frames: frame.FrameTypes) -> None:
         """Send frames in one go."""
-        self.send_bytes(b"".join(frame.marshal(each, channel) for each in frames))
+        self.send_bytes(b"".join(marshal(each, channel) for each in frames))
 
     def publish(
         self, channel: int, method: base.Frame, properties: dict[str, Any], payload: bytes

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from topology.declarations import Policy, Queue
-from topology.refusals import erlang_term
+from topology.erlang_terms import erlang_term
 from topology.suggestions import did_you_mean
 from topology.values import AmqpValue, Compat, amqp_type, type_in_words
 

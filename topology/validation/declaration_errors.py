@@ -18,13 +18,12 @@ from topology.declarations import (
     TopicPermission,
     too_long,
 )
+from topology.erlang_terms import erlang_binary, erlang_term
 from topology.errors import UnsupportedPatternError
 from topology.patterns import Pattern
 from topology.refusals import (
     Refusal,
     default_exchange,
-    erlang_binary,
-    erlang_term,
     exchange_in,
     precondition_failed,
     queue_in,

@@ -7,10 +7,10 @@ RabbitMQ looks for an existing object of the same name first: use `inequivalent_
 from collections.abc import Iterable, Iterator
 
 from topology.declarations import Binding, Exchange, Policy, Queue
+from topology.erlang_terms import erlang_term, readable
 from topology.refusals import (
     Refusal,
     default_exchange,
-    erlang_term,
     exchange_in,
     exclusive_queue,
     precondition_failed,
@@ -34,9 +34,16 @@ def refuse_exchange(exchange: Exchange, vhost: str, compat: Compat = "4.0") -> R
     return _first(exchange_errors(exchange, vhost, compat))
 
 
-def refuse_queue(queue: Queue, vhost: str, compat: Compat = "4.0") -> Refusal | None:
-    """Check a queue that does not exist yet."""
-    return _first(queue_errors(queue, vhost, compat))
+def refuse_queue(
+    queue: Queue, vhost: str, compat: Compat = "4.0", *, server_named: bool = False
+) -> Refusal | None:
+    """Check a queue that does not exist yet.
+
+    Args:
+        server_named: the broker chose the name, so it may begin with `amq.`.
+    """
+    errors = queue_errors(queue, vhost, compat)
+    return _first(error for error in errors if not (server_named and error.member == "name"))
 
 
 def refuse_binding(binding: Binding, source_type: str) -> Refusal | None:
@@ -132,5 +139,10 @@ def _typed(table: Table, name: str) -> str:
 
 
 def _plain(value: AmqpValue) -> str:
-    """Print a value without the marks that tell a string from other Erlang terms."""
-    return value if isinstance(value, str) else erlang_term(value)
+    """Print a value without the marks that tell a text from other Erlang terms."""
+    match value:
+        case str():
+            return value
+        case bytes():
+            return readable(value)
+    return erlang_term(value)

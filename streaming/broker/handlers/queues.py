@@ -80,9 +80,8 @@ def refuse_declaration(
     )
     if over is not None:
         return refuse_access(shard, actor, [("configure", "queue", declaration.name)]) or over
-    named = msgspec.structs.replace(declaration, name="(new)") if unnamed else declaration
     return (
-        refuse_queue(named, vhost, context.config.compat)
+        refuse_queue(declaration, vhost, context.config.compat, server_named=unnamed)
         or refuse_access(shard, actor, needs_to_declare_queue(declaration))
         or _refuse_single_active(shard, declaration)
     )

@@ -434,8 +434,8 @@ class Queue(ABC):
                     return
                 consumer = receiver
             self.hand_over(self.take(), consumer)
-            if self.may_expire:
-                self.after_take()
+            if self.may_expire and self.ready:
+                self.sweep()
                 if self.ready and self._is_expiring():
                     return
 

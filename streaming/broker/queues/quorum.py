@@ -138,11 +138,15 @@ class QuorumQueue(Queue):
             self._settle_moribund()
         return ACCEPTED
 
+    def serve(self) -> None:
+        """Hand out ready copies; the limits act on what is left (R-LEN-19)."""
+        super().serve()
+        self.settled()
+
     def _settle_down(self) -> None:
         """After a change: expired heads die, consumers are served, then the limits act."""
         self.sweep()
         self.serve()
-        self.settled()
 
     def _settle_moribund(self) -> None:
         """After a message with time to live 0: consumers and limits come first, expiry next.
@@ -150,7 +154,6 @@ class QuorumQueue(Queue):
         RabbitMQ lets such a message live to the end of the millisecond.
         """
         self.serve()
-        self.settled()
         self.sweep()
         self.settled()
 

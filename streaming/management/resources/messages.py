@@ -4,7 +4,7 @@ import base64
 from typing import Any, Final
 
 from streaming.amqp.connection import IMPERSONATOR
-from streaming.amqp.errors import AmqpError
+from streaming.amqp.errors import ACCESS_REFUSED, AmqpError
 from streaming.amqp.properties import FIELDS, read_properties, see, with_changes, write_properties
 from streaming.amqp.publications import publication_seen, stored_seen
 from streaming.amqp.stored import Stored
@@ -13,9 +13,8 @@ from streaming.broker.commands import SettleOutcome
 from streaming.broker.dead_letters.x_death import delivered_headers
 from streaming.broker.outbound import DeliveryOut
 from streaming.management.bodies import Members, from_base64
-from streaming.management.errors import ApiError, bad_request, not_found
+from streaming.management.errors import ApiError, bad_request, not_authorised, not_found
 from streaming.management.formats import plain
-from streaming.management.resources.doing import refused
 from streaming.management.routing import Asked
 from streaming.management.sessions import REJECTED, Session
 from topology.declarations import MAX_NAME_BYTES
@@ -152,7 +151,7 @@ async def _get_all(
             lambda channel: commands.Get(queue=name, auto_ack=auto_ack, channel=channel)
         )
         if answer.refusal is not None:
-            raise refused(answer.refusal)
+            raise _closed(answer.refusal)
         if not answer.result.get("delivered"):
             vhost.count_get("get_empty", name, "")
             break
@@ -161,6 +160,13 @@ async def _get_all(
         size += len(stored.body)
         found.append(_message(out, stored, vhost.ready_in(name), *form))
     return found
+
+
+def _closed(refusal: Refusal) -> ApiError:
+    """A refusal as RabbitMQ's client says it, which knows that its channel was closed."""
+    if refusal.code == ACCESS_REFUSED:
+        return not_authorised(refusal.text)
+    return bad_request(f"{refusal.code} {refusal.text}")
 
 
 async def _settle(session: Session, outcome: SettleOutcome) -> None:

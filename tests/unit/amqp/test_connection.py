@@ -273,12 +273,27 @@ def test_a_method_that_cannot_be_read_is_named_in_the_error(payload, error, brok
     assert client.received()[-1].method == m.ConnectionClose(*error)
 
 
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [
+        (219, f"NOT_FOUND - no queue '{'n' * 219}' in vhost '/'"),
+        (220, f"NOT_FOUND - no queue '{'n' * 220}' in vhost..."),
+    ],
+)
+def test_an_error_that_is_too_long_for_a_reply_ends_in_dots(broker, length, text):
+    client = RawClient(broker)
+
+    closed = client.ask(m.QueueDeclare(queue="n" * length, passive=True))
+
+    assert closed == m.ChannelClose(404, text, 50, 10)
+
+
 def test_an_error_about_a_long_name_has_room_for_a_part_of_it(broker):
     client = RawClient(broker)
 
     closed = client.ask(m.QueueDeclare(queue="€" * 85, passive=True))
 
-    assert closed == m.ChannelClose(404, f"NOT_FOUND - no queue '{'€' * 77}", 50, 10)
+    assert closed == m.ChannelClose(404, f"NOT_FOUND - no queue '{'€' * 76}...", 50, 10)
 
 
 def test_a_channel_must_be_opened_first(broker):

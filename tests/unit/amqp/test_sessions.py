@@ -1,25 +1,31 @@
 """Random sessions on brokers in memory: however late one answers, every frame is the same."""
 
 import pytest
+from starlette.testclient import TestClient
 
+from streaming.management.app import Management
+from streaming.management.memory import MemoryFront
 from tests.amqp_client import memory_broker
 from tests.delayed_broker import delayed_broker
+from tests.management_api import GUEST
 from tests.sessions.comparing import difference
 from tests.sessions.in_memory import MemoryWire
 from tests.sessions.kinds import KINDS, session
 from tests.sessions.player import Player
 
+OF_AMQP = [kind for kind in KINDS if kind != "managed"]
 
-def played(broker, steps):
+
+def played(broker, steps, ask=None):
     def pass_time(seconds):
         broker.clock.move_to(broker.clock.now_ms() + round(seconds * 1000))
         broker.server.advance()
 
-    player = Player("amqp://broker/%2F", lambda _url: MemoryWire(broker), pass_time)
+    player = Player("amqp://broker/%2F", lambda _url: MemoryWire(broker), pass_time, ask=ask)
     return player.play(steps)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OF_AMQP)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_random_session_is_answered_later_as_it_is_answered_at_once(seed, kind):
     steps = session(seed, kind=kind)
@@ -29,3 +35,20 @@ def test_a_random_session_is_answered_later_as_it_is_answered_at_once(seed, kind
         found = difference(steps, at_once, played(delayed_broker(delays), steps))
 
         assert found is None, f"\n{found}"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_management_api_answers_all_that_a_random_session_asks(seed):
+    broker = memory_broker()
+    management = TestClient(Management(MemoryFront(broker)), client=("127.0.0.1", 50_000))
+    statuses = []
+
+    def ask(method, path, document):
+        answer = management.request(method, f"/api/{path}", json=document, auth=GUEST)
+        statuses.append(answer.status_code)
+        return answer.status_code, answer.json() if answer.content else None
+
+    played(broker, session(seed, kind="managed"), ask)
+
+    assert set(statuses) <= {200, 201, 204, 400, 404, 405}
+    assert {200, 204} <= set(statuses)

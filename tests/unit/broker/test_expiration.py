@@ -16,6 +16,11 @@ from topology.refusals import Refusal
         (" 5", "no_integer"),
         ("-1", "{value_negative,-1}"),
         ("1.5", '{leftover_string,".5"}'),
+        ("0\t\x1b", '{leftover_string,"\\t\\e"}'),
+        ('1"\\', '{leftover_string,"\\"\\\\"}'),
+        ("1\x00a", "{leftover_string,[0,97]}"),
+        ("1é", '{leftover_string,"Ã©"}'),
+        ("1€", "{leftover_string,[226,130,172]}"),
         ("315360000001", "{value_too_large,315360000001}"),
         ("9" * 5_000, "{value_too_large," + "9" * 5_000 + "}"),
     ],
@@ -103,3 +108,14 @@ def test_a_reason_is_broken_after_its_first_comma_where_it_would_pass_column_80(
     start = f"invalid expiration '{expiration}': "
     indented = term.replace("@", " " * (len(start) + 1))
     assert refusal == Refusal(406, f"PRECONDITION_FAILED - {start}{indented}")
+
+
+def test_what_is_in_a_line_before_the_reason_does_not_break_it():
+    broker = Broker()
+    broker.queue("q")
+
+    refusal = error_of(broker.publish("", "q", "m1", expiration="1" + "\n" * 20))
+
+    term = '{leftover_string,"' + "\\n" * 20 + '"}'
+    start = "invalid expiration '1" + "\n" * 20 + "': "
+    assert refusal == Refusal(406, f"PRECONDITION_FAILED - {start}{term}")

@@ -1,5 +1,7 @@
 """Declaring, redeclaring and deleting: RabbitMQ's codes, and the events."""
 
+import re
+
 import pytest
 
 from streaming.broker import commands
@@ -126,6 +128,18 @@ def test_a_queue_without_a_name_gets_a_name_that_clients_cannot_declare():
     assert named["queue"].startswith("amq.gen-")
     assert named["queue"] != other["queue"]
     assert broker.answer(commands.DeclareQueue(queue=Queue(named["queue"]))) == named
+
+
+def test_a_refusal_of_a_queue_without_a_name_says_which_name_it_was_given():
+    broker = Broker()
+
+    refusal = broker.refusal(commands.DeclareQueue(queue=Queue("", arguments={"x-expires": 0})))
+
+    assert refusal is not None
+    assert re.match(
+        r"PRECONDITION_FAILED - invalid arg 'x-expires' for queue 'amq\.gen-[\w-]+' in vhost '/': ",
+        refusal.text,
+    )
 
 
 @pytest.mark.parametrize(

@@ -129,3 +129,17 @@ def test_heads_dropped_while_other_dead_letters_wait_do_not_affect_them(cut):
         "before enqueued in dead",
         "m1 enqueued in dead",
     ]
+
+
+@CUT
+def test_r_len_19_what_another_consumer_gets_at_once_does_not_count(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q", max_length=1)
+    broker.consume("q", "first", channel="c1")
+    for body in ("a", "b", "c"):
+        broker.publish("", "q", body)
+    broker.consume("q", "second", channel="c2")
+
+    broker.close_channel("c1")
+
+    assert broker.deliveries()[3:] == ["second/0 a", "second/1 b", "second/2 c"]

@@ -141,6 +141,17 @@ def test_an_exchange_can_be_redeclared_only_equivalently(old, new, refusal):
                 " 'void' but current is none"
             ),
         ),
+        *(
+            (
+                Queue("q"),
+                Queue("q", arguments={"x-max-length": value}),
+                inequivalent(
+                    f"'x-max-length' for queue 'q' in vhost '/': received the value '{shown}' of"
+                    " type 'binary' but current is none"
+                ),
+            )
+            for value, shown in ((b"a", "a"), (b"\xc3\xa9", "é"), (b"\xff", "ÿ"))
+        ),
         (Queue("q"), Queue("q", exclusive=True), exclusive_queue("q", "/")),
     ],
 )

@@ -1,0 +1,51 @@
+"""Reasons of refusals, as RabbitMQ 4.0.5 gives them."""
+
+import pytest
+
+from streaming.amqp import methods as m
+from tests.amqp_client import RawClient
+
+GET = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+
+
+def test_a_get_tells_why_its_channel_was_closed(api, broker):
+    RawClient(broker).ask(m.QueueDeclare(queue="mine", exclusive=True))
+
+    status, error, reason = api.refusal("POST", "queues/%2F/mine/get", GET)
+
+    assert (status, error) == (400, "bad_request")
+    assert reason.startswith(
+        "405 RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'mine' in vhost '/'."
+    )
+
+
+def test_a_get_without_permission_names_the_queue(api):
+    api.put("users/bob", {"password": "bob", "tags": "management"})
+    api.put("permissions/%2F/bob", {"configure": "", "write": "", "read": "^other$"})
+    api.put("queues/%2F/q")
+
+    assert api.refusal("POST", "queues/%2F/q/get", GET, user=("bob", "bob")) == (
+        401,
+        "not_authorised",
+        "ACCESS_REFUSED - read access to queue 'q' in vhost '/' refused for user 'bob'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [("policies", '&lt;&lt;"x"&gt;&gt;'), ("operator-policies", '<<"x">>')],
+)
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"definition": {"max-length": "x"}}, "{} is not a valid maximum length"),
+        (
+            {"definition": {"max-length": 1}, "priority": "x"},
+            "priority should be a number, actually was {}",
+        ),
+    ],
+)
+def test_only_reasons_of_ordinary_policies_are_escaped_for_html(api, kind, shown, policy, words):
+    refusal = api.refusal("PUT", f"{kind}/%2F/p", {"pattern": "q", **policy})
+
+    assert refusal == (400, "bad_request", f"Validation failed\n\n{words.format(shown)}\n")
