@@ -4,9 +4,10 @@
                             |  ^
                   frames <--+  +--- what the broker says (`hear`)
 
-    declaring.py   exchanges, queues and bindings
-    consuming.py   qos, consumers, gets and deliveries
-    this file      publishes, settlements, transactions, and the channel itself
+    declaring.py    exchanges, queues and bindings
+    publishing.py   publishes, of complete messages
+    consuming.py    qos, consumers, gets and deliveries
+    this file       settlements, transactions, and the channel itself
 
 The broker may answer later (`entries.py`). So publishes, settlements, and what only asks it for
 something, are passed on at once; everything else waits until all before it is answered. While a
@@ -18,18 +19,16 @@ client agrees.
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, Final
 
 from streaming.amqp import consuming, declaring
 from streaming.amqp import methods as m
 from streaming.amqp.consuming import Consuming
-from streaming.amqp.content import Content, ContentAssembler, PublishMethod
+from streaming.amqp.content import ContentAssembler, PublishMethod
 from streaming.amqp.declaring import Declaring
 from streaming.amqp.errors import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
-    NO_ROUTE,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
     AmqpError,
@@ -38,8 +37,7 @@ from streaming.amqp.errors import (
 )
 from streaming.amqp.frames import HEADER_FIELDS, Frame
 from streaming.amqp.outgoing import Outgoing, Peer
-from streaming.amqp.properties import PLAIN, Seen, see, with_reply_to
-from streaming.amqp.publications import stored_seen
+from streaming.amqp.publishing import PUBLISH_METHOD, Publishing
 from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
 from streaming.amqp.requests import Answered, Requests, nothing
 from streaming.amqp.stored import Stored
@@ -48,7 +46,6 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.commands import SettleOutcome
 from streaming.broker.events import Actor
-from streaming.broker.message import CONFIRM, MANDATORY, Publication, Routed
 from streaming.broker.outbound import (
     AnswerOut,
     CancelOut,
@@ -58,13 +55,7 @@ from streaming.broker.outbound import (
     PublishErrorOut,
     ReturnOut,
 )
-from topology.refusals import Refusal
 from topology.values import Table
-
-PUBLISH_METHOD: Final = (60, 40)
-_NUMBER_BYTES: Final = 12
-_QUEUE_BYTES: Final = 255 + _NUMBER_BYTES
-"""The most that the name and the number of a queue take in a record of a log."""
 
 _SETTLEMENTS: Final = (m.BasicAck, m.BasicReject, m.BasicNack)
 _ASK_ONLY: Final = (
@@ -127,6 +118,9 @@ class Channel:
         self._declaring = Declaring(name, self._requests, self._outgoing, replies)
         self._consuming = Consuming(
             name, self._requests, self._outgoing, replies, self._declaring.queue_named
+        )
+        self._publishing = Publishing(
+            *(name, number, peer, self._requests, self._outgoing, replies, self.fail)
         )
         self._transaction: Transaction | None = None
         self._cancelled: deque[str] = deque()
@@ -214,30 +208,8 @@ class Channel:
         """Take a publish with its content."""
         if self._content.method is not None:
             raise self._content.expectation
-        self._refuse_large(len(body), len(properties))
-        self._publish(method, properties, body)
-
-    def _refuse_large(self, body_bytes: int, property_bytes: int) -> None:
-        vhost = self._vhost
-        most = vhost.max_body_bytes
-        if body_bytes > most:
-            text = f"message size {body_bytes} is larger than configured max size {most}"
-            raise error(PRECONDITION_FAILED, text)
-        if property_bytes > vhost.max_property_bytes:
-            text = (
-                f"properties of {property_bytes} bytes are larger than configured max size "
-                f"{vhost.max_property_bytes}"
-            )
-            raise error(PRECONDITION_FAILED, text)
-
-    def _refuse_many(self, routed: Routed | None) -> None:
-        """Refuse a publish in a transaction whose queues the log has no room to name."""
-        most = self._vhost.max_routed_bytes
-        if routed is not None and len(routed) * _QUEUE_BYTES > most:
-            size = sum(len(name.encode()) + _NUMBER_BYTES for name, _number in routed)
-            if size > most:
-                text = f"the names of its {len(routed)} queues take more than {most} bytes"
-                raise error(PRECONDITION_FAILED, text)
+        self._publishing.refuse_large(len(body), len(properties))
+        self._publishing.publish(method, properties, body, self._transaction)
 
     def publish_method(self, method: PublishMethod) -> None:
         """Take a publish; its content follows."""
@@ -247,16 +219,16 @@ class Channel:
     def content_header(self, payload: bytes) -> None:
         """Take a content header."""
         size, content = self._content.header(payload)
-        self._refuse_large(size, len(payload) - HEADER_FIELDS)
+        self._publishing.refuse_large(size, len(payload) - HEADER_FIELDS)
         if content is not None:
-            self._publish(*content)
+            self._publishing.publish(*content, self._transaction)
 
     def content_body(self, payload: bytes) -> None:
         """Take a part of a body."""
         content = self._content.body(payload)
         self._count_unfinished()
         if content is not None:
-            self._publish(*content)
+            self._publishing.publish(*content, self._transaction)
 
     def _abandon_content(self) -> None:
         self._content.abandon()
@@ -286,116 +258,6 @@ class Channel:
     def _expect_method(self) -> None:
         if self._content.method is not None:
             raise self._content.expectation
-
-    # -- publishing
-
-    def _publish(self, method: PublishMethod, properties: bytes, body: bytes) -> None:
-        """Take a complete message.
-
-        Raises:
-            AmqpError: it is refused.
-        """
-        if method.immediate:
-            raise error(NOT_IMPLEMENTED, "immediate=true")
-        number = self._outgoing.confirms.next_number()
-        if self._transaction is None:
-            self._publish_now(method, properties, body, number)
-            return
-        content = Content(method, properties, body)
-        keep = partial(self._route_and_keep, self._transaction, content)
-        self._requests.then(partial(self._guarded, keep, PUBLISH_METHOD))
-
-    def _route_and_keep(self, transaction: Transaction, content: Content) -> None:
-        """Check and route a publish, and keep it until its transaction is committed.
-
-        A direct reply goes out at once, whatever becomes of the transaction.
-
-        Raises:
-            AmqpError: it is refused.
-        """
-        method, properties, body = content
-        seen = see(properties)
-        routed = self._vhost.route(
-            self._requests.actor, self._publication(method, seen), seen.headers
-        )
-        if isinstance(routed, Refusal):
-            raise AmqpError(routed.code, routed.text)
-        self._refuse_many(routed)
-        properties = self._with_reply_address(properties, seen)
-        if _is_reply(method):
-            if not self._replies.deliver(method.routing_key, properties, body):
-                size = len(properties) + len(body)
-                transaction.then(partial(self._return_reply, *content), size)
-            return
-        publication = self._publication(method, seen, routed)
-        flags = MANDATORY if method.mandatory else 0
-        transaction.publish(publication, stored_seen(properties, body, seen), flags)
-
-    def _guarded(self, step: Callable[[], None], method: tuple[int, int]) -> None:
-        """Do something that no frame asks for now."""
-        try:
-            step()
-        except AmqpError as failure:
-            self.fail(failure, method)
-
-    def _named_user(self, user_id: str | None) -> str | None:
-        """The property `user_id` if the broker has to check it."""
-        is_own = user_id == self._peer.user or self._peer.impersonates
-        return None if is_own else user_id
-
-    def _publish_now(
-        self, method: PublishMethod, properties: bytes, body: bytes, number: int
-    ) -> None:
-        flags = (MANDATORY if method.mandatory else 0) | (CONFIRM if number else 0)
-        seen = see(properties)
-        if seen is PLAIN and method.publication is not None:  # nearly every message
-            stored = Stored(properties, body)
-            self._requests.publish(method.publication, stored, flags, number)
-            return
-        properties = self._with_reply_address(properties, seen)
-        if _is_reply(method):
-            self._requests.then(partial(self._reply, method, properties, body, number))
-            return
-        publication = self._publication(method, seen)
-        if seen is PLAIN:
-            method.publication = publication
-        stored = stored_seen(properties, body, seen)
-        self._requests.publish(publication, stored, flags, number)
-
-    def _publication(
-        self, method: PublishMethod, seen: Seen, routed: Routed | None = None
-    ) -> Publication:
-        user_id = self._named_user(seen.user_id)
-        return self._vhost.publications.of(
-            method.exchange, method.routing_key, seen, user_id, routed
-        )
-
-    def _with_reply_address(self, properties: bytes, seen: Seen) -> bytes:
-        """The properties of a message, with the address of this channel's consumer of replies.
-
-        Raises:
-            AmqpError: the message asks for it, and there is no such consumer.
-        """
-        if seen.reply_to != REPLY_TO_QUEUE:
-            return properties
-        address = self._replies.address_of(self.name)
-        if address is None:
-            raise error(PRECONDITION_FAILED, "fast reply consumer does not exist")
-        return with_reply_to(properties, address)
-
-    def _reply(self, method: PublishMethod, properties: bytes, body: bytes, number: int) -> None:
-        """Hand a direct reply to its consumer."""
-        if not self._replies.deliver(method.routing_key, properties, body):
-            self._return_reply(method, properties, body)
-        if number:
-            self._outgoing.confirms.accept(number)
-            self._peer.output.has_confirms(self.number)
-
-    def _return_reply(self, method: PublishMethod, properties: bytes, body: bytes) -> None:
-        """Return a direct reply whose consumer has gone, if its publisher wants it back."""
-        if method.mandatory:
-            returned = m.BasicReturn(NO_ROUTE, "NO_ROUTE", method.exchange, method.routing_key)
-            self._outgoing.content(returned, properties, body)
 
     # -- settling
 
@@ -624,11 +486,6 @@ class Channel:
         m.TxCommit: _tx_commit,
         m.TxRollback: _tx_rollback,
     }
-
-
-def _is_reply(method: PublishMethod) -> bool:
-    """Whether a message goes to a consumer of direct replies."""
-    return not method.exchange and method.routing_key.startswith(REPLY_TO_QUEUE)
 
 
 def _only_asks(method: m.Method) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from streaming.amqp import methods as m
 from streaming.amqp.buffers import Early, Output
-from streaming.amqp.channel import PUBLISH_METHOD, Channel
+from streaming.amqp.channel import Channel
 from streaming.amqp.content import PublishMethods, no_method
 from streaming.amqp.entries import Ask, Then
 from streaming.amqp.errors import (
@@ -51,6 +51,7 @@ from streaming.amqp.frames import (
 from streaming.amqp.login import Client, User, mechanisms
 from streaming.amqp.method_codec import ids_in, read_method, write_method
 from streaming.amqp.negotiation import CHANNEL_MAX, FRAME_MAX, OFFERED, agreed
+from streaming.amqp.publishing import PUBLISH_METHOD
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.requests import ACK_METHOD
 from streaming.amqp.vhosts import AnswerListener, OpenVhost
