@@ -51,6 +51,8 @@ class Facts(NamedTuple):
         lost: deaths of that hour whose letter reached no queue that was meant to take it.
         waiting: the queues in which dead letters wait, the longest waiting first.
         unserved, nearly_full: the queues with these marks, the one with the most messages first.
+        dropping: the same, for those that are full and drop dead letters.
+        dropped: how many messages of the last hour each of these dropped.
         gate: of the last batch; None: it does not say.
         silence_s: how long ago the last batch was; None: of the past, where this means nothing.
         has_batch: whether there is a batch at all.
@@ -68,6 +70,8 @@ class Facts(NamedTuple):
     waiting: Sequence[WaitingQueue] = ()
     unserved: Sequence[QueueDepth] = ()
     nearly_full: Sequence[QueueDepth] = ()
+    dropping: Sequence[QueueDepth] = ()
+    dropped: Mapping[tuple[str, str], int] = {}
     gate: GateState | None = None
     silence_s: float | None = None
     has_batch: bool = True
@@ -122,6 +126,17 @@ def _concerns(facts: Facts) -> list[Concern]:
             facts.lost,
         )
         found.append(Concern("bad", what, "/search", _since(facts, MINUTES)))
+    if facts.dropping:
+        dropped = sum(facts.dropped[one.vhost, one.queue] for one in facts.dropping)
+        what = say_count(
+            "%(queue)s is full of dead letters and drops its oldest: %(dropped)s in the last hour",
+            "%(count)s queues are full of dead letters and drop their oldest, such as %(queue)s: "
+            "%(dropped)s in the last hour",
+            len(facts.dropping),
+            queue=facts.dropping[0].queue,
+            dropped=dropped,
+        )
+        found.append(_marked(what, facts.dropping, "dropping", "bad"))
     is_open = facts.gate is None or facts.gate.open
     if facts.is_stale and facts.lag is not None and facts.lag.records and is_open:
         assert facts.silence_s is not None
@@ -203,12 +218,12 @@ def _usual(facts: Facts) -> float | None:
     return sum(facts.minutes[-_RECENT - _USUAL : -_RECENT]) / max(min(known, _USUAL), 1)
 
 
-def _marked(what: str, queues: Sequence[QueueDepth], show: str) -> Concern:
+def _marked(what: str, queues: Sequence[QueueDepth], show: str, tone: Tone = "warn") -> Concern:
     """The concern of queues that have a mark: it leads to the only one, or to all of them."""
     if len(queues) > 1:
-        return Concern("warn", what, "/queues", {"show": show})
+        return Concern(tone, what, "/queues", {"show": show})
     [one] = queues
-    return Concern("warn", what, "/queue", {"vhost": one.vhost, "queue": one.queue})
+    return Concern(tone, what, "/queue", {"vhost": one.vhost, "queue": one.queue})
 
 
 def _since(facts: Facts, minutes: int) -> dict[str, str]:

@@ -30,7 +30,8 @@ def without_consumer(figures: JobFigures, queue: Queue) -> int:
     """How many messages wait in vain for a consumer.
 
     None does in a queue that only delays, which has a TTL, or whose messages expire or have always
-    left it without a consumer into a dead-letter exchange; and dead letters wait for a decision.
+    left it without a consumer into a dead-letter exchange; nor in one that is meant to be full, and
+    is, and was never consumed; and dead letters wait for a decision.
     """
     lanes = figures.queue(queue)
     ready = sum(lane.ready for lane in lanes)
@@ -39,6 +40,8 @@ def without_consumer(figures: JobFigures, queue: Queue) -> int:
     kinds = figures.kinds.get(queue, Counter())
     was_consumed = kinds.get("delivered", 0) + kinds.get("consumed", 0) > 0
     if not was_consumed and any(lane.dead_letters for lane in lanes):
+        return 0
+    if not was_consumed and _is_ring(figures, queue) and _fill(figures, queue) >= 1:
         return 0
     if time.time() - figures.taken_s.get(queue, figures.started_s) < IDLE_S:
         return 0
@@ -55,10 +58,19 @@ def backlog(figures: JobFigures, queue: Queue) -> int:
 
 def fill(figures: JobFigures, queue: Queue) -> float:
     """How full a queue is that is not meant to be full."""
-    lanes = figures.queue(queue)
-    found = max((lane.fill for lane in lanes), default=0.0)
-    is_ring = any(lane.drops_head and not lane.dead_letters for lane in lanes)
-    return found if found >= HALF_FULL and not is_ring else 0.0
+    found = _fill(figures, queue)
+    return found if found >= HALF_FULL and not _is_ring(figures, queue) else 0.0
+
+
+def _fill(figures: JobFigures, queue: Queue) -> float:
+    return max((lane.fill for lane in figures.queue(queue)), default=0.0)
+
+
+def _is_ring(figures: JobFigures, queue: Queue) -> bool:
+    """Whether a queue is meant to be full: it drops its oldest, and no dead letter waits in it."""
+    letters = figures.unhandled.get(queue)
+    drops = any(lane.drops_head and not lane.dead_letters for lane in figures.queue(queue))
+    return drops and not (letters is not None and letters.count)
 
 
 def _of_queues(
@@ -91,7 +103,7 @@ QUEUE_HEALTH: Final[tuple[JobFamily, ...]] = (
         "gauge",
         "Ready messages of a queue that has no consumer, and from which nothing has been taken for "
         "a minute. Dead letters do not count, nor do queues that only delay: with a TTL, or with a "
-        "dead-letter exchange and never a delivery.",
+        "dead-letter exchange and never a delivery; nor those that are meant to be full.",
         QUEUE,
         _of_queues(without_consumer),
         detailed=("dlx_queue_health",),
@@ -111,7 +123,7 @@ QUEUE_HEALTH: Final[tuple[JobFamily, ...]] = (
         "gauge",
         "The share of max-length or max-length-bytes that ready messages take, from one half on. "
         "Queues that drop their oldest messages, and have no dead-letter exchange, have none: they "
-        "are meant to be full.",
+        "are meant to be full, unless dead letters wait in them.",
         QUEUE,
         _of_queues(fill),
         detailed=("dlx_queue_health",),

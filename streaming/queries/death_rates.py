@@ -32,6 +32,9 @@ IS_LOST: Final = (
 OLD_S: Final = 4 * 3600.0
 """A dead letter that waits longer needs a look."""
 
+IS_DROPPED: Final = "(outcome = 'no_exchange' AND reason = 'maxlen')"
+"""The condition in SQL of what a full queue drops, because it has no place for its dead letters."""
+
 BURST_LETTERS: Final = 50
 BURST: Final = 4
 """A burst: at least 50 deaths in five minutes, and four times as many as is usual."""
@@ -74,6 +77,28 @@ def losses(tables: Tables, quiet: Sequence[str] = ()) -> Losses:
 def _is_quiet(names: Sequence[str]) -> str:
     """The condition in SQL that a queue has one of these names."""
     return f"regexp_full_match(queue, {text(pattern_of(names))})" if names else "false"
+
+
+def dropped_by_queue(tables: Tables, end: datetime, span: timedelta) -> dict[tuple[str, str], int]:
+    """How many messages full queues without a place for their dead letters dropped in a span.
+
+    Returns:
+        By vhost and queue; queues that dropped none are absent.
+    """
+    begin = end - span
+    files = tables.files("dead_letters", {"at": begin}, inclusive=True)
+    columns = ["vhost", "queue", "at", "reason", "outcome"]
+    view = tables.view(
+        "dead_letters", files=files, columns=columns, view=tables.new_name("dead_letters")
+    )
+    found = tables.values(
+        f"""
+        SELECT vhost, queue, count(*) FROM {view} WHERE {IS_DROPPED}
+        AND "at" >= CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ) GROUP BY ALL
+        """,
+        [begin.isoformat(), end.isoformat()],
+    )
+    return {(vhost, queue): count for vhost, queue, count in found}
 
 
 def deaths_by_minute(

@@ -3,6 +3,7 @@
 depth now  -  entered  +  left, walking back over the parts  =  a small curve of the depth
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,10 +23,15 @@ _COLUMNS: Final = ("vhost", "lane", "seq", "at", "kind", "copy_id", "queue")
 
 
 class QueueFlow(msgspec.Struct, frozen=True):
-    """What came into one queue and left it, by part, the earliest first."""
+    """What came into one queue and left it, by part, the earliest first.
+
+    Attributes:
+        taken: how often a consumer took a message, or settled one, in all parts.
+    """
 
     entered: Sequence[int]
     left: Sequence[int]
+    taken: int = 0
 
     @property
     def rate_in(self) -> float:
@@ -81,14 +87,19 @@ def queue_flows(tables: Tables, end: datetime) -> dict[tuple[str, str], QueueFlo
         )
         once = "(kind IN ('enqueued', 'held') OR (vhost, lane, copy_id) NOT IN (FROM flowed_held))"
     counts: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
-    for vhost, queue, part, entered, left in tables.values(
+    takings: Counter[tuple[str, str]] = Counter()
+    for vhost, queue, part, entered, left, taken in tables.values(
         f"""
         SELECT vhost, queue, {PARTS - 1} - ({end_us} - epoch_us("at")) // {lasts_us} AS part,
-               count(*) FILTER (kind = 'enqueued'), count(*) FILTER (kind <> 'enqueued')
+               count(*) FILTER (kind = 'enqueued'),
+               count(*) FILTER (kind NOT IN ('enqueued', 'delivered')),
+               count(*) FILTER (kind IN ('delivered', 'consumed', 'acked'))
         FROM {view} WHERE {within} AND {once}
-        AND (kind = 'enqueued' OR (kind IN ({leaving}) AND copy_id <> seq)) GROUP BY ALL
+        AND (kind IN ('enqueued', 'delivered') OR (kind IN ({leaving}) AND copy_id <> seq))
+        GROUP BY ALL
         """
     ):
         columns = counts.setdefault((vhost, queue), ([0] * PARTS, [0] * PARTS))
         columns[0][part], columns[1][part] = entered, left
-    return {place: QueueFlow(*columns) for place, columns in counts.items()}
+        takings[vhost, queue] += taken
+    return {place: QueueFlow(*columns, takings[place]) for place, columns in counts.items()}

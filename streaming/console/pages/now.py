@@ -94,6 +94,8 @@ def now(view: View) -> Answer:
         waiting=_loud(waiting, quiet_in("DlxDeadLettersUnhandled")),
         unserved=marks.unserved,
         nearly_full=marks.nearly_full,
+        dropping=marks.dropping,
+        dropped=marks.dropped,
         gate=None if last is None else last.detail.gate,
         silence_s=silence_s,
         has_batch=last is not None,

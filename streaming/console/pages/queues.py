@@ -16,7 +16,7 @@ from streaming.queries.dead_letters.waiting import (
     waiting_letters,
     waiting_queues,
 )
-from streaming.queries.death_rates import pattern_of
+from streaming.queries.death_rates import dropped_by_queue, pattern_of
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
 from streaming.queries.duckdb_tables import BeforeHistoryError, Row
 from streaming.queries.queue_changes import queue_changes
@@ -34,6 +34,9 @@ NEAR_MAX_LENGTH: Final = "DlxNearMaxLength"
 
 NEAR_LIMIT: Final = 0.9
 """The share of its limit from which a queue is nearly full."""
+
+DROPPED_IN: Final = timedelta(hours=1)
+"""What a full queue dropped is counted for so long."""
 
 STRETCHES: Final = {"1h": 3_600, "15m": 900, "6h": 21_600, "24h": 86_400, "7d": 604_800, "all": 0}
 LEAST_S: Final = 60
@@ -59,7 +62,9 @@ class Line(NamedTuple):
         dead: letters that died in it and wait somewhere.
         fill: the share of its limit that is ready; None: it has none.
         is_unserved: messages wait in vain for a consumer.
-        is_nearly_full: it is, and was not declared to drop what is too much.
+        is_nearly_full: it is, and is not meant to be full.
+        dropped: the messages of the last hour that it dropped although dead letters wait in it;
+            0 if it is not full any more.
     """
 
     depth: QueueDepth
@@ -69,6 +74,7 @@ class Line(NamedTuple):
     fill: float | None
     is_unserved: bool
     is_nearly_full: bool
+    dropped: int
 
 
 SORTS: Final[Mapping[str, Callable[[Line], Any]]] = {
@@ -92,6 +98,7 @@ SHOWN: Final[Mapping[str, Callable[[Line], bool]]] = {
     "": lambda _one: True,
     "unserved": lambda one: one.is_unserved,
     "nearly_full": lambda one: one.is_nearly_full,
+    "dropping": lambda one: one.dropped > 0,
     "dead": lambda one: one.dead > 0,
     "filled": lambda one: one.depth.ready + one.depth.unacked > 0,
     "moving": lambda one: one.flow is not NO_FLOW,
@@ -131,10 +138,16 @@ def queues(view: View) -> Answer:
 
 
 class Marked(NamedTuple):
-    """The queues with marks, those with the most messages first."""
+    """The queues with marks, those with the most messages first.
+
+    Attributes:
+        dropping: the queues that drop dead letters; `dropped` is of each.
+    """
 
     unserved: list[QueueDepth]
     nearly_full: list[QueueDepth]
+    dropping: Sequence[QueueDepth] = ()
+    dropped: Mapping[Place, int] = {}
 
 
 def marked(view: View) -> Marked:
@@ -146,13 +159,18 @@ def marked(view: View) -> Marked:
         return Marked([], [])
     settings = _settings(view)
     rules = {(one.vhost, one.queue): settings.get((one.vhost, one.queue)) for one in filled}
+    letters = {(one.vhost, one.queue): one.count for one in view.once("waiting", waiting_queues)}
     full = [
         one
         for one in filled
-        if _is_nearly_full(_fill(one, rule := rules[one.vhost, one.queue]), rule)
+        if _is_nearly_full(
+            _fill(one, rule := rules[one.vhost, one.queue]),
+            rule,
+            letters.get((one.vhost, one.queue), 0),
+        )
         and not quiet[NEAR_MAX_LENGTH](one.queue)
     ]
-    letters = {(one.vhost, one.queue): one.count for one in view.once("waiting", waiting_queues)}
+    dropped = _dropped(view) if any(_is_ring(rules[one.vhost, one.queue]) for one in full) else {}
 
     def unserved(
         among: list[QueueDepth], consumers: Mapping[Place, int], flows: Mapping[Place, QueueFlow]
@@ -171,22 +189,46 @@ def marked(view: View) -> Marked:
         consumers = view.once("consumers", consumer_counts)
         found = unserved(found, consumers, {})
         found = unserved(found, consumers, _flows(view)) if found else found
-    delays = _only_delay(view, [(one.vhost, one.queue) for one in found], rules)
-    return Marked([one for one in found if (one.vhost, one.queue) not in delays], full)
+    needless = _need_none(view, found, rules, letters, _flows(view)) if found else set()
+    return Marked(
+        [one for one in found if (one.vhost, one.queue) not in needless],
+        [one for one in full if (one.vhost, one.queue) not in dropped],
+        [one for one in full if (one.vhost, one.queue) in dropped],
+        dropped,
+    )
 
 
-def _only_delay(
-    view: View, unserved: Sequence[Place], rules: Mapping[Place, QueueSettings | None]
+def _dropped(view: View) -> Mapping[Place, int]:
+    """What full queues without a place for their dead letters dropped in the last hour."""
+    if not view.tables.has("dead_letters"):
+        return {}
+    end = view.known_until
+    return view.once("dropped", lambda tables: dropped_by_queue(tables, end, DROPPED_IN))
+
+
+def _need_none(
+    view: View,
+    unserved: Sequence[QueueDepth],
+    rules: Mapping[Place, QueueSettings | None],
+    letters: Mapping[Place, int],
+    flows: Mapping[Place, QueueFlow],
 ) -> set[Place]:
-    """Those of some queues that only delay, so that they need no consumer, as the alert has it.
+    """Those of some queues that need no consumer, as the alert has it.
 
-    They have a dead-letter exchange, and no message was ever taken from them.
+    No message was ever taken from them, and they only delay, with a dead-letter exchange, or are
+    meant to be full, and are.
     """
-    places = {
-        place
-        for place in unserved
-        if (each := rules.get(place)) is not None and each.dead_letter_exchange is not None
-    }
+    places = set()
+    for one in unserved:
+        rule = rules.get(place := (one.vhost, one.queue))
+        delays = rule is not None and rule.dead_letter_exchange is not None
+        is_at_rest = (
+            _is_ring(rule)
+            and not letters.get(place, 0)
+            and ((_fill(one, rule) or 0) >= 1 or any(flows.get(place, NO_FLOW).left))
+        )
+        if delays or is_at_rest:
+            places.add(place)
     if not places:
         return places
     name = f"taken {sorted(places)}"
@@ -225,6 +267,7 @@ def _lines(view: View) -> list[Line]:
             dead[one.vhost, queue] += one.count
         inside[one.vhost, one.queue] += one.count
     settings = _settings(view)
+    dropped = _dropped(view)
     is_served, has_room = _quiet(view, NO_CONSUMER), _quiet(view, NEAR_MAX_LENGTH)
     found = []
     for depth in view.once("queues", list_queues):
@@ -241,13 +284,15 @@ def _lines(view: View) -> list[Line]:
                     fill := _fill(depth, rules),
                     not is_served(depth.queue)
                     and _is_unserved(depth, consumers.get(place, 0), flow, rules, inside[place]),
-                    _is_nearly_full(fill, rules) and not has_room(depth.queue),
+                    is_full := _is_nearly_full(fill, rules, inside[place])
+                    and not has_room(depth.queue),
+                    dropped.get(place, 0) if is_full and _is_ring(rules) else 0,
                 )
             )
-    unserved = [(one.depth.vhost, one.depth.queue) for one in found if one.is_unserved]
-    delays = _only_delay(view, unserved, settings)
+    unserved = [one.depth for one in found if one.is_unserved]
+    needless = _need_none(view, unserved, settings, inside, flows)
     return [
-        one._replace(is_unserved=False) if (one.depth.vhost, one.depth.queue) in delays else one
+        one._replace(is_unserved=False) if (one.depth.vhost, one.depth.queue) in needless else one
         for one in found
     ]
 
@@ -260,13 +305,13 @@ def _fill(depth: QueueDepth, rules: QueueSettings | None) -> float | None:
     return max(used / max(limit, 1) for used, limit in limits if limit is not None)
 
 
-def _is_nearly_full(fill: float | None, rules: QueueSettings | None) -> bool:
-    """Whether a queue is that is not meant to be full."""
-    return (fill or 0) >= NEAR_LIMIT and not _is_ring(rules)
+def _is_nearly_full(fill: float | None, rules: QueueSettings | None, letters: int) -> bool:
+    """Whether a queue is that is not meant to be full; one in which dead letters wait never is."""
+    return (fill or 0) >= NEAR_LIMIT and (letters > 0 or not _is_ring(rules))
 
 
 def _is_ring(rules: QueueSettings | None) -> bool:
-    """Whether a queue is meant to be full: it drops its oldest, and nobody wants them."""
+    """Whether a queue drops its oldest, and was declared without a place for them."""
     return (
         rules is not None and rules.overflow == "drop-head" and rules.dead_letter_exchange is None
     )
@@ -278,10 +323,11 @@ def _is_unserved(
     """Whether messages wait for a consumer and there is none.
 
     Dead letters wait for a decision instead, and messages with a TTL of their queue for its end.
-    Nor does a queue need one from which programs fetch now and then.
+    Nor does a queue need one from which programs fetch now and then. What a queue drops by itself
+    was not taken.
     """
     delays = rules is not None and rules.message_ttl_ms is not None
-    return depth.ready > letters and not consumers and not any(flow.left) and not delays
+    return depth.ready > letters and not consumers and not flow.taken and not delays
 
 
 def _age_us(oldest_at: str | None) -> int:

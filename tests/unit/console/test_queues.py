@@ -98,6 +98,61 @@ def test_a_queue_near_its_limit_says_how_full_it_is(make_client, tmp_path):
     assert "full" not in row(client, "ring")
 
 
+@pytest.fixture
+def parked(make_client, tmp_path):
+    """A bounded parking lot that fills with dead letters and orders: below, at and past its limit.
+
+    Nobody consumes from it. A ring of orders that nobody ever took is as full.
+    """
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="parking")
+    broker.queue("parking", max_length=10)
+    broker.queue("ring", max_length=10)
+    for _step in range(3):
+        for number in range(4):
+            broker.publish("", "work", f"{number}")
+            broker.publish("", "ring", f"{number}")
+        given = broker.get("work", f"g{_step}", 4, channel="c")
+        broker.reject(*(one.ref for one in given), channel="c")
+        broker.publish("", "parking", "by hand")
+        broker.at((_step + 1) * 1_000)
+        recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return make_client(recording.root)
+
+
+def listed_then(client, batch, show):
+    page = client.get(f"/queues?as_of={batch}&show={show}").text
+    body = page[page.index("<tbody>") : page.index("</tbody>")]
+    return re.findall(r'<td><a href="/queue\?[^"]*">(.*?)</a>', body)
+
+
+def test_a_full_queue_that_drops_dead_letters_is_worse_than_one_without_a_consumer(parked):
+    assert [listed_then(parked, batch, "unserved") for batch in range(3)] == [
+        ["parking", "ring"],
+        ["parking", "ring"],
+        ["parking"],
+    ], "a warning does not vanish as things get worse; a ring at rest needs none"
+    assert [listed_then(parked, batch, "nearly_full") for batch in range(3)] == [
+        [],
+        ["parking"],
+        ["parking"],
+    ]
+    assert [listed_then(parked, batch, "dropping") for batch in range(3)] == [[], [], ["parking"]]
+
+    now = parked.get("/?as_of=2").text
+    assert "parking is full of dead letters and drops its oldest: 5 in the last hour" in now
+    assert 'class="verdict bad"' in now
+    assert "parking is nearly full" not in now
+    assert "parking is nearly full" in parked.get("/?as_of=1").text
+    page = parked.get("/queue?queue=parking&vhost=/&as_of=2").text
+    assert "full: 5 dropped" in words(page)
+    assert "drops its oldest: 5 messages in the last hour" in words(page)
+    assert "dropped" not in words(parked.get("/queue?queue=ring&vhost=/&as_of=2").text)
+
+
 @pytest.mark.parametrize(
     ("sort", "first"),
     [

@@ -290,6 +290,21 @@ def test_each_concern_leads_to_what_it_is_about():
     ]
 
 
+def test_full_queues_that_drop_dead_letters_are_bad_and_said_first():
+    queues = [QueueDepth("/", name, "classic", 3, 0, 3, None) for name in ("parking", "lot")]
+    dropped = {("/", "parking"): 3, ("/", "lot"): 4}
+
+    [one, other] = verdict(
+        facts(dropping=queues[:1], dropped=dropped, nearly_full=queues[1:])
+    ).concerns
+    [many] = verdict(facts(dropping=queues, dropped=dropped)).concerns
+
+    assert (one.tone, one.about, other.tone) == ("bad", {"vhost": "/", "queue": "parking"}, "warn")
+    assert "3 in the last hour" in one.what
+    assert (many.path, many.about) == ("/queues", {"show": "dropping"})
+    assert "7 in the last hour" in many.what
+
+
 @pytest.mark.parametrize("mark", ["unserved", "nearly_full"])
 def test_a_queue_with_a_mark_is_a_concern(mark):
     queues = [QueueDepth("/", name, "classic", 3, 0, 3, None) for name in ("orders", "mail")]

@@ -114,6 +114,22 @@ def test_a_ring_is_meant_to_be_full(batches):
     }
 
 
+def test_a_ring_at_rest_needs_no_consumer_and_one_of_dead_letters_is_not_meant_to_be_full(batches):
+    ring = {"ready": 10, "drops_head": True, "dead_letters": False}
+    run(batches, queue("ring", fill=1.0, **ring), queue("fills", fill=0.8, **ring))
+    assert unconsumed(batches) == {"fills": 10}
+    assert shown(batches, "dlx_queue_fill_ratio") == {}
+
+    batches.figures.unhandled = {("/", "ring"): Unhandled(8, 10.0)}
+    assert unconsumed(batches) == {"ring": 2, "fills": 10}
+    assert shown(batches, "dlx_queue_fill_ratio") == {"ring": 1.0}
+
+    batches.figures.unhandled = {}
+    run(batches, queue("ring", fill=1.0, **ring), kinds={"ring": {"consumed": 1}})
+    batches.figures.taken_s["/", "ring"] -= IDLE_S + 1
+    assert unconsumed(batches) == {"ring": 10, "fills": 10}
+
+
 def test_what_ended_the_last_run_is_told_until_a_batch_is_committed(batches):
     batches.figures.failure = "folds-differ"
     assert shown(batches, "dlx_failure") == {"folds-differ": 1}
