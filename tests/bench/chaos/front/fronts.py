@@ -75,6 +75,8 @@ class FrontProcess:
 class Running:
     """Everything that runs, supervised: what ends by itself is noted, and started again.
 
+    The job does not yield to the fronts: nothing is measured, and others may use the machine.
+
     Attributes:
         ends: what ended by itself, with the end of its log.
         too_early: starts that ended because Kafka was not there, as they should.
@@ -83,7 +85,7 @@ class Running:
     def __init__(self, root: Path, kafka: EmbeddedKafka) -> None:
         self.kafka = kafka
         self.config = JobConfig(
-            job=job_settings(root, driver_memory="1g"),
+            job=job_settings(root, driver_memory="1g", nice=0, spare_cores=0),
             kafka=KafkaSettings(bootstrap_servers=(kafka.bootstrap_servers,)),
             vhosts={VHOST: VhostSettings(sequenced=True)},
         )

@@ -15,7 +15,7 @@ KINDS: Final = ("leader", "standby", "job", "Kafka", "sleep")
 
 T = TypeVar("T")
 
-WAIT_S: Final = 240.0
+WAIT_S: Final = 600.0
 _MOST_DOWN_S: Final = 4.0
 _MOST_ASLEEP_S: Final = 2.0
 
