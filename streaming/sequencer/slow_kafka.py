@@ -39,7 +39,7 @@ class SlowKafka:
         if self.is_slow and not was_slow:
             logger.warning(
                 "publishers wait: Kafka is slow, or away: %s records are on their way to it, the "
-                "oldest for %.1f s. Nothing of them is lost or confirmed",
+                "oldest for %.1f s. None is confirmed before Kafka has it",
                 *(records, age_s),
             )
         elif was_slow and not self.is_slow:
