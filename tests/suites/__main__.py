@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from streaming.amqp.vhosts import MAX_MESSAGE_SIZE
 from streaming.config import JobConfig, show_config
+from streaming.config.flow import FlowSettings
 from streaming.config.job import JobSettings
 from streaming.config.kafka import KafkaSettings
 from streaming.config.vhosts import VhostSettings
@@ -111,7 +113,11 @@ def _kept(vhosts: tuple[str, ...], *, on_kafka: bool) -> Iterator[list[str]]:
                     checkpoint_location=str(root / "checkpoints"),
                     tables_location=str(root / "tables"),
                 ),
-                kafka=KafkaSettings(bootstrap_servers=(kafka.bootstrap_servers,)),
+                kafka=KafkaSettings(
+                    bootstrap_servers=(kafka.bootstrap_servers,),
+                    max_message_bytes=MAX_MESSAGE_SIZE + (2 << 20),
+                ),
+                flow=FlowSettings(max_body_bytes=MAX_MESSAGE_SIZE),  # as in memory
                 vhosts={name: VhostSettings(sequenced=True) for name in vhosts},
             )
             file = root / "dlx.toml"
