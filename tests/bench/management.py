@@ -60,6 +60,7 @@ MIXES: Final = {
 
 CLIENTS: Final = 10
 _HEADERS: Final = {"authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
+_JSON: Final = _HEADERS | {"content-type": "application/json"}
 _BODY: Final = b"x" * 200
 
 
@@ -182,9 +183,9 @@ class Broker:
         queues = [{"name": one, "vhost": "/", "durable": True, "arguments": {}} for one in names]
         connection = HTTPConnection(LOOPBACK, self.api, timeout=60)
         body = json.dumps({"queues": queues})
-        connection.request("POST", "/api/definitions", body, headers=_HEADERS)
+        connection.request("POST", "/api/definitions", body, headers=_JSON)
         response = connection.getresponse()
-        assert response.status == 204, response.read()
+        assert response.status == 204, (response.status, response.read())
 
     def cpu_s(self) -> float:
         """The processor time that it has taken."""
