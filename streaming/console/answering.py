@@ -103,7 +103,7 @@ class Answering:
                         return _file(found)
                 html = self._render(view.template or page.template, view, page, found)
         except (Refused, QueryError, DlxError) as error:
-            return self.refusal(asked, error)
+            return self.refusal(asked, error, has_instant=view.has_instant)
         except MemoryError:
             self.console.reader.is_exhausted = True
             return self.refusal(asked, too_much())
@@ -120,15 +120,24 @@ class Answering:
         page = self._pages[asked.route]
         return _html(self._render("computing.html", self._view(asked), page, {}), 202)
 
-    def refusal(self, asked: Asked, error: Exception, *, again: bool = False) -> Answered:
+    def refusal(
+        self, asked: Asked, error: Exception, *, again: bool = False, has_instant: bool = True
+    ) -> Answered:
         """Say why a page is not shown.
 
         Args:
             again: whether a link on the page leads to the same address.
+            has_instant: whether the tables have the instant of the URL; no link keeps one that
+                they do not have.
         """
         status = error.status if isinstance(error, Refused) else 400
-        values = {"what": said(error), "status": status, "again": again}
-        return _html(self._render("refused.html", self._view(asked), None, values), status)
+        view = self._view(asked)
+        wants_live = view.is_live and view.as_of is not None
+        if not has_instant:
+            kept = {name: value for name, value in asked.values.items() if name != "as_of"}
+            view = self._view(msgspec.structs.replace(asked, values=kept))
+        values = {"what": said(error), "status": status, "again": again, "wants_live": wants_live}
+        return _html(self._render("refused.html", view, None, values), status)
 
     def text(self, template: str, language: Language, **values: Any) -> str:
         """Render a template that is no page."""

@@ -108,6 +108,7 @@ class View:
         self.status = 200
         self.template = ""
         self.is_live = True
+        self.has_instant = True
         self.language = language
         self._opened = ExitStack()
         self._now: Mapping[str, Declared] = {}
@@ -145,12 +146,13 @@ class View:
 
         Permissions count as they are now, also for the past.
         """
-        if self.user.administrator:
-            return self._opened.enter_context(self.console.reader.open(self.as_of))
         opened = self._opened.enter_context(self.console.reader.open())
-        self._restrict(opened)
+        if not self.user.administrator:
+            self._restrict(opened)
         if self.as_of is not None:  # afterwards: a message of another vhost is no instant
+            self.has_instant = False
             opened.cut = resolve(opened, self.as_of, read_instant)
+            self.has_instant = True
         return opened
 
     def _restrict(self, opened: Tables) -> None:

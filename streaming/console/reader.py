@@ -12,7 +12,7 @@ from typing import Final
 
 import duckdb
 
-from streaming.queries.as_of.instant import BATCH, resolve
+from streaming.queries.as_of.instant import BATCH
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.message_attributes import RECORD
 from streaming.sentences import say
@@ -69,16 +69,13 @@ class Reader:
         self._stopping = threading.Event()
 
     @contextmanager
-    def open(self, as_of: str | None = None) -> Iterator[Tables]:
-        """Open the tables as they were at an instant; None: after the last batch.
+    def open(self) -> Iterator[Tables]:
+        """Open the tables for a page.
 
         Raises:
             BudgetError: the queries took longer than the budget.
-            QueryError: the tables do not have that instant.
         """
         with self._slots, self.background(BUDGET_S) as tables:
-            if as_of is not None:
-                tables.cut = resolve(tables, as_of, read_instant)
             yield tables
 
     @contextmanager

@@ -21,14 +21,19 @@ function move(step) {
   next.querySelector("a")?.focus({ preventScroll: true });
 }
 
+// On a phone the pages are a line that scrolls: the open one is in sight.
+document.querySelector("header a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // The palette shows what the page "Go to" lists, and leads to the first of it with Enter.
 const palette = document.getElementById("palette");
 const places = palette?.querySelector("ul");
 const paletteText = document.getElementById("palette-text");
 let wanted = null;
 
+// Whether the palette has the answer to what is typed now; until then it is empty, for Enter and arrows.
 async function look() {
   const asked = wanted = new AbortController();
+  places.replaceChildren();
   const address = new URL(palette.dataset.address, location.href);
   address.searchParams.set("q", paletteText.value);
   try {
@@ -39,6 +44,7 @@ async function look() {
   } catch (error) {
     if (error.name !== "AbortError") places.textContent = say("silent");
   }
+  return wanted === asked;
 }
 
 function openPalette() {
@@ -59,8 +65,7 @@ palette?.addEventListener("keydown", async (event) => {
   if (event.key === "Enter" && at < 0) {
     event.preventDefault();
     wanted?.abort();
-    await look();
-    places.querySelector("a")?.click();
+    if (await look()) places.querySelector("a")?.click();
   } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     event.preventDefault();
     const next = at + (event.key === "ArrowDown" ? 1 : -1);

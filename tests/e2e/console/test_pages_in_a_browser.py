@@ -167,6 +167,31 @@ def test_the_palette_leads_to_a_queue_by_a_part_of_its_name(visit):
     expect(page).to_have_url(re.compile("/queue\\?.*queue=billing"))
 
 
+def test_the_palette_never_leads_to_what_was_typed_before(visit):
+    page = visit("/balance").page
+    page.keyboard.press("Control+k")
+    places = page.locator("#palette .places a")
+    expect(places.first).to_be_visible()
+    held = []
+    page.route("**/goto?q=**", lambda route: held.append(route))  # noqa: PLW0108 (it marks it)
+
+    page.keyboard.type("b")
+    expect(places).to_have_count(0)
+    page.unroute("**/goto?q=**")
+    page.keyboard.type("illi")
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(re.compile("/queue\\?.*queue=billing"))
+    assert held
+
+
+def test_on_a_phone_the_header_leaves_most_of_the_screen(visit):
+    page = visit("/causes", viewport=PHONE).page
+    height = page.evaluate("document.querySelector('header').getBoundingClientRect().height")
+    assert height < PHONE["height"] / 4
+    expect(page.locator("header a[aria-current]")).to_be_in_viewport()
+
+
 def test_on_a_phone_filters_are_folded_and_targets_are_large(visit):
     page = visit("/search", viewport=PHONE).page
     expect(page.locator("details.fold form")).to_be_hidden()

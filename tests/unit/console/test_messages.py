@@ -89,6 +89,15 @@ def test_an_instant_before_the_history_is_refused_with_its_beginning(shop_consol
     assert "history begins at 2020-09-13T12:26:40Z" in words(answer.text)
 
 
+def test_no_link_keeps_an_instant_that_the_tables_do_not_have(shop_console):
+    early = shop_console.get("/?as_of=2020-01-01").text
+    known = shop_console.get("/message?as_of=1&id=nothing").text
+
+    assert "as_of" not in early.replace('name="as_of"', "")
+    assert 'href="/">Show it live' in early
+    assert 'href="/queues?as_of=1"' in known
+
+
 def found_by(client, text):
     """The page that Find opens at once; None: it lists what there is."""
     answer = client.get("/find", params={"q": text}, follow_redirects=False)
