@@ -149,6 +149,14 @@ def exchange_in(name: str, vhost: str) -> str:
     return f"exchange '{name}' in vhost '{vhost}'"
 
 
+def unconditional(name: str, vhost: str, flag: str) -> str:
+    """Why a quorum queue is not deleted on a condition, `if-unused` or `if-empty`."""
+    return (
+        f"cannot delete {queue_in(name, vhost)}. queue.delete operations with {flag} flag set are"
+        " not supported by quorum queues"
+    )
+
+
 def queue_in(name: str, vhost: str) -> str:
     """A queue as RabbitMQ names it in replies."""
     return f"queue '{name}' in vhost '{vhost}'"

@@ -314,11 +314,15 @@ class Channel:
         self._outgoing.method(m.TxSelectOk())
 
     def _tx_commit(self, _method: m.TxCommit) -> None:
-        self._in_transaction().commit(self._committed)
+        transaction = self._in_transaction()
+        if transaction.only_settles:  # RabbitMQ answers before its queues hear of it
+            self._consuming.hold()
+        transaction.commit(self._committed)
 
     def _committed(self, is_complete: bool) -> None:  # noqa: FBT001
         if is_complete:
             self._outgoing.method(m.TxCommitOk())
+            self._consuming.let_go()
         else:
             self.fail(error(PRECONDITION_FAILED, "partial tx completion"), m.TxCommit.ids)
 

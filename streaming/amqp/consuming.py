@@ -63,6 +63,7 @@ class Consuming:
         self._traffic = requests.vhost.traffic.setdefault(channel_name, Traffic())
         self._got: tuple[DeliveryOut, Stored] | None = None
         self._early: dict[str, list[tuple[DeliveryOut, Stored]]] = {}  # of starting consumers
+        self._held: list[tuple[DeliveryOut, Stored]] | None = None
         self._own_tags = OwnTags()
 
     # -- methods
@@ -116,7 +117,6 @@ class Consuming:
             raise error(PRECONDITION_FAILED, "reply consumer already set")
         self._replies.add(self._channel, self, tag)
         self.takes_replies = True
-        self._consumers[tag] = method.arguments
         if not method.nowait:
             self._outgoing.method(m.BasicConsumeOk(tag))
 
@@ -124,13 +124,17 @@ class Consuming:
         """End a consumer; one that is not there is as good as ended."""
         tag = method.consumer_tag
 
-        def ended(_result: dict[str, Any]) -> None:
-            self.ended(tag)
+        def answer() -> None:
             if not method.nowait:
                 self._outgoing.method(m.BasicCancelOk(tag))
 
-        if tag not in self._consumers or self._replies.cancel(self._channel, tag):
-            ended({})
+        def ended(_result: dict[str, Any]) -> None:
+            self.ended(tag)
+            answer()
+
+        # of replies first: a consumer of a queue may have its tag, too
+        if self._replies.cancel(self._channel, tag) or tag not in self._consumers:
+            answer()
         else:
             command = commands.Cancel(label=tag, channel=self._channel)
             self._requests.ask(method.ids, command, ended)
@@ -157,12 +161,24 @@ class Consuming:
 
     # -- what comes
 
+    def hold(self) -> None:
+        """Keep what consumers get from now on, until `let_go`."""
+        self._held = []
+
+    def let_go(self) -> None:
+        """Pass on what was kept."""
+        held, self._held = self._held or (), None
+        for out, stored in held:
+            self.heard(out, stored)
+
     def heard(self, out: DeliveryOut, stored: Stored) -> None:
         """Pass a delivery on; keep it while its get or its consumer has no answer yet."""
         if not out.consumer_number:
             self._got = out, stored
             if out.requeue_count:
                 self._traffic.redeliver += 1
+        elif self._held is not None:
+            self._held.append((out, stored))
         elif self._early and out.label in self._early:
             self._early[out.label].append((out, stored))
         else:

@@ -14,7 +14,7 @@ from streaming.amqp.reply_to import REPLY_TO_QUEUE, ReplyConsumers
 from streaming.amqp.requests import Answered, Requests, nothing
 from streaming.broker import commands
 from topology.declarations import Binding, Exchange, Queue
-from topology.refusals import default_exchange, no_queue, queue_in
+from topology.refusals import default_exchange, no_queue, unconditional
 
 
 class Declaring:
@@ -169,11 +169,7 @@ class Declaring:
             return
         for flag, is_set in (("if-unused", method.if_unused), ("if-empty", method.if_empty)):
             if is_set:
-                raise error(
-                    NOT_IMPLEMENTED,
-                    f"cannot delete {queue_in(name, vhost.name)}. queue.delete operations with "
-                    f"{flag} flag set are not supported by quorum queues",
-                )
+                raise error(NOT_IMPLEMENTED, unconditional(name, vhost.name, flag))
 
     def _ask(
         self,

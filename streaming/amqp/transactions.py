@@ -38,6 +38,11 @@ class Transaction:
         self._settlements: list[tuple[SettleOutcome, list[int]]] = []
         self._is_partial = False
 
+    @property
+    def only_settles(self) -> bool:
+        """Whether nothing was published."""
+        return not self._publishes
+
     def publish(self, publication: Publication, stored: Stored, flags: int) -> None:
         """Keep a publish that was checked and routed.
 

@@ -14,6 +14,9 @@ _CONFIRM: Final = re.compile(r"Basic\.(Ack|Nack)\(")
 _PUSHED: Final = re.compile(r"Basic\.(Nack|Deliver|Return)\(")
 """What comes by itself: among the answers to a burst, anywhere."""
 
+_OF_QUEUES: Final = ("Basic.Ack(", "Basic.ConsumeOk(", "Basic.CancelOk(")
+"""What queues say when they have heard of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -53,7 +56,7 @@ def _certain(seen: dict[str, list[str]]) -> dict[str, list[str]]:
     They confirm, and answer to a consumer, on their own: perhaps together, or behind an error.
     """
     return {
-        key: [text for text in texts if not text.startswith(("Basic.Ack(", "Basic.ConsumeOk("))]
+        key: [text for text in texts if not text.startswith(_OF_QUEUES)]
         for key, texts in seen.items()
     }
 

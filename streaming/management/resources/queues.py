@@ -18,6 +18,7 @@ from streaming.management.resources.messages import get
 from streaming.management.resources.queue_lists import all_queues, all_queues_detailed, full_item
 from streaming.management.routing import Asked, Resource, administrator, anyone, of_vhost
 from topology.declarations import MAX_NAME_BYTES, RESERVED_PREFIX, Queue
+from topology.refusals import unconditional
 
 
 def _declared(asked: Asked) -> Queue:
@@ -81,10 +82,15 @@ async def put_queue(asked: Asked) -> Response:
 
 async def delete_queue(asked: Asked) -> Response:
     """Delete a queue with its messages."""
+    queue = _declared(asked)
+    conditions = {flag for flag in ("if-unused", "if-empty") if asked.query.get(flag) == "true"}
+    if conditions and queue.queue_type == "quorum":
+        flag = max(conditions)  # that of use first, as in RabbitMQ
+        raise bad_request(unconditional(queue.name, asked.vhost.name, flag))
     command = commands.DeleteQueue(
-        queue=_declared(asked).name,
-        if_unused=asked.query.get("if-unused") == "true",
-        if_empty=asked.query.get("if-empty") == "true",
+        queue=queue.name,
+        if_unused="if-unused" in conditions,
+        if_empty="if-empty" in conditions,
     )
     await do(asked, asked.vhost, command)
     return done()

@@ -723,3 +723,22 @@ def test_what_waits_for_a_client_that_does_not_read_shares_the_bodies_of_the_que
     assert client.connection.output.waiting_bytes > 600 * 4000
     assert taken < 600 * 4000
     assert [each.body for each in client.received()[-600:]] == [bytes(4000)] * 600
+
+
+def test_what_a_transaction_returns_is_delivered_again_after_its_commit(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"x")
+    client.ask(m.BasicConsume(queue="q", consumer_tag="c"))
+    client.ask(m.TxSelect())
+    client.send(1, m.BasicNack(1, requeue=True))
+
+    client.send(1, m.TxCommit())
+    client.publish("", "q", b"y")
+    client.send(1, m.TxCommit())
+
+    assert [type(each.method) for each in client.received()] == [
+        m.TxCommitOk,
+        m.BasicDeliver,
+        m.BasicDeliver,
+        m.TxCommitOk,
+    ]

@@ -120,3 +120,22 @@ def test_an_address_of_replies_that_nobody_has_is_not_declared(passive, broker):
 
     assert isinstance(closed, m.ChannelClose)
     assert closed.reply_code == 404
+
+
+def test_a_consumer_of_a_queue_may_have_the_tag_of_that_of_replies(broker):
+    client = _asking(broker)
+    client.ask(m.QueueDeclare(queue="q"))
+
+    assert client.ask(m.BasicConsume(queue="q", consumer_tag="replies")) == m.BasicConsumeOk(
+        "replies"
+    )
+    assert client.ask(m.BasicCancel(consumer_tag="replies")) == m.BasicCancelOk("replies")
+    client.publish("", "q", b"x")
+    (delivered,) = client.received()
+    client.publish("", "q", b"question", reply_to=REPLY_TO)
+    closed = client.received()[-1]
+
+    assert isinstance(delivered.method, m.BasicDeliver)
+    assert closed.method == m.ChannelClose(
+        406, "PRECONDITION_FAILED - fast reply consumer does not exist", 60, 40
+    )

@@ -49,3 +49,23 @@ def test_only_reasons_of_ordinary_policies_are_escaped_for_html(api, kind, shown
     refusal = api.refusal("PUT", f"{kind}/%2F/p", {"pattern": "q", **policy})
 
     assert refusal == (400, "bad_request", f"Validation failed\n\n{words.format(shown)}\n")
+
+
+@pytest.mark.parametrize(
+    ("query", "flag"),
+    [
+        ("if-unused=true", "if-unused"),
+        ("if-empty=true&if-unused=true", "if-unused"),
+        ("if-empty=true", "if-empty"),
+    ],
+)
+def test_a_quorum_queue_is_deleted_on_no_condition(api, query, flag):
+    api.put("queues/%2F/q", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
+
+    assert api.refusal("DELETE", f"queues/%2F/q?{query}") == (
+        400,
+        "bad_request",
+        f"cannot delete queue 'q' in vhost '/'. queue.delete operations with {flag} flag set are "
+        "not supported by quorum queues",
+    )
+    assert api.ask("DELETE", "queues/%2F/q").status_code == 204
