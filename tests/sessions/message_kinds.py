@@ -171,8 +171,9 @@ class RoutingMaker(Maker):
         step = super()._binding(op)
         if self._seldom(0.4):
             step.arguments["to_exchange"] = True
-            step.arguments["destination"] = self._pick((*EXCHANGES, "amq.topic", "amq.fanout"))
-            step.arguments["source"] = self._pick((*EXCHANGES, "amq.topic", "amq.fanout"))
+            ends = [self._pick(EXCHANGES), self._pick((*EXCHANGES, "amq.topic", "amq.fanout"))]
+            self._chance.shuffle(ends)  # one of them will be deleted, and with it the binding
+            step.arguments["destination"], step.arguments["source"] = ends
         if self._seldom(0.5):
             step.arguments["routing_key"] = self._key()
         return step

@@ -54,9 +54,6 @@ _NUMBER_TYPE: Final = re.compile(
 """Ours does not keep which of AMQP's types of numbers an argument had."""
 
 _GENERATED: Final = re.compile(r"amq\.(gen|ctag)-[\w-]+")
-_BOUND: Final = ("amq.topic", "amq.headers", "amq.fanout")
-"""Exchanges that sessions bind and cannot delete."""
-
 _REPLY_TO: Final = "amq.rabbitmq.reply-to"
 _ADDRESS: Final = re.compile(r"amq\.rabbitmq\.reply-to\.(?!none)[^'\" )]+")
 """Where an answer to one consumer of direct replies goes."""
@@ -154,8 +151,8 @@ class Player:
         for name in EXCHANGES:
             wire.send(1, Exchange.Delete(exchange=name))
             self._answer(wire, Exchange.DeleteOk)
-        for source in _BOUND:
-            for target in (*EXCHANGES, *_BOUND):
+        for source in ("amq.topic", "amq.headers", "amq.fanout"):
+            for target in EXCHANGES:
                 with contextlib.suppress(ClosedError):
                     wire.send(1, Exchange.Unbind(destination=target, source=source))
                     self._answer(wire, Exchange.UnbindOk)
