@@ -496,7 +496,7 @@ class Player:
         while status == HTTPStatus.NOT_FOUND and rounds:  # RabbitMQ's API knows it a while later
             status = HTTPStatus(self._ask_api("DELETE", f"connections/{name}", None)[0])
             rounds -= 1
-            self._pass_time(_QUIET_S)
+            self._pass_time(10 * _QUIET_S)
         self._note(which, "http", str(status.value))
         if status == HTTPStatus.NO_CONTENT:
             self._until(which, lambda _number, _received: False)
