@@ -75,7 +75,8 @@ class FrontFence:
             )
         else:
             logger.warning(
-                "vhost %s: a record is at offset %s of the log, and was expected at %s",
+                "vhost %s: a record is at offset %s of the log, and was expected at %s: somebody "
+                "else writes there, so what is between is read before anything is confirmed",
                 *(self._vhost, news.offset, expected),
             )
             self._unexpected = news
