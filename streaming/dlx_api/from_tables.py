@@ -15,7 +15,7 @@ from streaming.console.pages.redrives import TYPED_ABOVE, planned_letters, wish_
 from streaming.console.pages.topology import referred
 from streaming.console.pages.topology_changes import cut_of, declared_at
 from streaming.console.reader import read_instant
-from streaming.dlx_api import answers
+from streaming.dlx_api import answers, request_bodies
 from streaming.dlx_api.answers import Pages, page_of
 from streaming.dlx_api.questions import MAX_PAGE_SIZE, PAGE_SIZE
 from streaming.protocol.sealed_plan import SealedPlan
@@ -322,7 +322,7 @@ def described_plan(view: View, _body: bytes) -> answers.Plan:
 
 def approve(view: View, body: bytes) -> list[bytes]:
     """The commands that approve a plan, each in JSON: the front carries them out."""
-    wish = msgspec.json.decode(body, type=answers.Approval)
+    wish = msgspec.json.decode(body, type=request_bodies.Approval)
     sealed = kept_plan_of(view)
     count = len(sealed.letters)
     if sealed.edited:

@@ -12,7 +12,7 @@ from streaming.amqp.inspection import DeathRecord, HeldMessage, messages_in
 from streaming.amqp.manual_time import ManualTime
 from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.vhosts import OpenVhost
-from streaming.dlx_api import answers
+from streaming.dlx_api import answers, request_bodies
 from streaming.dlx_api.answers import Pages, page_of
 from streaming.dlx_api.asking import NO_TABLES
 from streaming.dlx_api.questions import PAGE_SIZE, Question
@@ -94,7 +94,7 @@ def _clock(broker: MemoryBroker) -> answers.Clock:
     return answers.Clock(now_ms=broker.clock.now_ms(), manual=isinstance(broker.clock, ManualClock))
 
 
-async def _advance(broker: MemoryBroker, wish: answers.Advance) -> answers.Clock:
+async def _advance(broker: MemoryBroker, wish: request_bodies.Advance) -> answers.Clock:
     if not isinstance(broker.clock, ManualClock):
         raise ApiError(409, "conflict", "the clock is the machine's: start with --clock manual")
     time = ManualTime(broker.server, broker.clock)

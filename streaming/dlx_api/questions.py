@@ -6,7 +6,7 @@ This list makes both the resources of the API and its OpenAPI document.
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streaming.dlx_api import answers
+from streaming.dlx_api import answers, request_bodies
 from streaming.dlx_api.answers import Pages
 
 MAX_PAGE: Final = 1_000_000
@@ -204,7 +204,7 @@ QUESTIONS: Final = (
         *("plan", "redrives/{vhost}", "Make a sealed plan; nothing moves"),
         answers.Plan,
         method="POST",
-        body=answers.PlanWish,
+        body=request_bodies.PlanWish,
         acts=True,
     ),
     Question(
@@ -220,21 +220,21 @@ QUESTIONS: Final = (
         *("approve", "redrives/{vhost}/{id}/approve", "Approve a plan: its letters move"),
         answers.RedriveNow,
         method="POST",
-        body=answers.Approval,
+        body=request_bodies.Approval,
         acts=True,
     ),
     Question(
         *("control", "redrives/{vhost}/{id}/control", "Pause, resume or cancel a redrive"),
         answers.RedriveNow,
         method="POST",
-        body=answers.Control,
+        body=request_bodies.Control,
         acts=True,
     ),
     Question(
         *("deployed", "deployments/{vhost}/{service}", "Note that a service was deployed"),
         answers.Deployment,
         method="PUT",
-        body=answers.DeploymentNote,
+        body=request_bodies.DeploymentNote,
         acts=True,
     ),
     Question("clock", "clock", "The time of a broker in memory", answers.Clock),
@@ -242,7 +242,7 @@ QUESTIONS: Final = (
         *("advance", "clock", "Let time pass, if the clock is moved by hand"),
         answers.Clock,
         method="POST",
-        body=answers.Advance,
+        body=request_bodies.Advance,
         acts=True,
     ),
 )
