@@ -13,6 +13,12 @@ from tests.sessions.in_memory import MemoryWire
 from tests.sessions.kinds import KINDS, session
 from tests.sessions.player import Player
 
+SEEDS = [
+    *range(4),
+    *(
+        pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 8)
+    ),  # the same with others
+]
 OF_AMQP = [kind for kind in KINDS if kind != "managed"]
 
 
@@ -26,7 +32,7 @@ def played(broker, steps, ask=None):
 
 
 @pytest.mark.parametrize("kind", OF_AMQP)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_session_is_answered_later_as_it_is_answered_at_once(seed, kind):
     steps = session(seed, kind=kind)
     at_once = played(memory_broker(), steps)
@@ -37,7 +43,7 @@ def test_a_random_session_is_answered_later_as_it_is_answered_at_once(seed, kind
         assert found is None, f"\n{found}"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_management_api_answers_all_that_a_random_session_asks(seed):
     broker = memory_broker()
     management = TestClient(Management(MemoryFront(broker)), client=("127.0.0.1", 50_000))
