@@ -134,12 +134,7 @@ class PolicyTable:
 
     def effective(self, item: Queue) -> Table:
         """The keys that apply to a queue: of its policy and its operator policy."""
-        policy = self.applying_to(item)
-        operator_policy = self.applying_to(item, operator=True)
-        return _merge(
-            policy.definition if policy else {},
-            operator_policy.definition if operator_policy else {},
-        )
+        return _merged(self.applying_to(item), self.applying_to(item, operator=True))
 
     def exchange_alternate(self, exchange: Exchange) -> str | None:
         """The effective alternate exchange of an exchange: argument, else policy (R-AE-5)."""
@@ -160,7 +155,7 @@ class PolicyTable:
         """
         policy = self.applying_to(queue)
         operator_policy = self.applying_to(queue, operator=True)
-        merged = self.effective(queue)
+        merged = _merged(policy, operator_policy)
         quorum = queue.queue_type == "quorum"
         arguments = queue.arguments
         overflow = _overflow(arguments, merged, quorum=quorum)
@@ -239,8 +234,10 @@ class _Ranking:
         self._ranked = [self._by_name[policy.name] for policy in ranked]
 
 
-def _merge(definition: Table, operator_definition: Table) -> Table:
-    """Merge both definitions: of two numbers the smaller counts, else the operator's (R-POL-7)."""
+def _merged(policy: Policy | None, operator_policy: Policy | None) -> Table:
+    """The keys of both: of two numbers the smaller counts, else the operator's (R-POL-7)."""
+    definition = policy.definition if policy else {}
+    operator_definition = operator_policy.definition if operator_policy else {}
     merged = definition | operator_definition
     for key in operator_definition:
         ours, theirs = _integer(definition, key), _integer(operator_definition, key)

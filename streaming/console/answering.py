@@ -4,7 +4,6 @@ It runs on a thread of the console, or in a child process if the request has SQL
 """
 
 import errno
-import functools
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,6 @@ from streaming.console.page import (
     Redirect,
     Refused,
     View,
-    make_templates,
 )
 from streaming.console.reader import too_much
 from streaming.console.rights import User
@@ -83,7 +81,6 @@ class Answering:
     def __init__(self, console: Console, *, can_log_out: bool = False) -> None:
         self.console = console
         self._can_log_out = can_log_out
-        self._templates = functools.cache(make_templates)
         self._pages = {page.path: page for page in console.pages}
 
     def answer(self, asked: Asked) -> Answered:
@@ -141,7 +138,7 @@ class Answering:
 
     def text(self, template: str, language: Language, **values: Any) -> str:
         """Render a template that is no page."""
-        return self._templates(language).get_template(template).render(values)
+        return self.console.templates(language).get_template(template).render(values)
 
     def _view(self, asked: Asked) -> View:
         language = self.console.languages.named(asked.language)

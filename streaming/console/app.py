@@ -33,7 +33,8 @@ from streaming.console.child import ChildSettings
 from streaming.console.languages import Language
 from streaming.console.live import Live
 from streaming.console.logins import Guard
-from streaming.console.page import HERE, Console, Page, Refused
+from streaming.console.page import Console, Page, Refused
+from streaming.console.rendering import HERE
 from streaming.console.shared import SharedPages
 from streaming.console.sql_answers import SqlAnswers
 from streaming.console.token import TOKEN

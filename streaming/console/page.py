@@ -1,5 +1,6 @@
 """A page: what a request asks for, what a page's function gets, and how it is rendered."""
 
+import functools
 import shlex
 import threading
 from collections import OrderedDict
@@ -21,20 +22,18 @@ from streaming.console.fronts import FrontWatch
 from streaming.console.lag import LagWatch
 from streaming.console.languages import ENGLISH, Language, Languages
 from streaming.console.reader import Reader, portable, read_instant
+from streaming.console.rendering import make_templates
 from streaming.console.rights import Role, User
-from streaming.console.shown import FILTERS, finalize, preview
 from streaming.queries import Queries
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
-from streaming.queries.message_history import LOSSES
 from streaming.queries.vhosts.declared import Declared, TopologyLog, topology_log
 from streaming.queries.vhosts.declared_rights import letter_places, rights_in
 from streaming.sentences import say
 from topology.analysis.lint import lint
 from topology.errors import DlxError, Problem
 
-HERE: Final = Path(__file__).parent
 LIVE: Final = "live"
 KEPT: Final = ("as_of", "vhost")
 """The parameters that links between pages keep."""
@@ -455,6 +454,7 @@ class Console(msgspec.Struct):
         is_beside_job: whether it ends with the process of the job.
         front_clients: says who is connected now; None: only the tables do.
         languages: what pages can be said in.
+        templates: those of a language; they stay compiled.
     """
 
     reader: Reader
@@ -471,39 +471,10 @@ class Console(msgspec.Struct):
     is_beside_job: bool = False
     front_clients: FrontClients | None = None
     languages: Languages = msgspec.field(default_factory=Languages)
+    templates: Callable[[Language], jinja2.Environment] = msgspec.field(
+        default_factory=lambda: functools.cache(make_templates)
+    )
 
     def quiet_in(self, alert: str) -> tuple[str, ...]:
         """The queues that an alert leaves out, and so does what agrees with it."""
         return (*self.quiet, *self.quiet_of.get(alert, ()))
-
-
-def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
-    """Return the templates in a language; they escape everything."""
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=finalize if language is ENGLISH else language.finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.i18n"],
-    )
-    templates.policies["ext.i18n.trimmed"] = True
-    templates.newstyle_gettext = True  # type: ignore[attr-defined]  # of the extension
-    templates.globals |= {
-        "_": language.gettext,
-        "gettext": language.gettext,
-        "ngettext": language.ngettext,
-        "pgettext": language.pgettext,
-        "language": language.code,
-    }
-    templates.filters |= FILTERS
-    templates.filters |= {
-        "number": language.number,
-        "word": language.word,
-        "preview": lambda value: preview(
-            language.written(value) if isinstance(value, str) else value
-        ),
-        "lost_because": lambda outcome: language.word(LOSSES.get(outcome, outcome or "")),
-    }
-    return templates

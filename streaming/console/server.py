@@ -156,10 +156,13 @@ def _front_clients(settings: ConsoleSettings) -> FrontClients | None:
 
 
 def warm_up(console: Console) -> None:
-    """Compute what the pages share, before somebody asks for it."""
+    """Compute what the pages share, and compile their templates, before somebody asks."""
     for answer in (all_waiting, queues, definitions, causes):
         try:
             with View(console, User("", "viewer", administrator=True), "/", {}) as view:
                 answer(view)
         except Exception as error:  # noqa: BLE001 - the pages will say it
             logger.debug("console: %s", error)
+    templates = console.templates(console.languages.wanted(None))
+    for name in templates.list_templates():
+        templates.get_template(name)  # compiles it

@@ -59,14 +59,19 @@ def draw(
     definitions: Definitions,
     compat: Compat = "4.0",
     skipped: SkippedObjects = NOTHING_SKIPPED,
+    vhost: Vhost | None = None,
 ) -> Diagram:
     """Draw one vhost's valid definitions, and what is skipped beside them.
 
     Predeclared exchanges appear if something refers to them. Dead letters that the default
     exchange sends to a named queue are drawn straight to that queue.
+
+    Args:
+        vhost: the vhost of these definitions, if it is known and nothing is skipped.
     """
     whole = skipped.beside(definitions, follow=True)
-    return _Drawing(Vhost.from_definitions(whole, compat), skipped).finish(whole)
+    vhost = vhost or Vhost.from_definitions(whole, compat)
+    return _Drawing(vhost, skipped).finish(whole)
 
 
 class _Drawing:
@@ -139,29 +144,37 @@ class _Drawing:
             self._edge(self._queue(queue), target, "dead letters", label)
 
     def _exchange(self, name: str) -> str:
-        exchange = self._vhost.router.exchanges.get(name)
-        if exchange is None:
-            return self._node("x", name, "missing", "no such exchange")
-        internal = ", internal" if exchange.internal else ""
-        kind = self._unknown.get(name, exchange.type)
-        return self._node("x", name, "exchange", f"{kind} exchange{internal}")
+        return self._node("x", name)
 
     def _queue(self, name: str) -> str:
-        settings = self._settings.get(name)
-        if settings is None:
-            return self._node("q", name, "missing", "no such queue")
-        return self._node("q", name, "queue", *describe_settings(settings))
+        return self._node("q", name)
 
-    def _node(self, prefix: str, name: str, kind: NodeKind, *details: str) -> str:
-        if (prefix, name) not in self._nodes:
-            place: BindingEnd = ("queue" if prefix == "q" else "exchange", name)
-            skipped = place in self._skipped.reasons
-            lines = (name or "(default exchange)", *details, *(("skipped",) if skipped else ()))
-            node = DiagramNode(f"{prefix}{len(self._nodes)}", kind, lines, skipped)
-            self._nodes[prefix, name] = node
-            if skipped:
-                self._skipped_ids.add(node.id)
-        return self._nodes[prefix, name].id
+    def _node(self, prefix: str, name: str) -> str:
+        known = self._nodes.get((prefix, name))
+        if known is not None:
+            return known.id
+        kind, details = self._described(prefix, name)
+        place: BindingEnd = ("queue" if prefix == "q" else "exchange", name)
+        skipped = place in self._skipped.reasons
+        lines = (name or "(default exchange)", *details, *(("skipped",) if skipped else ()))
+        node = DiagramNode(f"{prefix}{len(self._nodes)}", kind, lines, skipped)
+        self._nodes[prefix, name] = node
+        if skipped:
+            self._skipped_ids.add(node.id)
+        return node.id
+
+    def _described(self, prefix: str, name: str) -> tuple[NodeKind, list[str]]:
+        if prefix == "q":
+            settings = self._settings.get(name)
+            if settings is None:
+                return "missing", ["no such queue"]
+            return "queue", describe_settings(settings)
+        exchange = self._vhost.router.exchanges.get(name)
+        if exchange is None:
+            return "missing", ["no such exchange"]
+        internal = ", internal" if exchange.internal else ""
+        kind = self._unknown.get(name, exchange.type)
+        return "exchange", [f"{kind} exchange{internal}"]
 
     def _edge(self, source: str, target: str, kind: EdgeKind, *lines: str) -> None:
         skipped = not self._skipped_ids.isdisjoint((source, target))

@@ -31,10 +31,13 @@ def topology(view: View) -> Answer:
     stretch = view.one_of("stretch", *STRETCHES)
     around = view.text("around", "") or ""
     view.command = view.dlx("bindings", "list")
-    definitions = view.declared[vhost].definitions()
+    declared = view.declared[vhost]
     end = view.end
     begin = view.before(STRETCHES[stretch])
-    diagram = view.of_topology(f"diagram {vhost}", lambda: draw(referred(definitions)))
+    diagram = view.of_topology(
+        f"diagram {vhost}",
+        lambda: draw(referred(declared.definitions()), vhost=declared.vhost()),
+    )
     sources = view.of_topology(f"sources {vhost}", lambda: _sources(diagram))
     moved = _by_last_exchange(traffic_of(view.tables, vhost, begin, end), diagram, sources)
     total = len(diagram.nodes)

@@ -80,18 +80,6 @@ def name_of(node: DiagramNode) -> str:
     return "" if node.lines[0] == "(default exchange)" else node.lines[0]
 
 
-def count_of(edge: DiagramEdge, nodes: Mapping[str, DiagramNode], moved: VhostTraffic) -> int:
-    """Return how many copies took the way of an edge into a queue, or died into an exchange."""
-    source, target = nodes[edge.source], nodes[edge.target]
-    if edge.kind == "binding" and target.kind == "queue":
-        return moved.entered.get((name_of(source), target.lines[0]), 0)
-    if edge.kind == "dead letters":
-        return sum(
-            count for (queue, _reason), count in moved.deaths.items() if queue == source.lines[0]
-        )
-    return 0
-
-
 def picture(
     diagram: Diagram,
     moved: VhostTraffic | None = None,
@@ -115,7 +103,12 @@ def picture(
         mark = marks.get(_key(node))
         spots.append(Spot(node.id, node.kind, name, lines, (mark,) if mark else ()))
     for edge in diagram.edges:
-        count = count_of(edge, nodes, moved) if moved else 0
+        source, target = nodes[edge.source], nodes[edge.target]
+        count = 0  # copies that entered a queue this way, or died into an exchange
+        if moved and edge.kind == "binding" and target.kind == "queue":
+            count = moved.entered.get((name_of(source), target.lines[0]), 0)
+        elif edge.kind == "dead letters":
+            count = deaths.get(source.lines[0], 0)
         lines = _words(edge) + ((_number(count),) if count else ())
         mark = marks.get(_edge_key(edge, nodes))
         ways.append(

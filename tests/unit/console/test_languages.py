@@ -7,7 +7,7 @@ import pytest
 
 from streaming.config import InvalidConfigError, parse_config
 from streaming.console.languages import ENGLISH, LanguageError, Languages, read_translation
-from streaming.console.page import make_templates
+from streaming.console.rendering import make_templates
 from streaming.sentences import say, say_count
 
 HEAD = (

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from jinja2 import nodes
 
-from streaming.console.page import HERE, make_templates
+from streaming.console.rendering import HERE, make_templates
 
 TEMPLATES = sorted(file.name for file in (HERE / "templates").glob("*.html"))
 MODULES = sorted(str(file.relative_to(HERE)) for file in HERE.rglob("*.py"))

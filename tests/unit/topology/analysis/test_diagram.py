@@ -2,10 +2,13 @@
 
 import re
 
+from msgspec import structs
+
 from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode, dot, draw, mermaid
-from topology.declarations import Binding, Definitions, Exchange, Queue
+from topology.declarations import PREDECLARED, Binding, Definitions, Exchange, Queue
 from topology.definitions.supported_objects import SkippedObjects
 from topology.values import Table
+from topology.vhost import Vhost
 
 RETRY = Definitions(
     exchanges=(
@@ -46,6 +49,12 @@ def test_a_retry_topology_in_mermaid():
         '    q2 -. "dead letters" .-> q3\n'
         '    q3 -. "dead letters as order.again" .-> x0\n'
     )
+
+
+def test_a_vhost_that_is_known_gives_the_same_picture():
+    whole = structs.replace(RETRY, exchanges=(*PREDECLARED, *RETRY.exchanges))
+    known = Vhost.from_definitions(whole)
+    assert draw(RETRY, vhost=known) == draw(RETRY)
 
 
 def test_a_retry_topology_in_dot():

@@ -1,0 +1,44 @@
+"""The templates of pages, in each language."""
+
+from pathlib import Path
+from typing import Final
+
+import jinja2
+
+from streaming.console.languages import ENGLISH, Language
+from streaming.console.shown import FILTERS, finalize, preview
+from streaming.queries.message_history import LOSSES
+
+HERE: Final = Path(__file__).parent
+
+
+def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
+    """Return the templates in a language; they escape everything, and stay compiled."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=finalize if language is ENGLISH else language.finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+    )
+    templates.policies["ext.i18n.trimmed"] = True
+    templates.newstyle_gettext = True  # type: ignore[attr-defined]  # of the extension
+    templates.globals |= {
+        "_": language.gettext,
+        "gettext": language.gettext,
+        "ngettext": language.ngettext,
+        "pgettext": language.pgettext,
+        "language": language.code,
+    }
+    templates.filters |= FILTERS
+    templates.filters |= {
+        "number": language.number,
+        "word": language.word,
+        "preview": lambda value: preview(
+            language.written(value) if isinstance(value, str) else value
+        ),
+        "lost_because": lambda outcome: language.word(LOSSES.get(outcome, outcome or "")),
+    }
+    return templates
