@@ -5,7 +5,7 @@ again, and so is one that is back where it first died: a retry.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -53,8 +53,8 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
     Raises:
         QueryError: a table cannot be read.
     """
-    deaths = _prepare(tables)
-    if deaths is None:
+    letters = _prepare(tables, "JOIN")
+    if letters is None:
         return []
     found = tables.rows(
         f"""
@@ -62,8 +62,7 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
                coalesce(first_death.queue, death.queue) AS first_in,
                coalesce(first_death.reason, death.reason) AS first_reason,
                count(*) AS count, min(enqueued_at) AS oldest_at
-        FROM waiting_copies AS copy JOIN {deaths} AS death ON {_ITS_DEATH} {_FIRST_SENT}
-        WHERE {_IS_LETTER}
+        {letters}
         GROUP BY ALL ORDER BY count DESC, copy.vhost, copy.queue, died_in, death.reason,
                  first_in, first_reason
         """
@@ -79,39 +78,25 @@ def waiting_queues(tables: Tables) -> list[WaitingQueue]:
     Raises:
         QueryError: a table cannot be read.
     """
-    deaths = _prepare(tables)
-    if deaths is None:
+    letters = _prepare(tables, "LEFT JOIN")
+    if letters is None:
         return []
     found = tables.rows(
         f"""
         SELECT copy.vhost, copy.queue, count(*) AS count, min(enqueued_at) AS oldest_at
-        FROM waiting_copies AS copy LEFT JOIN {deaths} AS death ON {_ITS_DEATH} {_FIRST_SENT}
-        WHERE {_IS_LETTER}
+        {letters}
         GROUP BY ALL ORDER BY oldest_at, copy.vhost, copy.queue
         """
     )
     return [WaitingQueue(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
 
 
-_ITS_DEATH: Final = (
-    "death.vhost = copy.vhost AND death.lane = copy.lane AND death.copy_id = copy.parent_copy_id"
-)
-_FIRST_SENT: Final = """
-    LEFT JOIN sent_again AS again ON again.vhost = copy.vhost AND again.lane = copy.lane
-        AND again.copy_id = copy.parent_copy_id
-"""
-_IS_LETTER: Final = """
-    copy.queue IS DISTINCT FROM death.first_death.queue
-    AND (again.seq IS NULL OR again.seq >= copy.copy_id)
-"""
-
-
-def _prepare(tables: Tables) -> str | None:
+def _prepare(tables: Tables, join: Literal["JOIN", "LEFT JOIN"]) -> str | None:
     """Create the tables of copies that have a parent, and of what redrives moved.
 
     Returns:
-        The view of the deaths that may have made these copies; None: there are no copies, or no
-        deaths.
+        Which letters wait, for a query: `copy` and, as far as it is known, `death`; None: there are
+        no copies, or no deaths.
     """
     if not tables.has(NAME):
         return None
@@ -132,7 +117,19 @@ def _prepare(tables: Tables) -> str | None:
         "AND detail ->> '$.action' IS DISTINCT FROM 'restore' GROUP BY ALL"
     )
     files = tables.files(NAME, {"copy_id": first}, inclusive=True)
-    return tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
+    deaths = tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
+    was_sent, is_letter = "", "copy.queue IS DISTINCT FROM death.first_death.queue"
+    if tables.values("SELECT 1 FROM sent_again LIMIT 1"):  # joining nothing takes long, too
+        was_sent = """
+            LEFT JOIN sent_again AS again ON again.vhost = copy.vhost AND again.lane = copy.lane
+                AND again.copy_id = copy.parent_copy_id
+        """
+        is_letter += " AND (again.seq IS NULL OR again.seq >= copy.copy_id)"
+    return f"""
+        FROM waiting_copies AS copy {join} {deaths} AS death ON death.vhost = copy.vhost
+            AND death.lane = copy.lane AND death.copy_id = copy.parent_copy_id {was_sent}
+        WHERE {is_letter}
+    """
 
 
 def deaths_before(tables: Tables, vhost: str, copies: Sequence[Row]) -> dict[int, Row]:
