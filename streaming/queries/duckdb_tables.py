@@ -229,12 +229,14 @@ class Tables:
         above: Mapping[str, int | datetime] | None = None,
         *,
         inclusive: bool = False,
+        up_to: Mapping[str, int] | None = None,
     ) -> list[str]:
         """The data files of a table, relative to its folder, without those beyond the cut.
 
         Args:
             above: skip files whose largest value of a column is known not to be above this.
             inclusive: whether an equal value counts as above.
+            up_to: skip files whose least value of a column is known to be above this.
         """
         actions = self.table(name).get_add_actions(flatten=True)
         files = _column(actions, "path")
@@ -243,6 +245,10 @@ class Tables:
             if f"max.{column}" in actions.column_names:
                 for index, most in enumerate(_column(actions, f"max.{column}")):
                     keep[index] &= most is None or most > bound or (inclusive and most == bound)
+        for column, bound in (up_to or {}).items():
+            if f"min.{column}" in actions.column_names:
+                for index, least in enumerate(_column(actions, f"min.{column}")):
+                    keep[index] &= least is None or least <= bound
         if self.cut is not None:
             names = set(actions.column_names)
             nothing = [None] * len(files)

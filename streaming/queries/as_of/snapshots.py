@@ -163,7 +163,8 @@ def snapshot_contents(tables: Tables, snapshot: Snapshot, *, held: bool = False)
             f"{columns} of each snapshot; restore it, or remove the table {SNAPSHOTS} too"
         )
     with tables.uncut():
-        files = tables.files(SNAPSHOT_CONTENTS, {"snapshot": snapshot.batch_id}, inclusive=True)
+        only = {"snapshot": snapshot.batch_id}
+        files = tables.files(SNAPSHOT_CONTENTS, only, inclusive=True, up_to=only)
         tables.view(SNAPSHOT_CONTENTS, files=files)
     more = OF_BROKER if held else {}
     columns = ", ".join(f'"{column}"' for column in (*_OF_CONTENTS, *more))

@@ -47,6 +47,12 @@ def test_the_bound_can_be_inclusive(orders):
     assert len(orders.files("orders", {"id": 3}, inclusive=True)) == 1
 
 
+@pytest.mark.parametrize(("most", "count"), [(0, 0), (1, 1), (2, 1), (3, 2)])
+def test_files_are_skipped_by_their_least_value(orders, most, count):
+    assert len(orders.files("orders", up_to={"id": most})) == count
+    assert len(orders.files("orders", up_to={"unknown": most})) == 2
+
+
 def test_a_table_without_files_is_an_empty_view(tmp_path):
     schema = pa.schema(
         [
