@@ -213,7 +213,7 @@ class _Ranking:
         return [self._by_name[name][0] for name in sorted(self._by_name)]
 
     def applying_to(self, item: Queue | Exchange) -> Policy | None:
-        if not item.name:
+        if not item.name or not self._ranked:
             return None
         scopes = {"all", "exchanges"}
         unsupported: frozenset[str] = frozenset()

@@ -13,6 +13,7 @@ numbers, the service and the queue's expiry start again, and open redrives are c
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
@@ -94,11 +95,15 @@ class KnownShard(msgspec.Struct):
         return len(self.ready) + len(self.unacked) + len(self.held)
 
 
-def rebuild_shard(known: KnownShard, config: ShardConfig) -> dict[str, bytes]:
+def rebuild_shard(
+    known: KnownShard, config: ShardConfig, only: Collection[str] | None = None
+) -> dict[str, bytes]:
     """Return the entries of the state store, as the next batch reads them.
 
     Args:
         known: its copies become part of the state; do not use them afterwards.
+        only: the queues with which there is something to do; the others are declared, and empty,
+            and do not expire. None: all.
     """
     store = MemoryStore()
     topology = encode_vhost(known.vhost)
@@ -108,7 +113,7 @@ def rebuild_shard(known: KnownShard, config: ShardConfig) -> dict[str, bytes]:
     )
     store.write(HEADER_KEY, pack(msgspec.msgpack.encode(header)))
     state = ShardState(config, store, known.now_ms, VhostCache(), no_headers_port)
-    _restore_queues(state, known)
+    _restore_queues(state, known, known.vhost.queues if only is None else only)
     _restore_channels(state, known)
     state.redrives.restore(known.open_redrives, known.ended_redrives)
     again = RepublishedCopies(store)
@@ -121,8 +126,8 @@ def rebuild_shard(known: KnownShard, config: ShardConfig) -> dict[str, bytes]:
     return store.values
 
 
-def _restore_queues(state: ShardState, known: KnownShard) -> None:
-    queues = {name: state.queues.named(name) for name in sorted(known.vhost.queues)}
+def _restore_queues(state: ShardState, known: KnownShard, names: Collection[str]) -> None:
+    queues = {name: state.queues.named(name) for name in sorted(names)}
     for name, queue in queues.items():
         queue.next_position = known.positions.get(name, Positions()).next
         queue.touch()

@@ -282,7 +282,7 @@ def planned(view: View, wish: RedriveWish) -> RedrivePlan:
                 most=MAX_LETTERS,
             )
             raise Refused(413, what)
-    return plan_redrive(view.tables, wish)
+    return plan_redrive(view.tables, wish, view.declared)
 
 
 def planned_letters(view: View, wish: RedriveWish) -> RedrivePlan:

@@ -137,7 +137,7 @@ class DryRun:
         known = self._known(lane, mine)
         known.versions = versions
         store = MemoryStore()
-        store.values.update(rebuild_shard(known, config))
+        store.values.update(rebuild_shard(known, config, only=known.positions))
         shard = Shard(config, store, published=published)
         letters = tuple(letter for letter, _row in mine)
         for first in range(0, len(letters), LETTERS_PER_COMMAND):

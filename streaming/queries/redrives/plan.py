@@ -1,5 +1,7 @@
 """Make the sealed plan of a redrive, and the forecast of what it would do now."""
 
+from collections.abc import Mapping
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +24,7 @@ from streaming.queries.redrives.candidates import (
 )
 from streaming.queries.redrives.edits import EditWish, LetterEdit, contents_of, diff_of
 from streaming.queries.redrives.forecast import COPY, DryRun, Expected, Forecast
-from streaming.queries.vhosts.declared import declared
+from streaming.queries.vhosts.declared import Declared, declared
 from streaming.queries.vhosts.declared_rights import reading_as
 from streaming.sentences import say
 from topology.declarations import too_long
@@ -101,18 +103,25 @@ class RedrivePlan(NamedTuple):
     unreadable: int = 0
 
 
-def plan_redrive(tables: Tables, wish: RedriveWish) -> RedrivePlan:
+def plan_redrive(
+    tables: Tables, wish: RedriveWish, declarations: Mapping[str, Declared] | None = None
+) -> RedrivePlan:
     """Plan a redrive; nothing moves.
+
+    Args:
+        declarations: what is declared, by vhost, if that is known.
 
     Raises:
         QueryError: the filter, the destination or the edit is wrong, the letters are in several
             vhosts, or the user may not read their queues or edit them.
     """
     with reading_as(tables, wish.user, wish.administrators):
-        return _planned(tables, wish)
+        return _planned(tables, wish, declarations)
 
 
-def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
+def _planned(
+    tables: Tables, wish: RedriveWish, declarations: Mapping[str, Declared] | None
+) -> RedrivePlan:
     for given in (wish.name, wish.routing_key or ""):
         if too_long(given):
             raise QueryError(f"destination {given[:20]!r}...: {too_long(given)}")
@@ -131,7 +140,7 @@ def _planned(tables: Tables, wish: RedriveWish) -> RedrivePlan:
             say("the letters are in the vhosts %(names)s: choose one vhost", names=names)
         )
     name = vhosts[0] if vhosts else wish.wanted.vhost or "/"
-    vhost = declared(tables)[name].vhost() if vhosts else Vhost("4.0")
+    vhost = (declarations or declared(tables))[name].vhost() if vhosts else Vhost("4.0")
     matching = len(rows)
     if wish.only_readable:
         rows = _readable(vhost, name, rows, wish)
@@ -265,13 +274,20 @@ def _readable(vhost: Vhost, name: str, rows: list[Row], wish: RedriveWish) -> li
     """The letters in queues that the user may read."""
     if wish.user is None:
         return rows
-    vhost.enforce_permissions = True
-    vhost.administrators = wish.administrators
+    enforcing = _enforcing(vhost, wish)
     may = {
-        queue: vhost.refuse_access(wish.user, [("read", "queue", queue)], name) is None
+        queue: enforcing.refuse_access(wish.user, [("read", "queue", queue)], name) is None
         for queue in {row["now_in"] for row in rows}
     }
     return [row for row in rows if may[row["now_in"]]]
+
+
+def _enforcing(vhost: Vhost, wish: RedriveWish) -> Vhost:
+    """The vhost for questions about permissions; others may use the given one meanwhile."""
+    found = copy(vhost)
+    found.enforce_permissions = True
+    found.administrators = wish.administrators
+    return found
 
 
 def _check_user(vhost: Vhost, name: str, rows: list[Row], wish: RedriveWish) -> None:
@@ -282,10 +298,9 @@ def _check_user(vhost: Vhost, name: str, rows: list[Row], wish: RedriveWish) -> 
     """
     if wish.user is None:
         return
-    vhost.enforce_permissions = True
-    vhost.administrators = wish.administrators
+    enforcing = _enforcing(vhost, wish)
     for queue in sorted({row["now_in"] for row in rows}):
-        refusal = vhost.refuse_access(wish.user, [("read", "queue", queue)], name)
+        refusal = enforcing.refuse_access(wish.user, [("read", "queue", queue)], name)
         if refusal is not None:
             raise QueryError(f"{refusal.code} {refusal.text}")
     if wish.edit is not None and wish.user not in wish.editors:

@@ -70,6 +70,25 @@ def test_numbers_continue_and_a_second_batch_is_an_ordinary_one():
     assert not Shard(CONFIG, store).state.is_rebuilt
 
 
+def test_queues_with_which_there_is_nothing_to_do_are_declared_and_empty_and_stay():
+    brief = Queue("brief", arguments={"x-expires": 1_000})
+    ready = [("q", a_copy(5, 3))]
+    whole, part = (known(Queue("q"), brief, ready=[*ready]) for _ in range(2))
+    store = MemoryStore()
+    store.values.update(rebuild_shard(part, CONFIG, only=["q"]))
+    shard = Shard(CONFIG, store)
+
+    for each in (shard, opened(whole)):
+        assert {name: each.state.queues.named(name).ready for name in each.vhost.queues} == {
+            "q": 1,
+            "brief": 0,
+        }
+        each.advance(NOW_MS + 2_000)
+
+    assert set(shard.vhost.queues) == {"q", "brief"}
+    assert set(each.vhost.queues) == {"q"}, "a queue that is restored begins to expire"
+
+
 def test_a_delivery_is_requeued_in_its_place_by_the_loss_of_its_channel():
     shard = opened(
         known(
