@@ -12,5 +12,6 @@ def test_every_template_is_compiled_and_stays_so(tmp_path):
     templates = console.templates(ENGLISH)
     assert not templates.cache
     warm_up(console)
+    assert templates.cache is not None
     assert {name for _loader, name in templates.cache} == {*templates.list_templates()}
     assert console.templates(ENGLISH) is templates
