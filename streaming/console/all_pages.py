@@ -18,6 +18,7 @@ from streaming.console.pages.queues import changes, queue, queues
 from streaming.console.pages.redrives import (
     approve_redrive,
     control_redrive,
+    forget_plan,
     redrive,
     redrive_plan,
     redrives,
@@ -59,6 +60,7 @@ PAGES: Final = (
     Page("/redrive/plan", redrive_plan),
     Page("/redrive/seal", seal_plan, role="operator", is_action=True),
     Page("/redrive/approve", approve_redrive, role="operator", is_action=True),
+    Page("/redrive/forget", forget_plan, role="operator", is_action=True),
     Page("/redrive/control", control_redrive, role="operator", is_action=True),
     Page("/sql", sql, nav=say("SQL"), key="l"),
     Page("/sql/export", export_sql, is_file=True),

@@ -4,12 +4,15 @@ Plans are kept where `dlx dead-letters redrive` keeps them, so either can approv
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from streaming.broker.commands import RedriveOptions
 from streaming.console.page import Refused, View
 from streaming.protocol.sealed_plan import SealedPlan, read_plan
 from streaming.queries.redrives.edits import LetterEdit
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from streaming.client import Channel
 
 TIMEOUT_S: Final = 30.0
+MAX_LISTED: Final = 50
 _ID: Final = re.compile(r"r-[0-9a-f]{12}")
 
 
@@ -64,6 +68,89 @@ def kept_plan(view: View, redrive_id: str) -> SealedPlan | None:
         return None
     plan = read_plan(file.read_bytes(), str(file))
     return plan if plan.vhost in view.declared else None
+
+
+class KeptPlan(msgspec.Struct, frozen=True):
+    """A sealed plan that is kept here.
+
+    Attributes:
+        chosen: the filter that chose the letters, for people.
+        letters: how many.
+    """
+
+    id: str
+    vhost: str
+    made_at: str
+    tables_id: str
+    action: str
+    chosen: dict[str, str]
+    letters: int
+
+
+class _Head(msgspec.Struct):
+    """What a list shows of a plan; its letters are not looked at."""
+
+    vhost: str
+    made_at: str
+    tables_id: str
+    predicate: dict[str, Any]
+    options: RedriveOptions
+    letters: list[msgspec.Raw]
+
+
+def kept_plans(view: View, known: Collection[str]) -> list[KeptPlan]:
+    """The latest plans of these tables that are kept here, in the vhosts of the page.
+
+    Args:
+        known: ids of redrives; their plans are left out.
+    """
+    tables_id = str(view.tables.table("events").metadata().id)
+    files = []
+    for file in plans_folder().glob("r-*.json"):
+        with suppress(OSError):  # it was thrown away meanwhile
+            files.append((file.stat().st_mtime_ns, file))
+    found = []
+    for written_ns, file in sorted(files, reverse=True):
+        plan = None if file.stem in known else _read(file, written_ns)
+        if plan is not None and plan.tables_id == tables_id and view.sees(plan.vhost):
+            found.append(plan)
+        if len(found) == MAX_LISTED:
+            break
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def _read(file: Path, _written_ns: int) -> KeptPlan | None:
+    try:
+        head = msgspec.json.decode(file.read_bytes(), type=_Head)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    chosen, action = chosen_by(head.predicate), head.options.action
+    place = (head.vhost, head.made_at, head.tables_id)
+    return KeptPlan(file.stem, *place, action, chosen, len(head.letters))
+
+
+def chosen_by(predicate: Mapping[str, Any]) -> dict[str, str]:
+    """The filter of a plan as people read it: `queue` work, `id` 1/0/42."""
+    found = {}
+    for name, value in predicate.items():
+        match name, value:
+            case "ids", list():
+                found["id"] = ", ".join("/".join(map(str, one)) for one in value)
+            case "headers", list():
+                words = ((one if text is None else f"{one}={text}") for one, text in value)
+                found["header"] = ", ".join(words)
+            case _, bool():
+                found[name] = "yes" if value else "no"
+            case _:
+                found[name] = str(value)
+    return found
+
+
+def remove_plan(redrive_id: str) -> None:
+    """Remove a sealed plan, with its edits; a redrive that it has become goes on."""
+    for end in (EDITS, ".json"):
+        (plans_folder() / f"{redrive_id}{end}").unlink(missing_ok=True)
 
 
 def reason_of(view: View) -> str:

@@ -15,13 +15,16 @@ from streaming.console.forms.edits import (
     wants_edit,
 )
 from streaming.console.forms.job import (
+    chosen_by,
     job_channel,
     keep_plan,
     kept_edits,
     kept_plan,
+    kept_plans,
     number_of,
     plan_id,
     reason_of,
+    remove_plan,
 )
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, Redirect, Refused, View
@@ -58,11 +61,18 @@ _WISHES: Final = ("action", "to", "name", "key", "expiration", "x_death", "gone"
 
 
 def redrives(view: View) -> Answer:
-    """List the redrives, the latest first."""
+    """List the redrives, the latest first, and above them the plans that nobody has approved."""
     view.command = view.dlx("redrives", "list")
     rows = [row for row in list_redrives(view.tables, view.vhost) if view.sees(row["vhost"])]
     first = (view.page - 1) * PAGE_ROWS
-    return {"rows": rows[first : first + PAGE_ROWS], "total": len(rows), "size": PAGE_ROWS}
+    known = {row["id"] for row in rows}
+    return {
+        "rows": rows[first : first + PAGE_ROWS],
+        "total": len(rows),
+        "size": PAGE_ROWS,
+        "plans": kept_plans(view, known) if view.as_of is None and view.page == 1 else [],
+        "may_act": view.may("operator"),
+    }
 
 
 def redrive_plan(view: View) -> Answer:
@@ -85,6 +95,7 @@ def redrive_plan(view: View) -> Answer:
         "plan": found,
         "letters_count": count,
         "deaths_found": deaths,
+        "consumers": [] if found is None else _consumers(view, found.sealed),
         "can_edit": can_edit,
         "content": _content(view, wish) if can_edit and count == 1 else None,
         "kept": {**kept(view), **_chosen(view)},
@@ -146,6 +157,7 @@ def redrive(view: View) -> Mapping[str, Any]:
         "redrive_id": redrive_id,
         "sealed": sealed,
         "count": 0 if sealed is None else len(sealed.letters),
+        "chosen": {} if sealed is None else chosen_by(sealed.predicate),
         "targets": targets.most_common(PAGE_ROWS),
         "unconsumed": _unconsumed(view, sealed) if outcome is None and sealed is not None else [],
         "edits": _edits(view, sealed) if sealed is not None else [],
@@ -168,9 +180,14 @@ def _exchange(name: str) -> str:
 
 def _unconsumed(view: View, sealed: SealedPlan) -> list[str]:
     """The queues that letters of a plan go to and that nobody consumes."""
+    return [queue for queue, count in _consumers(view, sealed) if not count]
+
+
+def _consumers(view: View, sealed: SealedPlan) -> list[tuple[str, int]]:
+    """How many consume from each queue that letters of a plan go to."""
     goals = {one.target.queue for one in sealed.letters if one.target and one.target.queue}
-    consumers = view.once("consumers", consumer_counts)
-    return sorted(queue for queue in goals if not consumers.get((sealed.vhost, queue)))
+    counts = view.once("consumers", consumer_counts)
+    return [(queue, counts.get((sealed.vhost, queue), 0)) for queue in sorted(goals)]
 
 
 def _edits(view: View, sealed: SealedPlan) -> list[LetterEdit]:
@@ -216,6 +233,16 @@ def _again(view: View, error: DlxError) -> Answer:
     view.path, view.template = "/redrive", "redrive.html"
     view.status = error.status if isinstance(error, Refused) else 400
     return {**redrive(view), "fault": said(error)}
+
+
+def forget_plan(view: View) -> Answer:
+    """Throw a sealed plan away; no letter has moved by it."""
+    redrive_id = plan_id(view)
+    if kept_plan(view, redrive_id) is None:
+        what = say("There is no plan %(id)s that you may see.", id=repr(redrive_id))
+        raise Refused(404, what)
+    remove_plan(redrive_id)
+    return Redirect(view.url("/redrives"))
 
 
 def control_redrive(view: View) -> Answer:

@@ -3,11 +3,13 @@
 import html
 import re
 
+import msgspec
 import pytest
 
 from streaming.broker import commands
 from streaming.console.forms import job
 from streaming.contents.updater import ContentsUpdater
+from streaming.protocol.sealed_plan import read_plan
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
 
@@ -135,3 +137,107 @@ def test_a_plan_that_kafka_did_not_take_is_still_there(many, monkeypatch):
     assert "The plan is kept" in answer.text
     assert 'name="canary" value="5"' in answer.text
     assert "nothing has moved" in client.get(f"/redrive?id={redrive_id}").text
+
+
+def words(page):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_a_plan_that_nobody_approved_is_listed_until_it_is_thrown_away(many, state_home):
+    client, redrive_id = many
+    listed = client.get("/redrives").text
+
+    assert f'<a href="/redrive?vhost=%2F&amp;id={redrive_id}">{redrive_id}</a>' in listed
+    assert "redrive 101 / queue = work Throw away" in words(listed)
+    assert redrive_id not in client.get("/redrives?as_of=0").text, "a plan is about now"
+
+    assert 'id="forget"' in client.get(f"/redrive?id={redrive_id}").text
+    answer = client.post(f"/redrive/forget?id={redrive_id}", headers=ORIGIN)
+
+    assert answer.url.path == "/redrives"
+    assert redrive_id not in answer.text
+    assert client.get(f"/redrive?id={redrive_id}").status_code == 404
+    assert not list(state_home.rglob(f"{redrive_id}*"))
+    assert client.post(f"/redrive/forget?id={redrive_id}", headers=ORIGIN).status_code == 404
+
+
+def test_plans_of_other_tables_and_files_that_are_none_are_not_listed(many, state_home):
+    client, redrive_id = many
+    [file] = state_home.rglob(f"{redrive_id}.json")
+    plan = read_plan(file.read_bytes(), file.name)
+    other = msgspec.structs.replace(plan, tables_id="of another job").sealed()
+    file.with_name(f"{other.id}.json").write_bytes(other.to_json())
+    file.with_name("r-000000000000.json").write_bytes(b"{")
+
+    listed = client.get("/redrives")
+
+    assert listed.status_code == 200
+    assert redrive_id in listed.text
+    assert other.id not in listed.text
+    assert "r-000000000000" not in listed.text
+
+
+def test_a_plan_of_another_vhost_is_neither_listed_nor_thrown_away(anna, state_home):
+    sealed = anna.post("/redrive/seal", headers=ORIGIN).url.params["id"]
+    [file] = state_home.rglob(f"{sealed}.json")
+    plan = read_plan(file.read_bytes(), file.name)
+    other = msgspec.structs.replace(plan, vhost="secret").sealed()
+    place = file.with_name(f"{other.id}.json")
+    place.write_bytes(other.to_json())
+
+    listed = anna.get("/redrives").text
+    refused = anna.post(f"/redrive/forget?id={other.id}", headers=ORIGIN)
+
+    assert (sealed in listed, other.id in listed) == (True, False)
+    assert (refused.status_code, place.exists()) == (404, True)
+
+
+def test_a_plan_to_discard_says_that_letters_are_removed(many):
+    client, _ = many
+    page = words(client.get("/redrive/plan?queue=work&action=discard").text)
+
+    assert "Plan to discard dead letters" in page
+    assert "no queue: it is removed 101 removed; bodies stay in the tables" in page
+    assert "arrives" not in page
+    assert "Seal the plan to discard 101 letters" in page
+    assert "Header x-death" not in page, "it sends nothing"
+
+
+def test_a_plan_says_who_consumes_and_asks_for_a_name_where_one_is_needed(many):
+    client, _ = many
+
+    plain = words(client.get("/redrive/plan?queue=work").text)
+    unnamed = client.get("/redrive/plan?queue=work&to=exchange").text
+
+    assert "101 will wait: nobody consumes from the target" in plain
+    assert "Nobody consumes work now." in plain
+    assert "Routing key" not in plain, "a field without effect"
+    assert 'id="unnamed"' in unnamed
+    assert 'name="key"' in unnamed
+    assert 'id="unnamed"' not in client.get("/redrive/plan?queue=work&to=queue&name=dead").text
+
+
+def test_what_a_full_queue_dropped_can_be_planned_from_the_first_page(
+    make_client, tmp_path, state_home
+):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("lot", max_length=1)
+    for number in range(3):
+        broker.publish("", "lot", f"order {number}")
+    broker.at(1_000)
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    client = make_client(recording.root)
+
+    first = client.get("/?as_of=0").text
+    [link] = re.findall(r'href="(/redrive/plan\?[^"]*)"', first)
+    address = html.unescape(link).replace("as_of=0&", "")
+    plan = words(client.get(address).text)
+
+    assert "gone=yes" in address
+    assert "lot maxlen no queue lot 2" in plan
+    assert "2 go into a queue that is full" in plan
+    without = words(client.get(address.replace("gone=yes", "gone=")).text)
+    assert "no such letter rests in a queue: they were dropped, sent back" in without
