@@ -24,14 +24,7 @@ from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.user_folders import user_cache_folder
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
-from tests.suites.catalogue import (
-    AT_USUAL_PORTS,
-    SUITES,
-    Broker,
-    ManagementSuite,
-    RubySuite,
-    Suite,
-)
+from tests.suites.catalogue import SUITES, Broker, RubySuite, Suite, at_usual_ports
 from tests.suites.expectations import compare, expected
 from tests.suites.outcomes import SuiteError
 from tests.suites.running import run_suite
@@ -80,8 +73,8 @@ def _broker(url: str | None, folder: Path, suite: Suite, *, on_kafka: bool) -> I
         yield Broker(url)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    usual = isinstance(suite, AT_USUAL_PORTS)  # such suites know no other ports
-    if on_kafka and isinstance(suite, ManagementSuite):
+    usual = at_usual_ports(suite)  # such suites know no other ports
+    if on_kafka and usual and not isinstance(suite, RubySuite):
         raise SuiteError("it makes vhosts, which on Kafka the configuration names")
     port = 5672 if usual else free_port()
     options = ["--port", str(port), *(("--management", "15672") if usual else ())]

@@ -41,6 +41,7 @@ class PythonSuite:
         support: files of `SUPPORT` that take a place in the archive, by that place.
         prepare: changes the unpacked sources where no variable reaches.
         needs_redis: a Redis server is started and named in `REDIS_PORT` and `TEST_BACKEND`.
+        needs_management: they use the management API, on its usual port.
         archive: a source package of Debian that has the tests, with its version; None: PyPI has.
     """
 
@@ -52,6 +53,7 @@ class PythonSuite:
     support: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[Path, Broker], None] | None = None
     needs_redis: bool = False
+    needs_management: bool = False
     archive: str | None = None
 
 
@@ -110,6 +112,21 @@ class ManagementSuite:
 
 
 @dataclass(frozen=True, slots=True)
+class JavaSuite:
+    """Tests of JUnit, run by Maven with a project file of ours.
+
+    Attributes:
+        archive: a source package of Debian, with its version.
+        pom: the project file, in `SUPPORT`.
+        tests: patterns of their classes and methods, as for `-Dtest`.
+    """
+
+    archive: str
+    pom: str
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RubySuite:
     """Specifications of RSpec.
 
@@ -128,10 +145,14 @@ class RubySuite:
     permissions: Mapping[str, Mapping[str, str]]
 
 
-Suite = PythonSuite | GoSuite | NodeSuite | RubySuite | ManagementSuite
+Suite = PythonSuite | GoSuite | NodeSuite | JavaSuite | RubySuite | ManagementSuite
 
-AT_USUAL_PORTS: Final = (ManagementSuite, RubySuite)
-"""They know no other ports than RabbitMQ's, and need the management API."""
+
+def at_usual_ports(suite: Suite) -> bool:
+    """Whether a suite knows no other ports than RabbitMQ's, and needs the management API."""
+    if isinstance(suite, PythonSuite):
+        return suite.needs_management
+    return isinstance(suite, (ManagementSuite, JavaSuite, RubySuite))
 
 
 def _host_and_port(broker: Broker) -> dict[str, str]:
@@ -194,6 +215,28 @@ SUITES: Final[dict[str, Suite]] = {
     "streadway": GoSuite(
         "github.com/streadway/amqp@v1.1.0", "integration_test.go", ("-tags", "integration")
     ),
+    "watermill": GoSuite(
+        "github.com/ThreeDotsLabs/watermill-amqp/v3@v3.0.2",
+        "pkg/amqp/pubsub_test.go",
+        ("-short",),
+        variable="WATERMILL_TEST_AMQP_URI",
+    ),
+    "java-client": JavaSuite(
+        "rabbitmq-java-client=5.0.0-2",
+        "java_client_pom.xml",
+        (
+            "com/rabbitmq/client/test/functional/*",
+            *("AbsentQueue", "AlternateExchangeEquivalence", "Bug20004Test", "Permissions"),
+            *("PriorityQueues", "TopicPermissions", "XDeathHeaderGrowth"),
+            "!FunctionalTests",
+            "!ConnectionRecovery#blockedListenerRecovery",  # it limits the memory of a node
+            "!ConnectionRecovery#connectionRecoveryWithServerRestart",  # these restart a node
+            "!ConnectionRecovery#clientNamedTransientAutoDeleteQueueAndBindingRecovery",
+            "!ConnectionRecovery#serverNamedTransientAutoDeleteQueueAndBindingRecovery",
+            "!PerMessageTTL#restartingExpiry",
+            "!PerQueueVsPerMessageTTL#restartingExpiry",
+        ),
+    ),
     "bunny": RubySuite(
         "ruby-bunny=2.23.0-1",
         ("spec/higher_level_api", "spec/lower_level_api", "spec/issues"),
@@ -255,6 +298,46 @@ SUITES: Final[dict[str, Suite]] = {
         _host_and_port,
         build=("uv_build>=0.9.26,<0.10",),
         support={"tests/docker_client.py": "aio_pika_docker_client.py"},
+    ),
+    "aiormq": PythonSuite(
+        "aiormq==7.2.4",
+        ("tests", "-k", "not amqps and not ssl"),  # through TLS
+        (*_PYTEST, "aiomisc-pytest>=2,<3", "uvloop"),
+        _host_and_port,
+        build=("uv_build>=0.12.19,<0.13",),
+        support={"conftest.py": "aiormq_conftest.py"},
+    ),
+    "nameko": PythonSuite(
+        "nameko==2.14.1",
+        (
+            *("test/amqp", "test/standalone", "test/test_broker.py", "test/test_events.py"),
+            *("test/test_messaging.py", "test/test_queue_consumer.py", "test/test_rpc.py"),
+            *("-k", "not ssl and not login"),  # through TLS
+        ),
+        (
+            "pytest>=7,<8",
+            "pytest-timeout",
+            "pytest-eventlet",
+            "websocket-client",
+            "mock",
+            "werkzeug<2.1",
+            "setuptools<81",
+        ),
+        lambda _broker: {},
+        needs_management=True,
+    ),
+    "oslo.messaging": PythonSuite(
+        "oslo.messaging==18.3.1",
+        (
+            "oslo_messaging/tests/functional",
+            "--ignore=oslo_messaging/tests/functional/test_rabbitmq.py",  # stops and starts nodes
+        ),
+        (*_PYTEST, "oslotest", "testscenarios", "fixtures"),
+        lambda broker: {
+            "RPC_TRANSPORT_URL": f"rabbit://guest:guest@{broker.host}:{broker.port}/",
+            "NOTIFY_TRANSPORT_URL": f"rabbit://guest:guest@{broker.host}:{broker.port}/",
+        },
+        build=("pbr", "setuptools", "wheel"),
     ),
     "pika": PythonSuite(
         "pika==1.3.2",

@@ -17,6 +17,7 @@ from tests.suites.catalogue import (
     SUPPORT,
     Broker,
     GoSuite,
+    JavaSuite,
     ManagementSuite,
     NodeSuite,
     PythonSuite,
@@ -24,6 +25,7 @@ from tests.suites.catalogue import (
     Suite,
 )
 from tests.suites.debian import debian_source
+from tests.suites.java import run_java
 from tests.suites.management import run_management
 from tests.suites.outcomes import (
     Outcomes,
@@ -54,6 +56,8 @@ def run_suite(suite: Suite, broker: Broker, folder: Path, only: Sequence[str] = 
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(suite, ManagementSuite):
         return run_management(suite, broker, folder, only)
+    if isinstance(suite, JavaSuite):
+        return run_java(suite, folder, only)
     if isinstance(suite, RubySuite):
         return run_ruby(suite, folder, only)
     if isinstance(suite, GoSuite):
