@@ -27,6 +27,12 @@ from streaming.queries.duckdb_tables import QueryError
 from streaming.sentences import said, say
 from topology.errors import DlxError
 
+LETTERS: Final = (
+    *("queue", "reason", "exchange", "routing_key", "cause", "header", "id"),
+    *("since", "until", "where"),
+)
+"""The fields about dead letters that a page without an answer shows again."""
+
 HTML: Final = "text/html; charset=utf-8"
 
 logger = logging.getLogger(__name__)
@@ -133,7 +139,13 @@ class Answering:
         if not has_instant:
             kept = {name: value for name, value in asked.values.items() if name != "as_of"}
             view = self._view(msgspec.structs.replace(asked, values=kept))
-        values = {"what": said(error), "status": status, "again": again, "wants_live": wants_live}
+        values = {
+            "what": said(error),
+            "status": status,
+            "again": again,
+            "wants_live": wants_live,
+            "letter_parameters": LETTERS,
+        }
         return _html(self._render("refused.html", view, None, values), status)
 
     def text(self, template: str, language: Language, **values: Any) -> str:

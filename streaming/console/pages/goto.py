@@ -19,7 +19,6 @@ class Place(NamedTuple):
 
 def goto(view: View) -> Answer:
     """Show the places whose name contains a text; those that begin with it come first."""
-    view.command = view.dlx("queues", "list")
     text = (view.text("q", "") or "").strip()
     wanted = text.lower()
     pages = [

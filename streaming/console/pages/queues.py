@@ -401,7 +401,13 @@ def queue(view: View) -> Answer:
         "curve": curve,
         "drawn": _drawn(curve, view),
         "begin": begin,
+        "purge": _purge(view, vhost, name) if view.as_of is None else "",
     }
+
+
+def _purge(view: View, vhost: str, name: str) -> str:
+    words = ("queues", "purge", "--vhost", vhost, "--user", view.user.name)
+    return view.dlx(*words, names=[name], vhost=False, as_of=False, tables=False)
 
 
 def _of_several(name: str) -> str:

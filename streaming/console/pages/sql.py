@@ -28,8 +28,9 @@ def sql(view: View) -> Answer:
     require_sql(view)
     given = view.text("sql", "") or ""
     view.command = view.dlx("query", names=[given] if given else (), vhost=False)
+    page = {"sql": given, "examples": EXAMPLES, "views": VIEWS}
     if not given:
-        return {"sql": given, "examples": EXAMPLES, "columns": [], "rows": [], "total": None}
+        return {**page, "columns": [], "rows": [], "total": None}
     query = _prepare(view, given)
     try:
         [(total,)] = view.tables.values(f"SELECT count(*) FROM (\n{query}\n)")  # noqa: S608 - runs in the sandbox
@@ -41,7 +42,7 @@ def sql(view: View) -> Answer:
     except duckdb.Error as error:
         raise view.tables.damage(error) or QueryError(one_line(error)) from None
     shown: list[list[Any]] = [[plain(value) for value in row] for row in rows]
-    return {"sql": given, "examples": EXAMPLES, "columns": columns, "rows": shown, "total": total}
+    return {**page, "columns": columns, "rows": shown, "total": total}
 
 
 def export_sql(view: View) -> Answer:
