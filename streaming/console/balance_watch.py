@@ -21,8 +21,10 @@ from streaming.queries.job_totals import last_batches
 from streaming.sentences import say
 from topology.errors import DlxError
 
-PAUSE_S: Final = 300.0
-"""The shortest time between two balances for the first page."""
+LEAST_PAUSE_S: Final = 15.0
+MOST_PAUSE_S: Final = 300.0
+PAUSES: Final = 20.0
+"""How long the pause after a balance for the first page is, in times of how long that took."""
 
 LIMIT_S: Final = 300.0
 """The longest time that a balance may take."""
@@ -68,7 +70,7 @@ class BalanceWatch:
         with self._lock:
             is_due = time.monotonic() >= self._next_s
             if is_due:
-                self._next_s = time.monotonic() + PAUSE_S
+                self._next_s = time.monotonic() + MOST_PAUSE_S  # until one is drawn
         if is_due:
             self._begin(reader, Asked(version, None, None, quiet))
         return self._live.get(None)
@@ -104,6 +106,7 @@ class BalanceWatch:
         return drawing
 
     def _draw(self, reader: Reader, asked: Asked) -> Drawn:
+        begun_s = time.monotonic()
         try:
             with reader.background(LIMIT_S) as tables:
                 tables.vhosts = asked.vhosts
@@ -123,4 +126,7 @@ class BalanceWatch:
             raise DlxError(what) from None
         if asked.as_of is None:
             self._live[asked.vhosts] = found
+            took_s = time.monotonic() - begun_s
+            with self._lock:
+                self._next_s = begun_s + min(max(PAUSES * took_s, LEAST_PAUSE_S), MOST_PAUSE_S)
         return found

@@ -45,7 +45,8 @@ class LagWatch:
         self._ends: Mapping[Partition, int] = {}
         self._asked_s = float("-inf")
         self._lock = threading.Lock()
-        self._answered = threading.Event()
+        self._is_known = False
+        self._asked = threading.Event()
 
     def of(
         self, config: Path, read: Mapping[Partition, int], *, is_needed: bool = False
@@ -66,7 +67,8 @@ class LagWatch:
         if is_due:
             arguments = (config, list(read))
             threading.Thread(target=self._renew, args=arguments, name="lag", daemon=True).start()
-        if not self._answered.wait(NEEDED_S if is_needed else PATIENCE_S):
+        is_asked = self._asked.wait(NEEDED_S if is_needed else PATIENCE_S)
+        if not is_asked or not self._is_known:  # after a failure no page waits for the next answer
             return None
         behind = [
             (*one, max(self._ends[one] - offset, 0))
@@ -81,9 +83,10 @@ class LagWatch:
             self._ends = self._ask(config, partitions)
         except Exception as error:  # noqa: BLE001 - the page says that it is unknown
             logger.debug("console: Kafka does not tell the ends of its topics: %s", error)
-            self._answered.clear()
+            self._is_known = False
         else:
-            self._answered.set()
+            self._is_known = True
+        self._asked.set()
 
 
 class KafkaEnds:

@@ -24,7 +24,11 @@ STALE_S: Final = 300.0
 MINUTES: Final = 60
 _RECENT: Final = 5
 _USUAL: Final = 30
+_ROUND: Final = 10
 """Minutes that are compared for a burst: the last ones, with those before them."""
+
+_LEAST_USUAL: Final = 10
+"""Fewer minutes do not say what is usual."""
 
 Tone = Literal["good", "unknown", "warn", "bad"]
 
@@ -162,10 +166,11 @@ def _concerns(facts: Facts) -> list[Concern]:
         else:
             what = say(
                 "%(count)s messages died in the last %(minutes)s minutes, and %(usual)s a minute "
-                "in the half hour before",
+                "in the %(before)s minutes before",
                 count=recent,
                 minutes=_RECENT,
-                usual=usual,
+                usual=round(usual, 1) if usual % 1 and usual < _ROUND else round(usual),
+                before=int(min(_known_before(facts), _USUAL)),
             )
         found.append(Concern("bad", what, "/causes", _since(facts, _RECENT)))
     if not is_open:
@@ -209,13 +214,18 @@ def _concerns(facts: Facts) -> list[Concern]:
 
 
 def _usual(facts: Facts) -> float | None:
-    """Deaths a minute in the half hour before the last minutes; None: nothing is known of it."""
-    known = float(_USUAL)
-    if facts.known_since is not None:
-        known = (facts.end - facts.known_since).total_seconds() / 60 - _RECENT
-    if known <= 0:
+    """Deaths a minute in the half hour before the last minutes; None: too little is known of it."""
+    known = _known_before(facts)
+    if known < _LEAST_USUAL:
         return None
-    return sum(facts.minutes[-_RECENT - _USUAL : -_RECENT]) / max(min(known, _USUAL), 1)
+    return sum(facts.minutes[-_RECENT - _USUAL : -_RECENT]) / min(known, _USUAL)
+
+
+def _known_before(facts: Facts) -> float:
+    """How many minutes before the last ones the tables know."""
+    if facts.known_since is None:
+        return _USUAL
+    return (facts.end - facts.known_since).total_seconds() / 60 - _RECENT
 
 
 def _marked(what: str, queues: Sequence[QueueDepth], show: str, tone: Tone = "warn") -> Concern:
@@ -241,7 +251,12 @@ def _unknown(facts: Facts) -> list[str]:
             )
         )
     if not facts.has_batch:
-        found.append(say("The job has committed no batch yet."))
+        found.append(
+            say(
+                "The job has committed no batch yet. If it stays so, it does not run or its "
+                "batches fail: `dlx doctor` and dlx.log in job.log_dir say why."
+            )
+        )
     found += [
         say("The table %(name)s cannot be read, so deaths are not known.", name=one)
         for one in facts.missing
@@ -253,7 +268,7 @@ def _unknown(facts: Facts) -> list[str]:
             found.append(
                 say(
                     "The last batch was %(age)s ago, and whether records wait in Kafka is not "
-                    "known.",
+                    "known: `dlx doctor` says whether the job runs.",
                     age=age,
                 )
             )
@@ -261,7 +276,7 @@ def _unknown(facts: Facts) -> list[str]:
             found.append(
                 say(
                     "The last batch was %(age)s ago and no record waits in Kafka: the job is idle, "
-                    "or does not run.",
+                    "or does not run; `dlx doctor` says which.",
                     age=age,
                 )
             )

@@ -363,13 +363,14 @@ def queue(view: View) -> Answer:
     stretch = view.one_of("stretch", *STRETCHES)
     more = ["--unacked"] if unacked else []
     view.command = view.dlx("queues", "peek", "--count", PREVIEWED, *more, names=[name])
-    begin = view.before(STRETCHES[stretch])
+    end = view.end if _stale_s(view) is None else view.known_until
+    begin = end - timedelta(seconds=STRETCHES[stretch])
     if not STRETCHES[stretch]:
         begin = first_change(view.tables, vhost, name) or begin
-    begin = max(begin, min(first_event(view.tables) or begin, view.before(LEAST_S)))
+    begin = max(begin, min(first_event(view.tables) or begin, end - timedelta(seconds=LEAST_S)))
     deep = place.ready + place.unacked
     curve = depth_curve(
-        view.tables, vhost, name, begin, view.end, deep=deep, declared=view.declared.get(vhost)
+        view.tables, vhost, name, begin, end, deep=deep, declared=view.declared.get(vhost)
     )
     may_read = view.may_read(vhost, name)
     total = place.unacked if unacked else place.ready

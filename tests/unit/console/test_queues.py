@@ -8,7 +8,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.contents.updater import ContentsUpdater
-from tests.builders import Broker
+from tests.builders import START_MS, Broker
 from tests.fixtures.waiting import wait_until
 from tests.unit.console.test_messages import words
 from tests.unit.queries.recording import Recording
@@ -186,6 +186,10 @@ def test_a_page_that_is_old_says_so(client):
     assert "The last batch was" in words(client.get("/queues").text)
     assert "The last batch was" in words(client.get("/queue?queue=work").text)
     assert "The last batch was" not in words(client.get("/queues?as_of=0").text)
+    page = client.get("/queue?queue=work").text
+    [drawn] = re.findall(r"data-curve='([^']*)'", page)
+    assert json.loads(html.unescape(drawn))["at_s"][-1] == START_MS / 1000 + 59
+    assert "Oldest 59 s" not in words(page)  # nor is an age that of then
 
 
 def test_a_queue_says_what_died_in_it_and_where_it_waits(client):

@@ -73,7 +73,7 @@ def test_a_job_without_batches_is_never_fine_unless_it_is_known_to_be_idle(membe
     ("members", "words"),
     [
         ({"sees": "none"}, "You may see no vhost"),
-        ({"has_batch": False}, "no batch yet"),
+        ({"has_batch": False}, "no batch yet. If it stays so, it does not run or its batches fail"),
         ({"missing": ["dead_letters"]}, "dead_letters cannot be read"),
         ({"known_since": END + timedelta(seconds=1)}, "The tables begin at 2026-11-22 10:00:01"),
     ],
@@ -120,8 +120,9 @@ def test_a_burst_is_many_deaths_at_once_that_are_more_frequent_than_before(recen
     ("known_minutes", "tone", "words"),
     [
         (3, "bad", "how many are usual is not known yet"),
+        (14, "bad", "how many are usual is not known yet"),
         (15, "good", ""),
-        (60, "bad", "and 5.0 a minute in the half hour before"),
+        (60, "bad", "and 5 a minute in the 30 minutes before"),
     ],
 )
 def test_a_burst_is_compared_with_what_is_known_of_the_half_hour_before(known_minutes, tone, words):

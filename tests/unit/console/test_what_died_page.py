@@ -104,6 +104,33 @@ def test_the_lines_have_their_instant_and_the_oldest_comes_first_if_asked(change
     assert re.search(r">2020-09-13 [0-9:.]+</time> <span[^>]*>[0-9]+ s ago<", oldest)
 
 
+def test_a_line_says_when_the_last_died_and_the_rest_is_counted(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    for number in range(12):
+        broker.queue(f"q{number}", max_length=1)
+    for second in (0, 1):
+        broker.at(second * 1_000)
+        for number in range(12 if second == 0 else 1):
+            for _ in range(3):
+                broker.publish("", f"q{number}", "a")
+    broker.at(2_000)
+    recording.commit()
+    broker.at(600_000)
+    broker.queue("later")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    client = make_client(recording.root)
+
+    pages = [client.get(f"/?as_of={batch}").text for batch in (0, 1)]
+
+    assert "still dying" in words(section(pages[0]))
+    assert "last 9 min ago" in words(section(pages[1]))
+    assert "still dying" not in words(section(pages[1]))
+    assert "4 more deaths, in other queues or for other reasons" in pages[0]
+
+
 def test_every_link_of_it_opens(shop_console):
     table = section(shop_console.get("/?as_of=1").text)
 
