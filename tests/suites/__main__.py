@@ -84,8 +84,8 @@ def _broker(url: str | None, folder: Path, suite: Suite, *, on_kafka: bool) -> I
         ours.log.unlink(missing_ok=True)
         ours.start()
         try:
-            ready = "management at" if usual else "listening on"
-            wait_until(lambda: ready in ours.log_end(), ours.log_end)
+            ready = ("listening on", *(("management at",) if usual else ()))
+            wait_until(lambda: all(each in ours.log_end() for each in ready), ours.log_end)
             yield Broker(f"amqp://guest:guest@{LOOPBACK}:{port}/")
             ours.check()
         finally:
