@@ -101,7 +101,7 @@ document.addEventListener("keydown", (event) => {
     "/": () => document.querySelector("main [data-filter]")?.focus(),
     j: () => move(1),
     k: () => move(-1),
-    c: () => document.querySelector("[data-copy]")?.click(),
+    c: () => document.querySelector("[data-copy=command]")?.click(),
     "?": () => keysDialog?.showModal(),
   };
   if (actions[event.key]) {
