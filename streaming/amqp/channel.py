@@ -278,15 +278,14 @@ class Channel:
     def _settle(
         self, method: tuple[int, int], tag: int, outcome: SettleOutcome, *, multiple: bool
     ) -> None:
-        known = self._consuming.known(tag)
         if self._transaction is None:
-            self._requests.settle(known, method, multiple=multiple, outcome=outcome)
+            self._requests.settle(tag, method, multiple=multiple, outcome=outcome)
             return
         tags = self._vhost.unacked_tags(self._requests.actor) - self._transaction.settled
         if tag or not multiple:
-            if known not in tags:
+            if tag not in tags:
                 raise error(PRECONDITION_FAILED, f"unknown delivery tag {tag}")
-            tags = {each for each in tags if each <= known} if multiple else {known}
+            tags = {each for each in tags if each <= tag} if multiple else {tag}
         self._transaction.settle(tags, outcome)
 
     def _recover(self, method: m.BasicRecover | m.BasicRecoverAsync) -> None:

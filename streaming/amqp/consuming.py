@@ -1,13 +1,11 @@
 """The methods of a channel that take messages: qos, consume, cancel and get; and what is delivered.
 
-Delivery tags count all deliveries of the channel from 1. The broker numbers its own; a direct reply
-(`reply_to.py`) has a number too, although the broker does not know of it, so tags are translated
-once a channel has had one.
+Delivery tags count all deliveries of the channel from 1. The broker numbers its own. A direct reply
+(`reply_to.py`) has the number of the delivery that comes next, as in RabbitMQ: nobody settles it.
 """
 
 import base64
 import os
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,12 +19,6 @@ from streaming.amqp.vhosts import Traffic
 from streaming.broker import commands
 from streaming.broker.outbound import DeliveryOut
 from topology.values import Table
-
-NO_TAG: Final = (1 << 63) - 1
-"""No delivery has this tag."""
-
-MAX_STRETCHES: Final = 10_000
-"""How many stretches of deliveries between direct replies are remembered."""
 
 MAX_REPLY_BYTES: Final = 64 << 20
 """When so much waits to be sent to a client, direct replies to it are dropped."""
@@ -64,7 +56,7 @@ class Consuming:
         self._got: tuple[DeliveryOut, Stored] | None = None
         self._early: dict[str, list[tuple[DeliveryOut, Stored]]] = {}  # of starting consumers
         self._held: list[tuple[DeliveryOut, Stored]] | None = None
-        self._own_tags = OwnTags()
+        self._newest_tag = 0
 
     # -- methods
 
@@ -155,7 +147,8 @@ class Consuming:
             self._requests.vhost.count_get(what, name, self._channel)
             out, stored = found
             ready = self._requests.vhost.ready_in(name)
-            self._outgoing.got(out, stored, self._own_tags.shown(out.tag), ready)
+            self._newest_tag = out.tag
+            self._outgoing.got(out, stored, ready)
 
         self._requests.ask(method.ids, command, answered)
 
@@ -188,13 +181,14 @@ class Consuming:
                 self._traffic.deliver += 1
             if out.requeue_count:
                 self._traffic.redeliver += 1
-            self._outgoing.deliver(out, stored, self._own_tags.shown(out.tag))
+            self._newest_tag = out.tag
+            self._outgoing.deliver(out, stored)
 
     def reply(self, consumer_tag: str, address: str, properties: bytes, body: bytes) -> bool:
         """See `Receiver`."""
         if self._outgoing.waiting_bytes > MAX_REPLY_BYTES:
             return False
-        tag = self._own_tags.next()
+        tag = self._newest_tag + 1
         self._outgoing.deliver_reply(consumer_tag, tag, address, properties, body)
         return True
 
@@ -206,61 +200,6 @@ class Consuming:
         """Note that the broker ended a consumer."""
         self._consumers.pop(consumer_tag, None)
         self._outgoing.forget_consumer(consumer_tag)
-
-    def known(self, tag: int) -> int:
-        """The broker's tag of a delivery; one that it cannot know if it never had it."""
-        return self._own_tags.known(tag)
-
-
-class OwnTags:
-    """The delivery tags of a channel that has direct replies among its deliveries.
-
-    A tag that the client sees is the broker's, plus the number of direct replies before it. It is
-    kept for each stretch of the broker's deliveries between two replies.
-    """
-
-    def __init__(self) -> None:
-        self._newest = 0  # of the tags shown
-        self._replies = 0
-        self._stretches: list[tuple[int, int]] = []  # the first tag shown, and the replies before
-        self._ends: list[int] = []  # the last tag shown before each stretch
-        self._forgotten = 0  # tags up to this one cannot be settled any more
-
-    def shown(self, tag: int) -> int:
-        """The tag of a delivery of the broker as its client sees it."""
-        replies = self._replies
-        if not replies:
-            self._newest = tag
-            return tag
-        newest = tag + replies
-        if not self._stretches or self._stretches[-1][1] != replies:
-            self._ends.append(newest - 1 - replies + self._before())
-            self._stretches.append((newest, replies))
-            if len(self._stretches) > MAX_STRETCHES:
-                self._forgotten = self._ends[MAX_STRETCHES // 2]
-                del self._stretches[: MAX_STRETCHES // 2], self._ends[: MAX_STRETCHES // 2]
-        self._newest = newest
-        return newest
-
-    def _before(self) -> int:
-        return self._stretches[-1][1] if self._stretches else 0
-
-    def next(self) -> int:
-        """The tag of a direct reply."""
-        self._newest += 1
-        self._replies += 1
-        return self._newest
-
-    def known(self, tag: int) -> int:
-        """The broker's tag for one that the client names; `NO_TAG` for that of a reply."""
-        if not self._replies:
-            return tag
-        if tag and tag <= self._forgotten:
-            return NO_TAG
-        index = bisect_right(self._stretches, (tag, self._replies))
-        end = self._ends[index] if index < len(self._ends) else self._newest
-        replies = self._stretches[index - 1][1] if index else 0
-        return tag - replies if tag <= end else NO_TAG
 
 
 def random_name() -> str:

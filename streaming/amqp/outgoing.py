@@ -170,7 +170,7 @@ class Outgoing:
         for number, ack, multiple in self.confirms.take():
             self._output.send(confirm(self.number, number, ack=ack, multiple=multiple))
 
-    def deliver(self, out: DeliveryOut, stored: Stored, tag: int) -> None:
+    def deliver(self, out: DeliveryOut, stored: Stored) -> None:
         """Send a delivery to a consumer."""
         envelope = out.copy.envelope
         ways = self._ways.get(out.label)
@@ -184,10 +184,12 @@ class Outgoing:
             properties = self._properties(out, stored)
         body = stored.body
         if len(body) >= _LEAST_SHARED and self._shares(body):
-            self._content(way.method.alone(tag, redelivered=is_redelivered), properties, body)
+            self._content(way.method.alone(out.tag, redelivered=is_redelivered), properties, body)
             return
         frame_max = self._peer.frame_max
-        self._output.send(way.method.with_content(tag, is_redelivered, properties, body, frame_max))
+        self._output.send(
+            way.method.with_content(out.tag, is_redelivered, properties, body, frame_max)
+        )
 
     def _content(self, method: bytes, properties: bytes, body: bytes) -> None:
         """Send the frame of a method, and a message."""
@@ -226,12 +228,12 @@ class Outgoing:
         method = DeliveryMethod(self.number, consumer_tag, source_of("", address))
         self._content(method.alone(tag, redelivered=False), properties, body)
 
-    def got(self, out: DeliveryOut, stored: Stored, tag: int, ready: int) -> None:
+    def got(self, out: DeliveryOut, stored: Stored, ready: int) -> None:
         """Send the answer to a get; `ready`: how many messages are left."""
         self.send_confirms()
         envelope = out.copy.envelope
         source = source_of(envelope.exchange, envelope.routing_keys[0])
-        method = got(self.number, tag, source, ready, redelivered=out.delivery_count > 0)
+        method = got(self.number, out.tag, source, ready, redelivered=out.delivery_count > 0)
         self._content(method, self._properties(out, stored), stored.body)
 
     def returned(self, out: ReturnOut, stored: Stored) -> None:

@@ -1,7 +1,6 @@
 import pytest
 
 from streaming.amqp import methods as m
-from streaming.amqp.consuming import NO_TAG, OwnTags
 from tests.amqp_client import BROKERS, RawClient
 
 REPLY_TO = "amq.rabbitmq.reply-to"
@@ -62,7 +61,7 @@ def test_a_reply_to_nobody_comes_back_if_it_is_mandatory(broker):
     assert [type(each.method) for each in client.received()] == [m.BasicReturn]
 
 
-def test_tags_count_replies_and_settle_the_right_deliveries(broker):
+def test_a_reply_has_the_tag_of_the_delivery_that_comes_next(broker):
     asking, other = _asking(broker), RawClient(broker)
     asking.ask(m.QueueDeclare(queue="q"))
     other.ask(m.QueueDeclare(queue="rpc"))
@@ -80,27 +79,13 @@ def test_tags_count_replies_and_settle_the_right_deliveries(broker):
         for each in asking.received()
         if isinstance(each.method, m.BasicGetOk | m.BasicDeliver)
     ]
-    asking.send(1, m.BasicReject(3, requeue=True))
+    asking.send(1, m.BasicReject(1, requeue=True))
     again = asking.ask(m.BasicGet(queue="q"))
 
-    assert tags == [1, 2, 3, 4]
+    assert tags == [1, 2, 2, 3]
     assert isinstance(again, m.BasicGetOk)
-    assert again.delivery_tag == 5
-    assert isinstance(asking.ask(m.BasicAck(2)), m.ChannelClose)
-
-
-def test_tags_of_a_channel_with_very_many_replies_are_forgotten():
-    tags = OwnTags()
-    shown = []
-    for number in range(1, 25_001):
-        shown.append(tags.shown(number))
-        tags.next()
-
-    assert tags.known(shown[-1]) == 25_000
-    assert tags.known(shown[-5_000]) == 20_001
-    assert tags.known(shown[-5_000] + 1) == NO_TAG
-    assert tags.known(shown[0]) == NO_TAG
-    assert tags.known(0) == 0
+    assert again.delivery_tag == 3
+    assert isinstance(asking.ask(m.BasicAck(4)), m.ChannelClose)
 
 
 @pytest.mark.parametrize("passive", [False, True])
