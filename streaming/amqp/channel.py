@@ -84,7 +84,7 @@ class Channel:
     Attributes:
         flows: whether it takes frames; else it is closing or parked.
         settles_now: whether a settlement goes to the broker before all before it is answered: not
-            in a transaction, nor where tags must be translated.
+            in a transaction.
         closing: it was closed by the server, and the client has not agreed yet.
         parked: the frames that wait, while it is parked.
     """
@@ -198,7 +198,6 @@ class Channel:
             declare(self._declaring, method)
         elif consume is not None:
             consume(self._consuming, method)
-            self._note_settling()
         elif handle is not None:
             handle(self, method)
         else:
@@ -261,9 +260,6 @@ class Channel:
 
     # -- settling
 
-    def _note_settling(self) -> None:
-        self.settles_now = self._transaction is None and not self._consuming.takes_replies
-
     def _ack(self, method: m.BasicAck) -> None:
         self._settle(method.ids, method.delivery_tag, "ack", multiple=method.multiple)
 
@@ -309,7 +305,7 @@ class Channel:
             raise error(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
         if self._transaction is None:
             self._transaction = Transaction(self._requests, self._vhost)
-            self._note_settling()
+            self.settles_now = False
         self._outgoing.method(m.TxSelectOk())
 
     def _tx_commit(self, _method: m.TxCommit) -> None:

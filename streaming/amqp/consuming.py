@@ -30,11 +30,7 @@ _GENERATED_TAG: Final = "amq.ctag-"
 
 
 class Consuming:
-    """Takes messages for one channel.
-
-    Attributes:
-        takes_replies: whether it has had a consumer of direct replies.
-    """
+    """Takes messages for one channel."""
 
     def __init__(
         self,
@@ -49,7 +45,6 @@ class Consuming:
         self._outgoing = outgoing
         self._replies = replies
         self._queue_named = queue_named
-        self.takes_replies = False
         self._consumers: dict[str, Table] = {}  # tag -> arguments
         self._without_ack: set[str] = set()
         self._traffic = requests.vhost.traffic.setdefault(channel_name, Traffic())
@@ -108,7 +103,6 @@ class Consuming:
         if self._replies.address_of(self._channel) is not None:
             raise error(PRECONDITION_FAILED, "reply consumer already set")
         self._replies.add(self._channel, self, tag)
-        self.takes_replies = True
         if not method.nowait:
             self._outgoing.method(m.BasicConsumeOk(tag))
 

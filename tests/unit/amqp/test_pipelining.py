@@ -164,7 +164,7 @@ def test_a_direct_reply_keeps_its_place_between_publishes(client):
     assert confirms[-1] == 3
 
 
-def test_the_tag_of_a_reply_that_is_on_its_way_settles_nothing(client):
+def test_a_reply_that_is_on_its_way_has_no_tag_of_its_own(client):
     client.send(1, m.BasicConsume(queue=REPLY_TO, consumer_tag="replies", no_ack=True))
     client.send(1, m.QueueDeclare(queue="rpc"))
     client.publish("", "rpc", b"question", reply_to=REPLY_TO)
@@ -175,11 +175,12 @@ def test_the_tag_of_a_reply_that_is_on_its_way_settles_nothing(client):
     client.publish("", question["reply_to"], b"answer")
     client.publish("", "rpc", b"more")
     client.send(1, m.BasicGet(queue="rpc"))
-    client.send(1, m.BasicAck(3))
     client.send(1, m.BasicAck(2))
+    client.send(1, m.BasicAck(3))
     reply, more, closed = client.received()
 
     assert (reply.body, more.body) == (b"answer", b"more")
+    assert (reply.method.delivery_tag, more.method.delivery_tag) == (2, 2)
     assert isinstance(closed.method, m.ChannelClose)
     assert closed.method.reply_code == 406
     left = RawClient(client.broker).ask(m.QueueDeclare(queue="rpc", passive=True))
