@@ -69,7 +69,10 @@ _CAUSES: Final = (
     ),
     (
         "a driver that has lost its lease: it planned or ended a batch when it woke up",
-        re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|/(offsets|commits)/\d+ already exists"),
+        re.compile(
+            r"CONCURRENT_STREAM_LOG_UPDATE|/(offsets|commits)/\d+ already exists"
+            r"|already exists: \S+/(offsets|commits)/\d+\b"
+        ),
     ),
 )
 

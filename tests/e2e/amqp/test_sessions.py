@@ -1,5 +1,7 @@
 """Random AMQP sessions on the installed RabbitMQ and on our server: every frame is the same."""
 
+from functools import partial
+
 import pytest
 
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
@@ -7,6 +9,7 @@ from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
 from tests.sessions.comparing import compare
 from tests.sessions.kinds import session
+from tests.sessions.player import Player
 
 SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(8, 30))]
 """In every run a few; the others are the same with more."""
@@ -27,6 +30,6 @@ def ours(tmp_path_factory):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_session_is_answered_as_rabbitmq_answers_it(rabbitmq, ours, seed):
-    found = compare(session(seed), rabbitmq, ours)
+    found = compare(session(seed), partial(Player, rabbitmq), partial(Player, ours))
 
     assert found is None, f"\n{found}"

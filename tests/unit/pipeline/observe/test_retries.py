@@ -35,6 +35,7 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
         ("StoreError: hdfs://h:9/t/a: HDFS: Connection refused (os error 111)", "s"),
         ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple", "e"),
         ("terminated with exception: s3a://b/dlx/commits/2 already exists SQLSTATE: XXKST", "e"),
+        ("exception: File already exists: s3a://b/c/commits/2. Append or overwrite option", "e"),
         ("exception: Rename destination file:/c/offsets/17 already exists. SQLSTATE: XXKST", "e"),
         ("exception: Python worker failed to connect back. SQLSTATE: XXKST", "e"),
         ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "e"),
