@@ -108,3 +108,17 @@ def test_an_exchanges_argument_overrides_the_alternate_of_its_policy():
     table.set(a_policy("all", {"alternate-exchange": "policy"}))
     assert table.exchange_alternate(Exchange("")) is None
     assert table.exchange_alternate(Exchange("amq.topic", "topic")) == "policy"
+
+
+def test_the_keys_in_effect_are_those_of_both_policies_the_lower_limit_counts():
+    """R-POL-7."""
+    table = a_table(
+        a_policy("user", {"max-length": 9, "dead-letter-exchange": "dlx"}),
+        operator=[a_policy("operator", {"max-length": 5, "message-ttl": 7})],
+    )
+
+    assert table.effective(a_queue()) == {
+        "max-length": 5,
+        "dead-letter-exchange": "dlx",
+        "message-ttl": 7,
+    }

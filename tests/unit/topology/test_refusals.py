@@ -10,6 +10,7 @@ from topology.refusals import (
     queue_in_use,
     queue_not_empty,
     refuse_exchange_deletion,
+    unconditional,
 )
 
 
@@ -33,6 +34,13 @@ def test_refusals_without_arguments_have_rabbitmqs_text():
     assert exchange_in_use("x", "/") == precondition("exchange 'x' in vhost '/' in use")
     assert queue_in_use("q", "/") == precondition("queue 'q' in vhost '/' in use")
     assert queue_not_empty("q", "/") == precondition("queue 'q' in vhost '/' not empty")
+
+
+def test_a_quorum_queue_is_not_deleted_on_a_condition():
+    assert unconditional("q", "/", "if-unused") == (
+        "cannot delete queue 'q' in vhost '/'. queue.delete operations with if-unused flag set are"
+        " not supported by quorum queues"
+    )
 
 
 def test_predeclared_exchanges_cannot_be_deleted():
