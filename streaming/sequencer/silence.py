@@ -13,7 +13,7 @@ from typing import Final
 
 from streaming.sequencer.leaders import BEAT_S, Leader
 
-LISTEN_S: Final = 3 * BEAT_S
+HEAR_LEADER_S: Final = 3 * BEAT_S
 """How long a front listens in any case for a leader that has not said that it ends: when that was
 heard before the front began is known by the clock of its host alone, which may be another."""
 
@@ -92,7 +92,7 @@ class Silence:
         if leader is not None and leader.beat.epoch >= epoch:
             if leader.beat.ends:
                 return True
-            if now_s - leader.heard_s <= self._takeover_s or now_s - self._begin_s < LISTEN_S:
+            if now_s - leader.heard_s <= self._takeover_s or now_s - self._begin_s < HEAR_LEADER_S:
                 return False
         return now_s - self._log_s > self._patience_s
 

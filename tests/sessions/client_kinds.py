@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from tests.sessions.maker import Maker
+from tests.sessions.maker import Maker, TypedQueuesMaker
 from tests.sessions.steps import CHANNELS, EXCHANGES, KEYS, QUEUES, Step
 
 FRAME_SIZES = (0, 1, 7, 4087, 4088)
@@ -12,7 +12,7 @@ FRAME_SIZES = (0, 1, 7, 4087, 4088)
 BODY_SIZES = (0, 1, 5, 4087, 4088, 4089, 8176, 8177, 70_000)
 
 
-class ConsumersMaker(Maker):
+class ConsumersMaker(TypedQueuesMaker):
     """Many consumers of two queues: priorities, a single active one, limits, exclusive ones."""
 
     def __init__(self, chance: random.Random, without: frozenset[str]) -> None:
@@ -34,13 +34,6 @@ class ConsumersMaker(Maker):
             self.declare_exchange: 1,
             self.transaction: 1,
         }
-
-    def declare_queue(self, name: str | None = None) -> Step:
-        """A queue, whose type decides what else it may be."""
-        step = super().declare_queue(name)
-        if "x-queue-type" in step.arguments["arguments"]:
-            step.arguments.update(durable=True, exclusive=False)
-        return step
 
     def _arguments_of_queue(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {}
@@ -133,7 +126,7 @@ class OwnersMaker(Maker):
         return step
 
 
-class ReturnsMaker(Maker):
+class ReturnsMaker(TypedQueuesMaker):
     """Quorum queues take messages back from clients that requeue, recover or disappear.
 
     A connection has one channel, and a channel one consumer and no gets to be settled: RabbitMQ
@@ -153,13 +146,6 @@ class ReturnsMaker(Maker):
             self.transaction: 0,
             self.publish: 40,
         }
-
-    def declare_queue(self, name: str | None = None) -> Step:
-        """A quorum queue that dead-letters what returns too often."""
-        step = super().declare_queue(name)
-        if "x-queue-type" in step.arguments["arguments"]:
-            step.arguments.update(durable=True, exclusive=False)
-        return step
 
     def _arguments_of_queue(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {}

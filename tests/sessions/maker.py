@@ -282,3 +282,14 @@ class Maker:
 
     def _seldom(self, share: float) -> bool:
         return self._chance.random() < share
+
+
+class TypedQueuesMaker(Maker):
+    """Queues whose type, among their arguments, decides what else they may be."""
+
+    def declare_queue(self, name: str | None = None) -> Step:
+        """A queue; a quorum queue is durable and of nobody alone."""
+        step = super().declare_queue(name)
+        if "x-queue-type" in step.arguments["arguments"]:
+            step.arguments.update(durable=True, exclusive=False)
+        return step

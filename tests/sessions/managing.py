@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import httpx2
 
-from tests.sessions.maker import Maker
+from tests.sessions.maker import TypedQueuesMaker
 from tests.sessions.steps import CONNECTIONS, EXCHANGES, KEYS, PATTERNS, QUEUES, Step
 
 Ask = Callable[[str, str, Any], tuple[int, Any]]
@@ -65,7 +65,7 @@ def forget_policies(ask: Ask, vhost: str) -> None:
             ask("DELETE", f"{kind}/{vhost}/{name}", None)
 
 
-class ManagedMaker(Maker):
+class ManagedMaker(TypedQueuesMaker):
     """Policies, queues, exchanges, bindings, messages and connections by the management API."""
 
     def __init__(self, chance: random.Random, without: frozenset[str]) -> None:
@@ -90,13 +90,6 @@ class ManagedMaker(Maker):
         if self._seldom(0.3):
             return {"x-queue-type": "quorum"}
         return super()._arguments_of_queue()
-
-    def declare_queue(self, name: str | None = None) -> Step:
-        """A queue, whose type decides what else it may be."""
-        step = super().declare_queue(name)
-        if "x-queue-type" in step.arguments["arguments"]:
-            step.arguments.update(durable=True, exclusive=False)
-        return step
 
     def qos(self) -> Step:
         """A limit; quorum queues refuse one that is global."""

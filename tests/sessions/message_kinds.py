@@ -4,11 +4,11 @@ import random
 from typing import Any, Final
 
 from tests.sessions.by_hand import TYPED
-from tests.sessions.maker import Maker
+from tests.sessions.maker import Maker, TypedQueuesMaker
 from tests.sessions.steps import EXCHANGES, KEYS, QUEUES, Step
 
 
-class LimitsMaker(Maker):
+class LimitsMaker(TypedQueuesMaker):
     """Full queues of every kind, with confirms and returns."""
 
     def __init__(self, chance: random.Random, without: frozenset[str]) -> None:
@@ -23,13 +23,6 @@ class LimitsMaker(Maker):
             self.transaction: 3,
             self.close_channel: 4,
         }
-
-    def declare_queue(self, name: str | None = None) -> Step:
-        """A queue, whose type decides what else it may be."""
-        step = super().declare_queue(name)
-        if "x-queue-type" in step.arguments["arguments"]:
-            step.arguments.update(durable=True, exclusive=False)
-        return step
 
     def _arguments_of_queue(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {}
@@ -62,7 +55,7 @@ class LimitsMaker(Maker):
         return step
 
 
-class ExpirationsMaker(Maker):
+class ExpirationsMaker(TypedQueuesMaker):
     """Times to live in every form that a client may write; messages that die of them at once."""
 
     FORMS: Final = (
@@ -89,13 +82,6 @@ class ExpirationsMaker(Maker):
     def __init__(self, chance: random.Random, without: frozenset[str]) -> None:
         super().__init__(chance, without)
         self._weights |= {self.publish: 60, self.declare_queue: 12, self.get: 16, self.confirm: 5}
-
-    def declare_queue(self, name: str | None = None) -> Step:
-        """A queue, whose type decides what else it may be."""
-        step = super().declare_queue(name)
-        if "x-queue-type" in step.arguments["arguments"]:
-            step.arguments.update(durable=True, exclusive=False)
-        return step
 
     def _arguments_of_queue(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {}

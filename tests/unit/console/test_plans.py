@@ -52,18 +52,24 @@ def test_a_plan_of_nothing_that_the_user_may_read_is_empty(anna):
     assert anna.post("/redrive/seal?queue=work-b", headers=ORIGIN).status_code == 409
 
 
-def test_a_plan_without_letters_says_that_there_were_deaths(make_client, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def rejected(root, count):
+    """A broker whose queue `dead` has letters that were rejected in `work`, and their tables."""
     broker = Broker()
-    recording = Recording(tmp_path / "tables", broker)
+    recording = Recording(root, broker)
     broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
     broker.queue("dead")
-    for _ in range(2):
+    for _ in range(count):
         broker.publish("", "work", "order")
-    broker.get("work", "work", 2, channel="c")
-    broker.do(commands.Reject(refs=("work/0", "work/1"), channel="c"))
+    broker.get("work", "work", count, channel="c")
+    broker.do(commands.Reject(refs=tuple(f"work/{one}" for one in range(count)), channel="c"))
     recording.commit()
     ContentsUpdater(recording.place).update()
+    return broker, recording
+
+
+def test_a_plan_without_letters_says_that_there_were_deaths(make_client, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    broker, recording = rejected(tmp_path / "tables", 2)
     client = make_client(recording.root)
     waiting = client.get("/redrive/plan?queue=work").text
     assert "<strong>2</strong> letters" in waiting
@@ -85,16 +91,7 @@ def test_a_plan_without_letters_says_that_there_were_deaths(make_client, tmp_pat
 def many(tmp_path, make_client, monkeypatch):
     """A console of 101 dead letters, and the id of a sealed plan that sends them back."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    broker = Broker()
-    recording = Recording(tmp_path / "tables", broker)
-    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
-    broker.queue("dead")
-    for _ in range(101):
-        broker.publish("", "work", "order")
-    broker.get("work", "work", 101, channel="c")
-    broker.do(commands.Reject(refs=tuple(f"work/{one}" for one in range(101)), channel="c"))
-    recording.commit()
-    ContentsUpdater(recording.place).update()
+    _broker, recording = rejected(tmp_path / "tables", 101)
     recording.close()
     config = tmp_path / "dlx.toml"
     config.write_text('[kafka]\nbootstrap_servers = "127.0.0.1:9"\n')

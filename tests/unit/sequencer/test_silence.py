@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from streaming.sequencer.leaders import Beat, Leader
-from streaming.sequencer.silence import LISTEN_S, SaidOrNot, Silence, deaf_since_s
+from streaming.sequencer.silence import HEAR_LEADER_S, SaidOrNot, Silence, deaf_since_s
 
 TAKEOVER_S = 3.0
 NOW_S = 1_000.0
@@ -85,8 +85,8 @@ def test_a_leader_whose_clock_is_behind_is_listened_for(ends, is_over):
     silence = Silence(TAKEOVER_S, heard, NOW_S - 0.1, NOW_S)
 
     assert silence.is_over(heard, EPOCH, NOW_S) is is_over
-    silence.look(heard, NOW_S + LISTEN_S)
-    assert silence.is_over(heard, EPOCH, NOW_S + LISTEN_S)
+    silence.look(heard, NOW_S + HEAR_LEADER_S)
+    assert silence.is_over(heard, EPOCH, NOW_S + HEAR_LEADER_S)
 
 
 @pytest.mark.parametrize("takeover_ms", [200, 1_000, 1_700, 3_000, 3_300])
