@@ -4,10 +4,11 @@ from decimal import Decimal
 from typing import Final
 
 from streaming.broker import commands
+from streaming.broker.redrive_letters import Letter, RedriveOptions, StoredLetter, Target
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.values import Timestamp
 
-STORED = commands.StoredLetter((1, 0, 42), 3, 0, '{"h":1}', ())
+STORED = StoredLetter((1, 0, 42), 3, 0, '{"h":1}', ())
 
 COMMANDS: Final[list[commands.Command]] = [
     commands.Get(queue="q", count=3, label="g", auto_ack=True, channel="c"),
@@ -73,10 +74,10 @@ COMMANDS: Final[list[commands.Command]] = [
         seal="s",
         total=2,
         letters=(
-            commands.Letter(0, 7, "q"),
-            commands.Letter(0, 9, "q", commands.Target("w", "", ("w",)), 5, STORED),
+            Letter(0, 7, "q"),
+            Letter(0, 9, "q", Target("w", "", ("w",)), 5, STORED),
         ),
-        options=commands.RedriveOptions(rate=5),
+        options=RedriveOptions(rate=5),
     ),
     commands.ControlRedrive(id="r", action="pause", reason="wait"),
     commands.RedriveVerdict(id="r", round=2, verdict="share", lane=1, share=3),

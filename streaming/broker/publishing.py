@@ -6,12 +6,11 @@ Where a headers exchange is reached, the queues depend on the message's headers 
 up for each message.
 """
 
-import re
 from typing import Any
 
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.message_route import headers_for, route_of
-from streaming.broker.dead_letters.x_death import X_DEATH
+from streaming.broker.envelopes import envelope_of, shared_envelope
 from streaming.broker.events import Actor, Kind
 from streaming.broker.lanes import HOME, takes
 from streaming.broker.message import (
@@ -30,32 +29,18 @@ from streaming.broker.queues.queue import ACCEPTED, REFUSED, Queue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.redrives.version_keys import version_of
 from streaming.broker.redrives.versions import Versions, refuse_edit
-from streaming.broker.state.pages import shared
 from streaming.broker.state.vhost_codec import MissingAlternate
 from streaming.broker.transactions import destinations, route_now
-from topology.erlang_terms import erlang_string
 from topology.refusals import (
     Refusal,
     internal_exchange,
     no_exchange,
-    precondition_failed,
     user_id_mismatch,
 )
-from topology.values import amqp_type
-
-MAX_EXPIRATION_MS = 315_360_000_000
-"""Ten years (R-TTL-6)."""
-
-MAX_PRIORITY = 255
-"""AMQP gives the priority one byte."""
 
 NO_ROUTE, NO_CONSUMERS = 312, 313
 
 MAX_PLANS = 50_000
-
-_INTEGER = re.compile(r"([+-]?)0*([0-9]+)(.*)", re.DOTALL)
-_MAX_DIGITS = len(str(MAX_EXPIRATION_MS))
-_LINE = 80
 
 
 class PublishPlan:
@@ -331,7 +316,7 @@ class Publishing:
             Why it is refused, or its queues; None: the commit checks and routes it.
         """
         context = self._context
-        envelope, malformed = _envelope(publication, context.config.compat)
+        envelope, malformed = envelope_of(publication, context.config.compat)
         refusal = self._refuse(publication, envelope, user, malformed)
         if refusal is not None:
             return refusal
@@ -341,7 +326,7 @@ class Publishing:
 
     def refuse(self, publication: Publication, user: str | None) -> Refusal | None:
         """Why a publish by this user would be refused; None if it would be accepted."""
-        envelope, malformed = _envelope(publication, self._context.config.compat)
+        envelope, malformed = envelope_of(publication, self._context.config.compat)
         return self._refuse(publication, envelope, user, malformed)
 
     def _refuse(
@@ -391,7 +376,7 @@ class Publishing:
     def _plan(self, publication: Publication, user: str | None, message: Message) -> PublishPlan:
         """Check and route a publication."""
         name = publication.exchange
-        envelope, malformed = _shared_envelope(publication, self._context.config.compat)
+        envelope, malformed = shared_envelope(publication, self._context.config.compat)
         if publication.routed is not None:
             queues, had_queues, is_lost = destinations(
                 self._context, self._queues, publication.routed
@@ -432,98 +417,3 @@ class Publishing:
         if config.lanes == 1:
             return () if is_away else queues
         return tuple([queue for queue in queues if takes(config, queue.settings, is_away=is_away)])
-
-
-_envelopes: dict[tuple[str, str, str | None, int | None, str], Envelope] = {}
-
-
-def _shared_envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal | None]:
-    """The envelope of a publication, which equal ones share, and why it is malformed."""
-    if publication.headers is not None:
-        envelope, malformed = _envelope(publication, compat)
-        return (envelope if malformed else shared(envelope)), malformed
-    key = (
-        publication.exchange,
-        publication.routing_key,
-        publication.expiration,
-        publication.priority,
-        compat,
-    )
-    known = _envelopes.get(key)
-    if known is not None:
-        return known, None
-    envelope, malformed = _envelope(publication, compat)
-    if malformed is None:
-        envelope = shared(envelope)
-        if len(_envelopes) >= MAX_PLANS:
-            _envelopes.clear()
-        _envelopes[key] = envelope
-    return envelope, malformed
-
-
-def published_envelope(publication: Publication, compat: str) -> Envelope:
-    """The envelope of a publication that was accepted."""
-    return _shared_envelope(publication, compat)[0]
-
-
-def _envelope(publication: Publication, compat: str) -> tuple[Envelope, Refusal | None]:
-    """The envelope of a publication, and why it is malformed (R-TTL-6, R-CC-4)."""
-    refusal = None
-    expiration = publication.expiration
-    ttl_ms = None
-    if expiration is not None:
-        ttl_ms, reason = _expiration(expiration)
-        if reason:
-            refusal = precondition_failed(_wrapped(f"invalid expiration '{expiration}': ", reason))
-        elif compat != "3.10":
-            expiration = str(ttl_ms)
-    headers = publication.headers or {}
-    keys: dict[str, tuple[str, ...]] = {}
-    for header in ("CC", "BCC"):
-        value = headers.get(header, [])
-        if not isinstance(value, list):
-            fault = f'{{unacceptable_type_in_header,"{header}",{amqp_type(value)}}}'
-            refusal = refusal or precondition_failed(f"invalid message: {fault}")
-        elif header in headers:
-            keys[header] = tuple(key for key in value if isinstance(key, str))
-    cc, bcc = keys.get("CC"), keys.get("BCC", ())
-    given = None
-    if compat == "3.10" and X_DEATH in headers:
-        entries = headers[X_DEATH] if isinstance(headers[X_DEATH], list) else []
-        given = [entry for entry in entries if isinstance(entry, dict)]
-    envelope = Envelope(
-        publication.exchange,
-        (publication.routing_key, *(cc or ()), *bcc),
-        bcc,
-        cc,
-        expiration,
-        ttl_ms,
-        min(max(int(publication.priority or 0), 0), MAX_PRIORITY),
-        given_x_death=given,
-        dropped=("BCC",) if "BCC" in headers else (),
-    )
-    return envelope, refusal
-
-
-def _expiration(text: str) -> tuple[int | None, str]:
-    """Parse an expiration: milliseconds, or the reason in RabbitMQ's words (R-TTL-6)."""
-    match = _INTEGER.match(text)
-    if match is None:
-        return None, "no_integer"
-    sign, digits, rest = match.groups()
-    if rest:
-        return None, f"{{leftover_string,{erlang_string(rest.encode())}}}"
-    if sign == "-" and digits != "0":
-        return None, f"{{value_negative,-{digits}}}"
-    if len(digits) > _MAX_DIGITS or int(digits) > MAX_EXPIRATION_MS:
-        return None, f"{{value_too_large,{digits}}}"
-    return int(digits), ""
-
-
-def _wrapped(start: str, term: str) -> str:
-    """A term as RabbitMQ prints it: broken after the comma where it would pass column 80."""
-    head, comma, tail = term.partition(",")
-    column = len(start.rpartition("\n")[2])
-    if comma and column + len(term) > _LINE:
-        return f"{start}{head},\n{' ' * (column + 1)}{tail}"
-    return start + term

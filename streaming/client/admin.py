@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from streaming.broker.commands import RedriveOptions
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.broker.redrives.records import RECEIVING
 from streaming.client._transport.link import Link
 from streaming.client._versions import publish_versions

@@ -13,9 +13,10 @@ from typing import Final
 import msgspec
 
 from streaming.broker import commands
-from streaming.broker.commands import Command, Letter
+from streaming.broker.commands import Command
 from streaming.broker.events import COPIED_CHANNEL
 from streaming.broker.message import Publication
+from streaming.broker.redrive_letters import Letter
 from streaming.broker.redrives.version_keys import is_name_of_content, version_of
 from streaming.protocol.addressing import served_by_front
 from topology.declarations import MAX_NAME_BYTES

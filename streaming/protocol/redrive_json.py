@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from streaming.broker.commands import Edit, Letter, RedriveOptions, StoredLetter
+from streaming.broker.redrive_letters import Edit, Letter, RedriveOptions, StoredLetter
 from streaming.broker.redrives.letters import is_expiration, stored_headers
 from streaming.broker.redrives.version_keys import is_hash
 from streaming.protocol.json_input import CommandFields

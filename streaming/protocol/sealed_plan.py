@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.broker.commands import Letter, RedriveOptions
+from streaming.broker.redrive_letters import Letter, RedriveOptions
 from streaming.protocol.letter_content import LetterContent
 from streaming.protocol.redrive_json import letter_fault, options_fault
 from topology.errors import DlxError

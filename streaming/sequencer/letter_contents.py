@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from streaming.amqp.entries import Ask, Publish
 from streaming.amqp.stored import Stored
-from streaming.broker.commands import NOT_IN_LOG, Letter, Redrive
+from streaming.broker.commands import Redrive
 from streaming.broker.events import COPIED_CHANNEL, Actor
+from streaming.broker.redrive_letters import NOT_IN_LOG, Letter
 from streaming.broker.redrives.version_keys import VERSION_KEY, name_of_content
 from streaming.sequencer.bodies import stored_from
 from streaming.sequencer.input_records import published_at

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import CheckedPublish, Command, RedriveOptions
+from streaming.broker.commands import CheckedPublish, Command
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.protocol import record_headers as wire
 from streaming.scenario import replies
 from streaming.scenario.core_broker import normalised

@@ -17,7 +17,8 @@ from typing import Final
 
 import msgspec
 
-from streaming.broker.commands import RedriveOptions, RedriveVerdict, VerdictWord
+from streaming.broker.commands import RedriveVerdict, VerdictWord
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.broker.redrives.records import RUNNING
 
 TRUST: Final = "trust"

@@ -14,13 +14,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import NOT_IN_LOG, Edit, Letter, Target
 from streaming.broker.context import ShardContext
 from streaming.broker.dead_letters.message_route import route_of
 from streaming.broker.events import Kind
 from streaming.broker.message import Copy, Envelope, Message
 from streaming.broker.queues.queue import Queue
 from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.redrive_letters import NOT_IN_LOG, Edit, Letter, Target
 from streaming.broker.redrives.letters import (
     redrive_count,
     redriven_envelope,

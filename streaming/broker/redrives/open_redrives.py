@@ -21,11 +21,12 @@ import msgspec
 
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
-from streaming.broker.commands import Letter, Redrive, RedriveVerdict
+from streaming.broker.commands import Redrive, RedriveVerdict
 from streaming.broker.context import ShardContext
 from streaming.broker.events import ENDINGS, Kind
 from streaming.broker.message import NEVER
 from streaming.broker.queues.registry import QueueRegistry
+from streaming.broker.redrive_letters import Letter
 from streaming.broker.redrives import agreement, records
 from streaming.broker.redrives.agreement import LaneNote, agreed
 from streaming.broker.redrives.claims import Claims

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import Letter, RedriveOptions, Target
+from streaming.broker.redrive_letters import Letter, RedriveOptions, Target
 
 RECEIVING: Final = "receiving"
 RUNNING: Final = "running"

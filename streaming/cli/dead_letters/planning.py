@@ -57,7 +57,7 @@ class Planning(NamedTuple):
 
     def wish(self, which: Filter, **more: Any) -> "RedriveWish":
         """What is to be planned; `more` are members of the wish and of its options."""
-        from streaming.broker.commands import RedriveOptions
+        from streaming.broker.redrive_letters import RedriveOptions
         from streaming.queries.redrives.plan import RedriveWish
 
         options = {

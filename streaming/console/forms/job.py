@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from streaming.broker.commands import RedriveOptions
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.console.page import Refused, View
 from streaming.protocol.sealed_plan import SealedPlan, read_plan
 from streaming.queries.redrives.edits import LetterEdit

@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from streaming.broker.commands import RedriveOptions
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.console.forms.edits import (
     ContentForm,
     content_form,

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import StoredLetter
+from streaming.broker.redrive_letters import StoredLetter
 from streaming.queries.as_of.contents import EVENTS, prepare_contents
 from streaming.queries.as_of.snapshots import opening_batch, opening_snapshot, snapshot_contents
 from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, Selection

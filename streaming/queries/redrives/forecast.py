@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import Letter, Redrive, RedriveOptions
+from streaming.broker.commands import Redrive
 from streaming.broker.config import ShardConfig
 from streaming.broker.dead_letters.x_death import is_cycle
 from streaming.broker.events import Events, Kind
@@ -29,6 +29,7 @@ from streaming.broker.message import (
 )
 from streaming.broker.outbound import AnswerOut
 from streaming.broker.rebuilt_shard import KnownShard, Positions, rebuild_shard
+from streaming.broker.redrive_letters import Letter, RedriveOptions
 from streaming.broker.redrives import moves
 from streaming.broker.redrives.letters import X_REDRIVE_COUNT, X_REDRIVE_ID, stored_copy
 from streaming.broker.shard import Shard

@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from streaming.broker.commands import Edit, Letter, Redrive, RedriveOptions, Target
+from streaming.broker.commands import Redrive
+from streaming.broker.redrive_letters import Edit, Letter, RedriveOptions, Target
 from streaming.broker.redrives.letters import is_expiration
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.protocol.letter_content import LetterContent

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streaming.broker.causes import with_cause
+from streaming.broker.envelopes import published_envelope
 from streaming.broker.events import Actor
 from streaming.broker.message import (
     NEVER,
@@ -19,7 +20,6 @@ from streaming.broker.message import (
     Message,
     publication_of,
 )
-from streaming.broker.publishing import published_envelope
 from streaming.broker.state.pages import decode_envelope
 from streaming.broker.state.schema import Held
 from streaming.queries.as_of.contents import prepare_contents

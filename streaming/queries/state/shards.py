@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.broker.commands import RedriveOptions
 from streaming.broker.events import Actor
 from streaming.broker.message import NEVER, NO_FILE, Message
 from streaming.broker.outbound import next_start
@@ -22,6 +21,7 @@ from streaming.broker.rebuilt_shard import (
     KnownShard,
     Positions,
 )
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.broker.redrives.records import (
     CANCELLED,
     FINISHED,

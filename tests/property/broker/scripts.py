@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streaming.broker import commands
 from streaming.broker.commands import Command
+from streaming.broker.redrive_letters import Letter, RedriveOptions, StoredLetter, Target
 from tests.property.broker.declarations import (
     CHANNELS,
     EXCHANGES,
@@ -228,11 +229,11 @@ administration = st.one_of(
 
 
 _targets = st.one_of(
-    st.builds(commands.Target, queue=queues, exchange=sources, routing_keys=st.tuples(keys)),
-    st.builds(commands.Target, queue=st.none(), exchange=sources, routing_keys=st.tuples(keys)),
+    st.builds(Target, queue=queues, exchange=sources, routing_keys=st.tuples(keys)),
+    st.builds(Target, queue=st.none(), exchange=sources, routing_keys=st.tuples(keys)),
 )
 _stored_letters = st.builds(
-    commands.StoredLetter,
+    StoredLetter,
     message=st.tuples(st.just(0), st.just(0), small),
     size=small,
     priority=st.integers(0, 9),
@@ -250,7 +251,7 @@ def redrives(draw: st.DrawFn) -> commands.Redrive:
     queue = draw(queues)
     action = draw(st.sampled_from(["redrive", "redrive", "discard", "restore"]))
     sealed = [
-        commands.Letter(
+        Letter(
             draw(st.sampled_from([0, 0, 0, 1])),
             copy_id,
             queue,
@@ -260,7 +261,7 @@ def redrives(draw: st.DrawFn) -> commands.Redrive:
         )
         for copy_id in copy_ids
     ]
-    options = commands.RedriveOptions(
+    options = RedriveOptions(
         action=action,
         expiration=draw(st.sampled_from(["drop", "keep", "restart"])),
         x_death=draw(st.sampled_from(["keep", "clear"])),

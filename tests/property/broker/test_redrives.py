@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streaming.broker import commands
 from streaming.broker.events import Event, Kind
+from streaming.broker.redrive_letters import Letter, RedriveOptions, Target
 from tests.property.broker.balance import Balance
 from tests.property.broker.playing import CONFIG, low_limit, play, tiny_pages
 from tests.property.broker.scripts import Publish, Step, scripts
@@ -100,10 +101,9 @@ def dead_letters_and_a_redrive(draw: st.DrawFn) -> tuple[list[Step], int]:
     ]
     first = 3  # the declarations are events 1 and 2
     sealed = tuple(
-        commands.Letter(0, first + n, "dead", commands.Target("work", "", ("work",)))
-        for n in range(count)
+        Letter(0, first + n, "dead", Target("work", "", ("work",))) for n in range(count)
     )
-    options = commands.RedriveOptions(rate=draw(st.sampled_from([None, 5, 100])))
+    options = RedriveOptions(rate=draw(st.sampled_from([None, 5, 100])))
     script.append(
         Step(
             1,

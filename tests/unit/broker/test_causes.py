@@ -6,17 +6,10 @@ import pytest
 
 from streaming.broker import causes
 from streaming.broker.causes import MAX_CAUSE_BYTES, X_EXCEPTION_MESSAGE, Causes, cause_of
-from streaming.broker.commands import (
-    Letter,
-    Nack,
-    Redrive,
-    RedriveOptions,
-    Reject,
-    StoredLetter,
-    Target,
-)
+from streaming.broker.commands import Nack, Redrive, Reject
 from streaming.broker.events import Kind
 from streaming.broker.message import Envelope
+from streaming.broker.redrive_letters import Letter, RedriveOptions, StoredLetter, Target
 from tests.builders import Broker
 
 CUT = pytest.mark.parametrize("cut", [False, True])

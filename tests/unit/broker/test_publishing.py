@@ -2,11 +2,11 @@
 
 import pytest
 
-from streaming.broker import commands, publishing
+from streaming.broker import commands, envelopes, publishing
+from streaming.broker.envelopes import published_envelope
 from streaming.broker.events import Actor
 from streaming.broker.message import Envelope, publication_of
 from streaming.broker.outbound import AnswerOut, ConfirmOut, with_actor
-from streaming.broker.publishing import published_envelope
 from streaming.broker.state import pages
 from tests.builders import Broker
 from tests.event_sentences import confirms, error_of, returns
@@ -153,6 +153,7 @@ def test_a_priority_out_of_amqps_range_is_harmless(priority, first):
 
 def test_the_cache_of_publish_plans_is_bounded_and_does_not_change_results(monkeypatch):
     monkeypatch.setattr(publishing, "MAX_PLANS", 2)
+    monkeypatch.setattr(envelopes, "MAX_KNOWN", 2)
     broker = Broker()
     for name in ("a", "b", "c", "d"):
         broker.queue(name)

@@ -3,7 +3,6 @@
 from typing import Any
 
 from streaming.broker import commands
-from streaming.broker.commands import RedriveOptions
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Kind
 from streaming.broker.message import (
@@ -23,6 +22,7 @@ from streaming.broker.rebuilt_shard import (
     Positions,
     rebuild_shard,
 )
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.broker.redrives.moves import RepublishedCopies
 from streaming.broker.redrives.records import FINISHED, PAUSED, Chunk, ClosedRecord, OpenRecord
 from streaming.broker.redrives.versions import Versions

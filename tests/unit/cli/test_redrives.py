@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from streaming.broker.commands import Letter, Target
+from streaming.broker.redrive_letters import Letter, Target
 from streaming.cli.dead_letters.editing import content_text, read_content
 from streaming.cli.job.redrives import is_waiting, waiting_for
 from streaming.cli.output import lasting_stderr

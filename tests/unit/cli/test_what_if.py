@@ -10,6 +10,7 @@ from streaming.broker import commands
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Kind
 from streaming.broker.queues import queue as queue_module
+from streaming.broker.redrive_letters import Edit, Letter, RedriveOptions, StoredLetter, Target
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
@@ -209,7 +210,7 @@ def died(broker, *bodies):
 
 
 def redrive(broker, letters, action="redrive", **fields):
-    options = commands.RedriveOptions(action=action, **fields)
+    options = RedriveOptions(action=action, **fields)
     sealed: dict[str, Any] = {
         "id": f"r{letters[0].copy_id}-{action}",
         "reason": "x",
@@ -263,13 +264,13 @@ def purges_more_than_one_step_removes(broker):
 
 def redrives_discards_and_restores(broker):
     copies = died(broker, "a", "b", "c", "d")
-    target = commands.Target("work", "", ("work",))
-    redrive(broker, [commands.Letter(0, copies[0], "dead", target)])
-    redrive(broker, [commands.Letter(0, copies[1], "dead", commands.Target(None, "dlx", ("k",)))])
-    redrive(broker, [commands.Letter(0, copies[2], "dead")], "discard")
+    target = Target("work", "", ("work",))
+    redrive(broker, [Letter(0, copies[0], "dead", target)])
+    redrive(broker, [Letter(0, copies[1], "dead", Target(None, "dlx", ("k",)))])
+    redrive(broker, [Letter(0, copies[2], "dead")], "discard")
     yield  # a restore reads the message in the tables
-    stored = commands.StoredLetter((0, 0, 2), 1, 0, None, ())
-    restored = commands.Letter(0, copies[2], "dead", commands.Target("dead", "dlx", ("k",)))
+    stored = StoredLetter((0, 0, 2), 1, 0, None, ())
+    restored = Letter(0, copies[2], "dead", Target("dead", "dlx", ("k",)))
     redrive(broker, [msgspec.structs.replace(restored, stored=stored)], "restore")
     broker.get("work", "again")
     broker.do(commands.Reject(refs=("again/0",), reason="still wrong"))
@@ -279,9 +280,9 @@ def redrives_an_edited_letter(broker):
     [copy_id] = died(broker, "a")
     old, new = "a" * 64, "b" * 64
     broker.publish("", f"{VERSION_KEY}{new}", "better", confirm=True)
-    edit = commands.Edit(old, new)
-    target = commands.Target("work", "", ("work",))
-    redrive(broker, [commands.Letter(0, copy_id, "dead", target, edit=edit)])
+    edit = Edit(old, new)
+    target = Target("work", "", ("work",))
+    redrive(broker, [Letter(0, copy_id, "dead", target, edit=edit)])
 
 
 def deletes_and_declares_again(broker):

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import Edit, Letter, Redrive, Target
+from streaming.broker.commands import Redrive
 from streaming.broker.events import Kind
 from streaming.broker.message import NO_FILE, Message
+from streaming.broker.redrive_letters import Edit, Letter, Target
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.contents import erasure, replacement
 from streaming.contents.erasure import erase

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.broker.commands import RedriveOptions
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.contents.retention import Periods, periods_of, retain
 from streaming.contents.snapshot_writer import SnapshotWriter
 from streaming.contents.updater import ContentsUpdater

@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from streaming.broker.commands import Edit, Letter, Redrive, RedriveOptions, Target
+from streaming.broker.commands import Redrive
 from streaming.broker.events import Kind
 from streaming.broker.message import NO_FILE, Message, PublishedHeaders
+from streaming.broker.redrive_letters import Edit, Letter, RedriveOptions, Target
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.contents import erasure, retention, revived
 from streaming.contents.erasure import erase

@@ -3,8 +3,8 @@
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import Letter, StoredLetter, Target
 from streaming.broker.message import Publication
+from streaming.broker.redrive_letters import Edit, Letter, StoredLetter, Target
 from streaming.broker.redrives.version_keys import VERSION_KEY, name_of_content
 from streaming.protocol.command_codec import decode_command, encode_command
 from streaming.protocol.copied_records import (
@@ -35,7 +35,7 @@ def test_administration_and_redrives_are_copied_and_nothing_else():
     for letter in (
         Letter(0, 7, "dead"),
         Letter(0, 7, "dead", EXCHANGE),
-        Letter(0, 7, "dead", TARGET, 0, STORED, commands.Edit("a", "b")),
+        Letter(0, 7, "dead", TARGET, 0, STORED, Edit("a", "b")),
     ):
         assert not_copied("v", a_redrive(letter)) is None
 
@@ -51,7 +51,7 @@ def test_administration_and_redrives_are_copied_and_nothing_else():
             "in no queue any more, can only be sent to a queue",
         ),
         (
-            a_redrive(Letter(0, 7, "dead", EXCHANGE, 0, None, commands.Edit("a", "b"))),
+            a_redrive(Letter(0, 7, "dead", EXCHANGE, 0, None, Edit("a", "b"))),
             "letters that are edited",
         ),
         (commands.Renew(channel="c" * 250), "longer than 249 bytes"),

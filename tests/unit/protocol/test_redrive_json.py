@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.broker.commands import Letter, StoredLetter, Target
+from streaming.broker.redrive_letters import Letter, StoredLetter, Target
 from streaming.protocol.redrive_json import letter_fault
 
 STORED = StoredLetter(

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import Letter, Target
 from streaming.broker.events import Kind
 from streaming.broker.handlers import lifecycle
 from streaming.broker.rebuilt_shard import rebuild_shard
+from streaming.broker.redrive_letters import Letter, Target
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.contents.snapshot_writer import SnapshotWriter

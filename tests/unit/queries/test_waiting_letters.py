@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from streaming.broker.commands import RedriveOptions
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.waiting import deaths_before, waiting_letters, waiting_queues
 from streaming.queries.duckdb_tables import Tables

@@ -12,6 +12,7 @@ from streaming.amqp.stored import Stored
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
+from streaming.broker.redrive_letters import Letter, StoredLetter, Target
 from streaming.config.inputs import InputSettings
 from streaming.protocol.copied_records import Source
 from streaming.sequencer import copying
@@ -232,7 +233,7 @@ def test_a_front_that_is_replaced_says_nothing_of_what_it_has_not_copied():
     assert source.ends == []
 
 
-def a_redrive(*letters: commands.Letter, first: int = 0) -> InputRecord:
+def a_redrive(*letters: Letter, first: int = 0) -> InputRecord:
     members = {
         "id": "r-1",
         "reason": "why",
@@ -245,9 +246,9 @@ def a_redrive(*letters: commands.Letter, first: int = 0) -> InputRecord:
     return InputRecord(Source("in", 0, 3), 1, None, msgspec.json.encode(members), headers)
 
 
-def a_letter(copy_id: int, offset: int) -> commands.Letter:
-    stored = commands.StoredLetter((4, 0, offset), 4, 0, '{"n":1}', ())
-    return commands.Letter(0, copy_id, "q", commands.Target("q", "", ("q",)), 0, stored)
+def a_letter(copy_id: int, offset: int) -> Letter:
+    stored = StoredLetter((4, 0, offset), 4, 0, '{"n":1}', ())
+    return Letter(0, copy_id, "q", Target("q", "", ("q",)), 0, stored)
 
 
 def run_copying(vhost, port, *found, unanswered=0):

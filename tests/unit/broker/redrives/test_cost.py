@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from streaming.broker.commands import ControlRedrive, Letter, Redrive, RedriveOptions, Target
+from streaming.broker.commands import ControlRedrive, Redrive
+from streaming.broker.redrive_letters import Letter, RedriveOptions, Target
 from streaming.broker.state.store import MemoryStore
 from tests.builders import Broker
 from tests.unit.broker.redrives.test_redrive import in_queue, skipped

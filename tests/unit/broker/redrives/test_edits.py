@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import Edit, Letter, Redrive, RedriveOptions, StoredLetter, Target
+from streaming.broker.commands import Redrive
 from streaming.broker.events import Kind
 from streaming.broker.message import PublishedHeaders
 from streaming.broker.outbound import PublishErrorOut
+from streaming.broker.redrive_letters import Edit, Letter, RedriveOptions, StoredLetter, Target
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from tests.builders import ADMIN, Broker
 from topology.refusals import Refusal

@@ -7,17 +7,11 @@ from typing import Any
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import (
-    ControlRedrive,
-    Letter,
-    Redrive,
-    RedriveAction,
-    RedriveOptions,
-    Target,
-)
+from streaming.broker.commands import ControlRedrive, Redrive, RedriveAction
 from streaming.broker.commands import RedriveVerdict as Verdict
 from streaming.broker.events import Actor, Kind
 from streaming.broker.lanes import Answering
+from streaming.broker.redrive_letters import Letter, RedriveOptions, Target
 from streaming.broker.redrives.records import OpenRecord
 from tests.laned_vhost import LanedVhost
 from topology.declarations import Queue

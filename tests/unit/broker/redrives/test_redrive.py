@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import (
-    ControlRedrive,
-    Letter,
-    Redrive,
-    RedriveAction,
-    RedriveOptions,
-    Target,
-)
+from streaming.broker.commands import ControlRedrive, Redrive, RedriveAction
 from streaming.broker.events import Kind
+from streaming.broker.redrive_letters import Letter, RedriveOptions, Target
 from streaming.broker.redrives import open_redrives
 from tests.builders import ADMIN, Broker
 from tests.property.broker.playing import tiny_pages

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaming.broker.commands import Letter, Target
+from streaming.broker.redrive_letters import Letter, Target
 from tests.builders import Broker
 from tests.unit.broker.redrives.test_redrive import CUT, letters, redrive, skipped
 

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.broker.commands import NOT_IN_LOG, Edit, Letter, Redrive, StoredLetter, Target
+from streaming.broker.commands import Redrive
 from streaming.broker.events import Kind
+from streaming.broker.redrive_letters import NOT_IN_LOG, Edit, Letter, StoredLetter, Target
 from streaming.broker.redrives.version_keys import VERSION_KEY, is_name_of_content, name_of_content
 from tests.builders import Broker
 

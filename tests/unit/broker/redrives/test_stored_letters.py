@@ -5,15 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from streaming.broker.commands import (
-    Letter,
-    Redrive,
-    RedriveOptions,
-    SetPermissions,
-    StoredLetter,
-    Target,
-)
+from streaming.broker.commands import Redrive, SetPermissions
 from streaming.broker.events import Kind
+from streaming.broker.redrive_letters import Letter, RedriveOptions, StoredLetter, Target
 from streaming.broker.redrives.letters import stored_headers
 from tests.builders import ADMIN, Broker
 

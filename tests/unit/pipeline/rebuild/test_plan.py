@@ -2,11 +2,12 @@
 
 import pytest
 
-from streaming.broker.commands import Letter, Redrive, RedriveOptions, Target
+from streaming.broker.commands import Redrive
 from streaming.broker.config import CORE_VERSION
 from streaming.broker.message import NEVER
 from streaming.broker.outbound import OUTBOUND_STEP
 from streaming.broker.rebuilt_shard import rebuild_shard
+from streaming.broker.redrive_letters import Letter, RedriveOptions, Target
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.config import JobConfig

@@ -7,20 +7,13 @@ import msgspec
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import (
-    Command,
-    ControlRedrive,
-    Letter,
-    Redrive,
-    RedriveAction,
-    RedriveOptions,
-    Target,
-)
+from streaming.broker.commands import Command, ControlRedrive, Redrive, RedriveAction
 from streaming.broker.events import Kind
 from streaming.broker.lanes import HOME, on_each_lane, on_lane
 from streaming.broker.outbound import DeliveryOut, Outbound
 from streaming.broker.queues import queue as queue_module
 from streaming.broker.rebuilt_shard import rebuild_shard
+from streaming.broker.redrive_letters import Letter, RedriveOptions, Target
 from streaming.broker.redrives.records import OpenRecord
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.broker.redrives.versions import Versions

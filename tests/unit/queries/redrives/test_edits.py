@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from streaming.broker.commands import RedriveOptions
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.protocol.letter_content import LetterContent
 from streaming.protocol.sealed_plan import InvalidPlanError, read_plan

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from streaming.broker import commands
-from streaming.broker.commands import RedriveOptions
+from streaming.broker.redrive_letters import RedriveOptions, Target
 from streaming.protocol.command_json import parse_command
 from streaming.protocol.sealed_plan import read_plan
 from streaming.queries.audit.balance import balance
@@ -492,7 +492,7 @@ def test_an_original_destination_is_that_of_the_publish_whatever_a_client_says(t
 
     [letter] = shop.plan(destination="original").sealed.letters
 
-    assert letter.target == commands.Target(None, "shop", ("order", "copy"))
+    assert letter.target == Target(None, "shop", ("order", "copy"))
 
 
 def test_a_restored_letter_keeps_the_keys_of_cc(tmp_path):
@@ -506,7 +506,7 @@ def test_a_restored_letter_keeps_the_keys_of_cc(tmp_path):
 
     [letter] = shop.plan(options=RedriveOptions(action="restore")).sealed.letters
 
-    assert letter.target == commands.Target("dead", "dlx", ("jobs", "second"))
+    assert letter.target == Target("dead", "dlx", ("jobs", "second"))
 
 
 @pytest.mark.parametrize("field", ["name", "routing_key"])
