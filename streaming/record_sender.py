@@ -1,10 +1,13 @@
 """Sending records to Kafka and waiting until it has them all: the one way to produce and flush."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
 from confluent_kafka import KafkaException, Message, Producer
+
+BATCH_TIMEOUT_S: Final = 120
 
 _POLL_S = 0.1
 _POLL_EVERY = 256
@@ -119,6 +122,43 @@ class RecordSender:
             first = self._failures[0]
             self._failures.clear()
             raise SendError(first)
+
+
+class BatchSender:
+    """Sends records of batches that run again after a failure.
+
+    No record of the failed attempt may follow those of the replay, so its producer is dropped.
+
+    Args:
+        properties: as of `RecordSender`.
+        make: makes the producer, once there is something to send.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        make: Callable[[Mapping[str, Any]], RecordSender] = RecordSender,
+    ) -> None:
+        self._properties = properties
+        self._make = make
+        self._sender: RecordSender | None = None
+
+    @contextmanager
+    def sending(self) -> Iterator[RecordSender]:
+        """Yield the sender; wait at the end until Kafka has every record.
+
+        Raises:
+            SendError: Kafka did not accept them; the batch fails and runs again.
+        """
+        sender = self._sender or self._make(self._properties)
+        self._sender = sender
+        try:
+            yield sender
+            sender.flush(BATCH_TIMEOUT_S)
+        except SendError:
+            self._sender = None
+            sender.discard()
+            raise
 
 
 def _reporting(on_result: Callable[[str | None], None]) -> DeliveryReport:

@@ -46,7 +46,7 @@ from streaming.pipeline.topics.other_jobs import refuse_other_job
 from streaming.pipeline.traffic import TrafficTotals
 from streaming.protocol.addressing import JobMark
 from streaming.protocol.record_headers import WIRE_VERSION
-from streaming.record_sender import RecordSender
+from streaming.record_sender import BatchSender, RecordSender
 from streaming.spark.executor_check import ExecutorChanges, facts_of_driver
 from streaming.spark.executor_start import ExecutorStart, start_python
 from streaming.spark.session import available_cores, spark_url
@@ -288,8 +288,15 @@ class Attempt:
             traffic=TrafficTotals(sums, None if last is None else last.batch_id),
             flow=self.flow,
             ticks=self.ticks,
-            lane_answers=LaneAnswers(settings.outbound),
-            verdicts=RedriveVerdicts(config, settings, dict(self._producer), self._detail.redrives),
+            lane_answers=LaneAnswers(
+                settings.outbound, BatchSender({**settings.outbound.producer, "linger.ms": 0})
+            ),
+            verdicts=RedriveVerdicts(
+                config,
+                settings,
+                BatchSender({**self._producer, "linger.ms": 0}),
+                self._detail.redrives,
+            ),
             housekeeping=housekeeping,
             warnings=BrokerWarnings(),
             faults=faults,

@@ -17,12 +17,10 @@ from streaming.broker.outbound import is_answered
 from streaming.pipeline.reports import ShardReport
 from streaming.pipeline.task import OutboundTask
 from streaming.protocol import record_headers as wire
-from streaming.record_sender import RecordSender, SendError
+from streaming.record_sender import BatchSender
 
 ALL_LANES = -2
 """The lane of records that all lanes of a vhost answer together."""
-
-FLUSH_TIMEOUT_S = 120
 
 HEADER_ROOM_BYTES = 4_096
 """Room for the key and the headers of an answer: names, of at most 255 bytes each."""
@@ -33,9 +31,9 @@ Header = tuple[str, bytes]
 class LaneAnswers:
     """Sends the merged answers of a batch, from the driver."""
 
-    def __init__(self, outbound: OutboundTask) -> None:
+    def __init__(self, outbound: OutboundTask, sender: BatchSender) -> None:
         self._outbound = outbound
-        self._sender: RecordSender | None = None
+        self._sender = sender
 
     def send(self, reports: Iterable[ShardReport]) -> None:
         """Merge the parts that the lanes reported, and wait until Kafka has the answers.
@@ -50,19 +48,12 @@ class LaneAnswers:
         answers = [(key[0], merged(each)) for key, each in parts.items()]
         if not answers:
             return
-        sender = self._sender or RecordSender({**self._outbound.producer, "linger.ms": 0})
-        self._sender = sender
-        try:
+        with self._sender.sending() as sender:
             for vhost, answer in sorted(answers, key=lambda one: (one[0], one[1].seq)):
                 topic = self._outbound.topics.get((vhost, answer.user or ""))
                 if topic is not None and _is_sent(answer):
                     value, headers = self._record(vhost, answer)
                     sender.send(topic, value, key=answer.channel.encode(), headers=headers)
-            sender.flush(FLUSH_TIMEOUT_S)
-        except SendError:
-            self._sender = None  # none of its records may follow those of the replay
-            sender.discard()
-            raise
 
     def _record(self, vhost: str, answer: LanePart) -> tuple[bytes, list[Header]]:
         headers: list[Header] = [

@@ -23,9 +23,7 @@ from streaming.config.inputs import InputSettings
 from streaming.pipeline.reports import ShardReport
 from streaming.pipeline.task import TaskSettings
 from streaming.protocol.record_headers import OP, VHOST
-from streaming.record_sender import RecordSender, SendError
-
-FLUSH_TIMEOUT_S = 120
+from streaming.record_sender import BatchSender, RecordSender
 
 logger = logging.getLogger(__name__)
 
@@ -47,15 +45,14 @@ class RedriveVerdicts:
         self,
         config: JobConfig,
         settings: TaskSettings,
-        producer: dict[str, str],
+        sender: BatchSender,
         known: Mapping[int, list[LaneNote]],
     ) -> None:
         self._config = config
         self._lanes = {name: keys for name, keys in settings.vhosts.items() if len(keys) > 1}
         self._topics = {each.number: topic for topic, each in settings.topics.items()}
         self._is_wall = config.job.clock == "wall"
-        self._producer = {**producer, "linger.ms": 0}
-        self._sender: RecordSender | None = None
+        self._sender = sender
         self._sent: set[Sent] = set()
         self._clocks: dict[int, int] = {}
         self.is_changed = False
@@ -77,16 +74,9 @@ class RedriveVerdicts:
         written = list(self._agreed())
         if not written:
             return
-        sender = self._sender or RecordSender(self._producer)
-        self._sender = sender
-        try:
+        with self._sender.sending() as sender:
             for vhost, note, verdict in written:
                 self._write(sender, vhost, note, verdict)
-            sender.flush(FLUSH_TIMEOUT_S)
-        except SendError:
-            self._sender = None
-            sender.discard()
-            raise
         self._sent = {(vhost, verdict.id, verdict.round) for vhost, _note, verdict in written}
 
     def noted(self) -> dict[int, list[LaneNote]]:

@@ -17,13 +17,12 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from streaming.pipeline.outbound.producer import OutboundError, discard_sender, sender_of
+from streaming.pipeline.outbound.producer import OutboundError, sender_of
 from streaming.pipeline.outbound.truncation import Header
 from streaming.pipeline.task import OutboundTask
 from streaming.protocol import record_headers as wire
 from streaming.record_sender import RecordSender, SendError
 
-FLUSH_TIMEOUT_S: Final = 120
 CONNECTOR: Final = "dlx"
 """The connector that the headers name."""
 
@@ -43,13 +42,11 @@ def sent(
         OutboundError: Kafka did not accept them.
     """
     try:
-        sender = sender_of(outbound.producer)
-        for first, table in tables:
-            _send(table, outbound.dead_letters, sender)
-            yield first, table
-        sender.flush(FLUSH_TIMEOUT_S)
+        with sender_of(outbound.producer).sending() as sender:
+            for first, table in tables:
+                _send(table, outbound.dead_letters, sender)
+                yield first, table
     except SendError as error:
-        discard_sender(outbound.producer)
         raise OutboundError(f"dead letters for {outbound.dead_letters!r}: {error}") from error
 
 

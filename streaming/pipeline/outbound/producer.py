@@ -1,7 +1,6 @@
 """Sends outbound records to Kafka: the batch continues after Kafka has accepted all records.
 
-Replay: the same records are sent again with the same numbers, and readers drop them. After a
-failure, no record of the failed attempt may follow those of the replay, so its producer is dropped.
+Replay: the same records are sent again with the same numbers, and readers drop them.
 """
 
 import json
@@ -17,11 +16,9 @@ from streaming.pipeline.outbound.records import OutboundRecords
 from streaming.pipeline.outbound.truncation import Header
 from streaming.pipeline.reports import TruncatedRecord
 from streaming.pipeline.task import BatchContext, TaskSettings
-from streaming.record_sender import RecordSender, SendError
+from streaming.record_sender import BatchSender, SendError
 
-FLUSH_TIMEOUT_S = 120
-
-_senders: dict[str, RecordSender] = {}  # of this worker process, by configuration
+_senders: dict[str, BatchSender] = {}  # of this worker process, by configuration
 
 
 class OutboundError(Exception):
@@ -52,17 +49,11 @@ class OutboundWriter:
         """
         if not batch.outbound:
             return 0
-        properties = self._outbound.producer
         try:
-            return self._send(batch, bodies, sender_of(properties))
+            with sender_of(self._outbound.producer).sending() as sender:
+                return sender.send_all(self._addressed(batch, bodies))
         except SendError as error:
-            discard_sender(properties)
             raise OutboundError(f"outbound records of vhost {self._vhost!r}: {error}") from error
-
-    def _send(self, batch: Batch, bodies: BodyReader, sender: RecordSender) -> int:
-        sent = sender.send_all(self._addressed(batch, bodies))
-        sender.flush(FLUSH_TIMEOUT_S)
-        return sent
 
     def _addressed(
         self, batch: Batch, bodies: BodyReader
@@ -94,20 +85,9 @@ class OutboundWriter:
             yield topic, value, key, headers
 
 
-def sender_of(properties: dict[str, Any]) -> RecordSender:
-    """The producer of this worker process with these properties."""
-    key = _key(properties)
+def sender_of(properties: dict[str, Any]) -> BatchSender:
+    """The sender of this worker process with these properties."""
+    key = json.dumps(properties, sort_keys=True)
     if key not in _senders:
-        _senders[key] = RecordSender(properties)
+        _senders[key] = BatchSender(properties)
     return _senders[key]
-
-
-def discard_sender(properties: dict[str, Any]) -> None:
-    """Drop a producer that failed: none of its records may follow those of the replay."""
-    sender = _senders.pop(_key(properties), None)
-    if sender is not None:
-        sender.discard()
-
-
-def _key(properties: dict[str, Any]) -> str:
-    return json.dumps(properties, sort_keys=True)

@@ -8,12 +8,12 @@ import pytest
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.lanes import lane_of_key
-from streaming.pipeline import lane_answers
 from streaming.pipeline.lane_answers import LaneAnswers
 from streaming.pipeline.outbound import producer
 from streaming.pipeline.reports import ShardReport, read_reports
 from streaming.pipeline.task import OutboundTask, TaskSettings, TopicTask
 from streaming.protocol import record_headers as wire
+from streaming.record_sender import BatchSender
 from streaming.storage.location import Location
 from tests.stages import Record, Stages
 
@@ -46,6 +46,12 @@ class Sender:
 
     def flush(self, _timeout_s: float) -> None: ...
 
+    def of_batches(self) -> BatchSender:
+        def make(_properties: Any) -> Any:
+            return self
+
+        return BatchSender({}, make)
+
 
 class Lanes(Stages):
     """A vhost of four lanes in the real stages, without Spark and Kafka."""
@@ -65,9 +71,8 @@ class Lanes(Stages):
         )
         super().__init__(settings, NOW_MS)
         self.offset = 0
-        monkeypatch.setattr(producer, "sender_of", lambda _properties: self.sender)
-        monkeypatch.setattr(lane_answers, "RecordSender", lambda _properties: self.answers)
-        self.driver = LaneAnswers(self.settings.outbound)
+        monkeypatch.setattr(producer, "sender_of", lambda _properties: self.sender.of_batches())
+        self.driver = LaneAnswers(self.settings.outbound, self.answers.of_batches())
 
     def run(self, *records: tuple[int, bytes, list[tuple[str, bytes]]]) -> dict[int, ShardReport]:
         """Run a batch with (partition, value, headers) of each record; the reports by lane."""
@@ -277,7 +282,7 @@ def test_lanes_answer_a_settlement_without_reply_id_only_if_something_is_missing
 
 
 def test_a_user_without_a_topic_gets_no_answer(lanes):
-    lanes.driver = LaneAnswers(OutboundTask({}))
+    lanes.driver = LaneAnswers(OutboundTask({}), lanes.answers.of_batches())
 
     lanes.run(DECLARE)
 

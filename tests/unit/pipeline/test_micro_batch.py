@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from streaming.broker.commands import RedriveOptions
 from streaming.broker.config import CORE_VERSION, ShardConfig
+from streaming.broker.redrive_letters import RedriveOptions
 from streaming.broker.redrives.agreement import LaneNote
 from streaming.config import JobConfig
 from streaming.contents.pending_nets import PendingNets
@@ -37,6 +37,7 @@ from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import OutboundTask, TaskSettings, TopicTask
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.traffic import Clients, TrafficTotals
+from streaming.record_sender import BatchSender
 from streaming.storage.location import Location
 from tests.stages import Record, Stages
 
@@ -114,8 +115,8 @@ class Job:
             traffic=TrafficTotals(TrafficSums(), None),
             flow=FlowControl(JobConfig(), MARKS, BatchDetail(), stats),
             ticks=nothing,
-            lane_answers=LaneAnswers(OutboundTask({})),
-            verdicts=RedriveVerdicts(JobConfig(), self.stages.settings, {}, {}),
+            lane_answers=LaneAnswers(OutboundTask({}), BatchSender({})),
+            verdicts=RedriveVerdicts(JobConfig(), self.stages.settings, BatchSender({}), {}),
             housekeeping=nothing,
             warnings=BrokerWarnings(),
             faults=FaultWarnings(),
@@ -237,7 +238,8 @@ def test_letters_that_left_the_table_before_the_batch_ran_again_are_put_back(job
 def test_a_batch_that_changes_only_the_notes_of_redrives_writes_its_row(job):
     options = RedriveOptions()
     note = LaneNote("r", "guest", options, 0, "running", False, 0, 1, 0, 0, 0, 0, 0, 0)
-    verdicts = RedriveVerdicts(JobConfig(), job.stages.settings, {}, {SHARD: [note]})
+    settings = job.stages.settings
+    verdicts = RedriveVerdicts(JobConfig(), settings, BatchSender({}), {SHARD: [note]})
     job.run(0, DECLARE)
     job.batch = dataclasses.replace(job.batch, verdicts=verdicts)
 

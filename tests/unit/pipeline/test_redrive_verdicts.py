@@ -13,12 +13,11 @@ from streaming.config.inputs import InputSettings, TopicMapping
 from streaming.config.job import JobSettings
 from streaming.config.vhosts import UserSettings
 from streaming.ledger.batch_detail import BatchDetail, read_detail
-from streaming.pipeline import redrive_verdicts
 from streaming.pipeline.redrive_verdicts import RedriveVerdicts
 from streaming.pipeline.reports import ShardReport
 from streaming.pipeline.task import TopicTask
 from streaming.protocol import record_headers as wire
-from streaming.record_sender import SendError
+from streaming.record_sender import BatchSender, SendError
 from tests.unit.pipeline.test_lane_stages import LANES, NOW_MS, Lanes, command, publish
 
 USERS = {
@@ -41,7 +40,7 @@ class Log:
         self.failures = 0
         self.senders = 0
 
-    def __call__(self, _properties: Any) -> "Log":
+    def __call__(self, _properties: Any) -> Any:
         self.senders += 1
         return self
 
@@ -67,7 +66,6 @@ class Case:
     def __init__(self, root: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lanes = Lanes(root, monkeypatch)
         self.log = Log()
-        monkeypatch.setattr(redrive_verdicts, "RecordSender", self.log)
         self.restart(JobConfig())
         dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
         self.run(
@@ -77,7 +75,8 @@ class Case:
         )
 
     def restart(self, config: JobConfig, known: dict[int, list[LaneNote]] | None = None) -> None:
-        self.verdicts = RedriveVerdicts(config, self.lanes.settings, {}, known or {})
+        sender = BatchSender({}, self.log)
+        self.verdicts = RedriveVerdicts(config, self.lanes.settings, sender, known or {})
 
     def run(self, *records: Any) -> list[ShardReport]:
         reports = list(self.lanes.run(*records).values())
