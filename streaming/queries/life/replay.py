@@ -15,14 +15,14 @@ expires a queue: the uses that keep it are not all recorded.
 
 import base64
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from streaming.broker import commands
 from streaming.broker.config import ShardConfig
-from streaming.broker.events import ENDINGS, Actor, Events, Kind
+from streaming.broker.events import Actor, Kind
 from streaming.broker.message import (
     AWAY,
     IMMEDIATE,
@@ -41,6 +41,7 @@ from streaming.broker.state.pages import decode_envelope
 from streaming.broker.state.store import MemoryStore
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Row, Tables, text
+from streaming.queries.life.fates import FateKey, fates_in, recorded_fates, with_waiting
 from streaming.queries.life.passing_topology import (
     PassingTopology,
     lasting_policy,
@@ -70,16 +71,8 @@ _NO_CONSUMERS: Final = 313
 _ARRIVALS: Final = frozenset({"enqueued", "unroutable", "returned", "publish_error", "refused"})
 """A message's first event, unless it died on arrival: then its copy has the number of that."""
 
-_LEAVING: Final = frozenset(kind.name.lower() for kind in ENDINGS)
 _SETTLED: Final = frozenset({"acked", "requeued", "died", "rerouted"})
 _TAKEN_AWAY: Final = frozenset({"purged", "deleted", "redriven", "discarded"})
-_TURNED_AWAY: Final = "turned_away"
-"""The copies that died because their queue was full, without having been in it."""
-
-_NO_FATES: Final = frozenset({"delivered", "requeued", "settle_missed", "edited", _TURNED_AWAY})
-
-FateKey = tuple[str, str, str]
-"""Queue, fate, reason."""
 
 MessageKey = tuple[int, int, int]
 
@@ -89,7 +82,6 @@ class ReplayJob(msgspec.Struct, frozen=True):
 
     root: str
     options: dict[str, str]
-    batch_id: int
     cut: Cut
     vhost: str
     lane: int
@@ -116,7 +108,7 @@ class Replay:
     def __init__(self, tables: Tables, job: ReplayJob) -> None:
         self._tables = tables
         self._job = job
-        self._place = [job.vhost, job.lane]
+        self._place = (job.vhost, job.lane)
         self._headers: dict[MessageKey, dict[str, Any] | None] = {}
         self._interned: dict[str, Publication] = {}
         self._store = MemoryStore()
@@ -174,8 +166,8 @@ class Replay:
             self._shard.advance(events[-1]["at_ms"])
         self._cut_batch()
         return Replayed(
-            self._recorded(started),
-            dict(_with_waiting(self._replayed, self._entered)),
+            with_waiting(recorded_fates(self._tables, self._job.cut, *self._place), started),
+            with_waiting(self._replayed, self._entered),
             self._publishes,
             len(resident),
             self._unplayed,
@@ -242,9 +234,9 @@ class Replay:
         return found
 
     def _events(self) -> list[Row]:
-        files = self._tables.files("events", {"batch_id": self._job.batch_id})
+        files = self._tables.files("events", {"batch_id": self._job.cut.batch_id})
         self._tables.view("events", files=files)
-        later = f"vhost = ? AND lane = ? AND NOT ({self._before()})"
+        later = f"vhost = ? AND lane = ? AND NOT ({self._job.cut.condition('events')})"
         moved = "kind IN ('redriven', 'republished') OR (kind = 'rerouted' AND reason = 'orphaned')"
         return self._tables.rows(
             f"""
@@ -261,12 +253,9 @@ class Replay:
             [*self._place, *self._place],
         )
 
-    def _before(self) -> str:
-        return self._job.cut.condition("events") or "false"
-
     def _publications(self) -> dict[MessageKey, tuple[Publication, int]]:
         """What was published, with its flags: in this lane, or in another with a single queue."""
-        files = self._tables.files("messages", {"batch_id": self._job.batch_id})
+        files = self._tables.files("messages", {"batch_id": self._job.cut.batch_id})
         self._tables.view("messages", files=files)
         found = self._tables.rows(
             """
@@ -291,34 +280,6 @@ class Replay:
             publications[_key(row)] = (publication, flags)
         return publications
 
-    def _recorded(self, started: Counter[str]) -> dict[FateKey, int]:
-        counts: Counter[FateKey] = Counter()
-        files = self._tables.files("events", {"batch_id": self._job.batch_id})
-        self._tables.view("events", files=files)
-        for queue, kind, reason, count, turned_away in self._tables.values(
-            f"""
-            SELECT coalesce(queue, ''), kind, coalesce(reason, ''), count(*),
-                   count(*) FILTER (kind = 'died' AND copy_id = seq) FROM events
-            WHERE vhost = ? AND lane = ? AND message_id IS NOT NULL AND NOT ({self._before()})
-            GROUP BY ALL
-            """,
-            self._place,
-        ):
-            counts[queue, kind, reason] += count
-            counts[queue, _TURNED_AWAY, ""] += turned_away
-        files = self._tables.files("dead_letters", {"batch_id": self._job.batch_id})
-        self._tables.view("dead_letters", files=files)
-        for queue, outcome, count in self._tables.values(
-            f"""
-            SELECT queue, outcome, count(*) FROM dead_letters
-            WHERE vhost = ? AND lane = ? AND outcome IS NOT NULL AND len(targets) = 0
-            AND NOT ({self._job.cut.condition("dead_letters") or "false"}) GROUP BY ALL
-            """,
-            self._place,
-        ):
-            counts[queue, "lost", outcome] += count
-        return dict(_with_waiting(counts, started))
-
     # -- the core
 
     def _open(self) -> Shard:
@@ -330,7 +291,7 @@ class Replay:
     def _cut_batch(self) -> None:
         """End a batch of the core, and count its events."""
         batch = self._shard.finish()
-        self._replayed.update(_fates(batch.events))
+        self._replayed.update(fates_in(batch.events))
         self._shard = self._open()
 
     def _declare(self) -> None:
@@ -470,38 +431,6 @@ def _declarations(declared: Definitions) -> Iterator[commands.Command]:
     yield from (commands.DeclareExchange(exchange=one) for one in declared.exchanges)
     yield from (commands.DeclareQueue(queue=lasting_queue(one)) for one in declared.queues)
     yield from (commands.Bind(binding=one) for one in declared.bindings)
-
-
-def _fates(events: Events) -> Counter[FateKey]:
-    outcomes = dict(zip(events.death_rows, events.death_outcomes, strict=True))
-    found: Counter[FateKey] = Counter()
-    for row, kind in enumerate(events.kinds):
-        copy = events.copies[row]
-        if copy is None and row not in events.messages:
-            continue
-        if kind == Kind.DIED and copy is not None and copy.copy_id == events.first_seq + row:
-            found[events.queues[row], _TURNED_AWAY, ""] += 1
-        outcome = outcomes.get(row)
-        reason = outcome.reason if outcome else events.details.get(row, {}).get("reason", "")
-        found[events.queues[row], Kind(kind).name.lower(), reason] += 1
-        if outcome is not None and outcome.outcome and not outcome.targets:
-            found[events.queues[row], "lost", outcome.outcome] += 1
-    return found
-
-
-def _with_waiting(
-    counts: Mapping[FateKey, int], started: Counter[str]
-) -> Iterator[tuple[FateKey, int]]:
-    """The fates, and how many copies each queue has at the end."""
-    waiting = Counter(started)
-    for (queue, fate, reason), count in counts.items():
-        if fate in {"enqueued", _TURNED_AWAY}:
-            waiting[queue] += count
-        elif fate in _LEAVING:
-            waiting[queue] -= count
-        if fate not in _NO_FATES:
-            yield (queue, fate, reason), count
-    yield from (((queue, "waiting", ""), count) for queue, count in waiting.items() if count)
 
 
 def _key(row: Row) -> MessageKey:

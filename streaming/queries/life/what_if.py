@@ -17,7 +17,8 @@ import msgspec
 from streaming.broker.config import ShardConfig
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import QueryError, Tables
-from streaming.queries.life.replay import FateKey, Replay, Replayed, ReplayJob
+from streaming.queries.life.fates import FateKey
+from streaming.queries.life.replay import Replay, Replayed, ReplayJob
 from topology.definitions.load import load_definitions
 from topology.values import Compat
 
@@ -85,7 +86,7 @@ def what_if(
     rules = rules or {}
     jobs = [
         ReplayJob(
-            *(tables.root, dict(options or {}), cut.batch_id, cut, *place, most + 1, document),
+            *(tables.root, dict(options or {}), cut, *place, most + 1, document),
             compat,
             rules.get(vhost, ShardConfig()),
         )
