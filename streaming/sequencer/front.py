@@ -163,8 +163,7 @@ class Front:
             leading = [log for log in self._logs.values() if log.leads]
             for log in leading:
                 log.check_leader()
-            if leading:
-                self._heard.update(self.writer.said_s, time.monotonic())
+            self._heard.update(self.writer.said_s, time.monotonic(), leads=bool(leading))
             for log in self._logs.values():
                 if log.vhost is not None:
                     log.vhost.send_rest()

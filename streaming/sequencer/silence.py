@@ -100,6 +100,8 @@ class Silence:
 class SaidOrNot:
     """Logs when the heartbeats of a front do not come to Kafka, and when they do again.
 
+    After a pause of the front itself, Kafka has as long to take them as at the beginning.
+
     Args:
         after_s: how long that is expected at times.
     """
@@ -107,13 +109,28 @@ class SaidOrNot:
     def __init__(self, topic: str, after_s: float) -> None:
         self._topic = topic
         self._after_s = after_s
-        self._since_s: float | None = None
+        self._since_s = 0.0
+        self._looked_s: float | None = None
         self._is_mute = False
 
-    def update(self, said_s: float | None, now_s: float) -> None:
-        """Note when Kafka has taken the newest heartbeat, while the front sends some."""
-        if self._since_s is None:
+    def update(self, said_s: float | None, now_s: float, *, leads: bool = True) -> None:
+        """Note, many times in `after_s`, when Kafka has taken the newest heartbeat.
+
+        Args:
+            leads: whether the front sends some.
+        """
+        pause_s = 0.0 if self._looked_s is None else now_s - self._looked_s
+        if pause_s > self._after_s:
+            logger.warning(
+                "this front did not come to its regular work for %.1f s: it was stopped, the "
+                "machine was busy, or something took that long%s",
+                *(pause_s, ". A standby may have replaced it" if leads else ""),
+            )
+        if self._looked_s is None or pause_s > self._after_s or not leads:
             self._since_s = now_s
+        self._looked_s = now_s
+        if not leads:
+            return
         is_mute = now_s - max(self._since_s, said_s or 0.0) > self._after_s
         if is_mute and not self._is_mute:
             logger.warning(

@@ -155,3 +155,36 @@ def test_heartbeats_that_kafka_does_not_take_are_named_once(caplog):
     first, second = (record.getMessage() for record in caplog.records)
     assert first.startswith("Kafka does not take heartbeats in leaders")
     assert second == "Kafka takes heartbeats in leaders again"
+
+
+def test_kafka_is_not_blamed_for_a_pause_of_the_front_itself(caplog):
+    heard = SaidOrNot("leaders", 3.0)
+
+    with caplog.at_level(logging.WARNING):
+        heard.update(None, 100.0, leads=False)
+        for at_s in (100.25, 101.0, 107.0, 107.25, 108.0):  # it slept
+            heard.update(101.0 if at_s < 108 else 107.5, at_s)
+
+    [said] = (record.getMessage() for record in caplog.records)
+    assert said == (
+        "this front did not come to its regular work for 6.0 s: it was stopped, the machine was "
+        "busy, or something took that long. A standby may have replaced it"
+    )
+
+    with caplog.at_level(logging.WARNING):
+        for at_s in range(110, 120, 2):
+            heard.update(107.5, float(at_s))
+    assert caplog.records[-1].getMessage().startswith("Kafka does not take heartbeats")
+
+
+def test_a_front_that_leads_again_has_not_been_silent_while_it_followed(caplog):
+    heard = SaidOrNot("leaders", 3.0)
+
+    with caplog.at_level(logging.WARNING):
+        heard.update(1.0, 1.0)
+        for at_s in range(2, 600):
+            heard.update(1.0, float(at_s), leads=False)
+        heard.update(1.0, 600.0)
+        heard.update(600.5, 601.0)
+
+    assert not caplog.records
