@@ -21,7 +21,7 @@ import msgspec
 
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.server import SHUTDOWN, Server
-from streaming.broker.sequence.fold import NO_EPOCH, Terms
+from streaming.broker.sequence.fold import Terms
 from streaming.sequencer.beating import Beating
 from streaming.sequencer.bodies import Bodies, BodyReader, MessageGoneError
 from streaming.sequencer.copying import Copying
@@ -37,15 +37,9 @@ from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
 from streaming.sequencer.records import Record
 from streaming.sequencer.settings import FrontSettings
-from streaming.sequencer.silence import Silence
 from streaming.sequencer.snapshots import FOLDER, LogIdentity, Snapshot, Snapshots
-from topology.errors import DlxError
-
-LISTEN_S: Final = 4.0
-"""How long a front of other terms than the log listens for the job, which beats each second."""
-
-FOLLOW_S: Final = 0.05
-"""How often a standby that has read everything asks again."""
+from streaming.sequencer.terms_of_job import listen_for_job, refuse_other_job
+from streaming.sequencer.waiting import CannotLeadError, Waiting
 
 SNAPSHOT_AGAIN_S: Final = 10.0
 """The pause behind a snapshot that was not written."""
@@ -57,23 +51,10 @@ NAMES_BYTES: Final = 4_096
 """Room in a record of a log for the names in its headers, of which each has 255 bytes."""
 
 _READ_S: Final = 0.2
-_PROMPT_S: Final = 1.0
 
 _T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
-
-
-class CannotLeadError(DlxError):
-    """A vhost cannot be served here."""
-
-    help_code = "kafka-unreachable"
-
-
-class OtherJobError(DlxError):
-    """The job that follows a log folds it otherwise than this front would write it."""
-
-    help_code = "log-terms"
 
 
 class FrontOfLogs(Protocol):
@@ -129,8 +110,7 @@ class FrontLog:
         self._written_s: float | None = None
         self._takeover_s: float | None = None
         self._before: Counter[str] = Counter()  # of vhosts that it followed or led before
-        self._lost_s = float("-inf")
-        self._unheard_losses = 0
+        self._waiting = Waiting(settings, front.leaders, lambda: self.leader, self)
         self._next_snapshot_s = time.monotonic() + settings.snapshot_ms / 1000
         self._one_snapshot = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log")  # all that reads the log
@@ -145,6 +125,17 @@ class FrontLog:
 
     def _in_thread(self, read: "Callable[..., _T]", *args: float) -> "asyncio.Future[_T]":
         return self._loop.run_in_executor(self._thread, read, *args)
+
+    def read_on(self, timeout_s: float) -> "asyncio.Future[list[RawRecord]]":
+        """The next records of the log; none if none comes in time."""
+        return self._in_thread(self._reader.read, timeout_s)
+
+    def ends(self) -> "asyncio.Future[tuple[int, int]]":
+        """The offset of the oldest record of the log, and that of the next one."""
+        return self._in_thread(self._reader.ends)
+
+    def _terms_of_job(self) -> Terms | None:
+        return self._front.terms_of_job(self.name)
 
     @property
     def leads(self) -> bool:
@@ -231,9 +222,9 @@ class FrontLog:
         await self._open()
         vhost = self._opened
         if vhost.changes_terms:
-            await self._listen_for_job()
-        await self._until_nobody_leads(opening_s)
-        self._refuse_other_job()
+            await listen_for_job(self._terms_of_job)
+        await self._waiting.until_nobody_leads(vhost, opening_s)
+        refuse_other_job(vhost, self.topic, self._terms_of_job())
         begin_s = time.monotonic()
         self._taken = self._loop.create_future()
         vhost.take_over(self._front.settings.name)
@@ -302,7 +293,7 @@ class FrontLog:
         """Begin with the newest snapshot and what the log has behind it."""
         begin_s = time.monotonic()
         snapshot = await self._in_thread(self._find_snapshot)
-        first, end = await self._in_thread(self._reader.ends)
+        first, end = await self.ends()
         if snapshot is None and first:
             raise CannotLeadError(
                 f"vhost {self.name}: the log {self.topic} begins at offset {first}, and there is "
@@ -340,108 +331,11 @@ class FrontLog:
         vhost = self._opened
         reading: asyncio.Future[list[RawRecord]] | None = None
         while vhost.position <= last:
-            records = await (reading or self._in_thread(self._reader.read, _READ_S))
+            records = await (reading or self.read_on(_READ_S))
             is_last = not records or records[-1].offset >= last
-            reading = None if is_last else self._in_thread(self._reader.read, _READ_S)
+            reading = None if is_last else self.read_on(_READ_S)
             vhost.follow([record for record in records if record.offset <= last])
         self._reader.seek(vhost.position)  # it has read on where somebody else was writing
-
-    async def _until_nobody_leads(self, opening_s: float) -> None:
-        """Follow the log until no leader is heard, although Kafka answers.
-
-        Args:
-            opening_s: when it began to read its log.
-
-        Raises:
-            CannotLeadError: another front leads, and this one is no standby.
-        """
-        settings, vhost, leaders = self._front.settings, self._opened, self._front.leaders
-        takeover_s = settings.takeover_ms / 1000
-        begin_s = time.monotonic()
-        is_new = vhost.fold.epoch == NO_EPOCH
-        must_listen = settings.standby and not self._is_heard and not is_new
-        losses = self._unheard_losses if must_listen else None
-        is_said = False
-        silence = Silence(takeover_s, self.leader, opening_s, begin_s, losses)
-        while True:
-            if leaders.is_current and self._is_over(silence):
-                end = await self._end_if_kafka_is_there()
-                if end is None:
-                    silence.was_deaf(time.monotonic())
-                elif end <= vhost.position and self._is_over(silence):
-                    return
-            if time.monotonic() - begin_s > 2 * takeover_s:
-                if not settings.standby and (leader := self._heard_within(takeover_s)) is not None:
-                    raise CannotLeadError(
-                        f"vhost {self.name}: {leader.beat.name} leads it. Stop that first, or "
-                        "start this one with --standby"
-                    )
-                if not (settings.standby or is_said):
-                    is_said = True
-                    logger.warning(
-                        "vhost %s: it waits for Kafka, which does not say at once who leads",
-                        self.name,
-                    )
-            records = await self._in_thread(self._reader.read, FOLLOW_S)
-            counted = vhost.counted
-            vhost.follow(records)
-            if vhost.counted > counted:
-                silence.read(time.monotonic())
-
-    def _heard_within(self, seconds: float) -> Leader | None:
-        """A leader that was heard so lately, and has not said that it ends."""
-        leader = self.leader
-        if leader is None or leader.beat.ends or time.monotonic() - leader.heard_s > seconds:
-            return None
-        return leader
-
-    async def _listen_for_job(self) -> None:
-        """Listen for the job that follows the log, if one does."""
-        deadline_s = time.monotonic() + LISTEN_S
-        while time.monotonic() < deadline_s:
-            if self._front.terms_of_job(self.name) is not None:
-                return
-            await asyncio.sleep(FOLLOW_S)
-
-    def _refuse_other_job(self) -> None:
-        """Do not begin where a job would plan a batch that no version can finish.
-
-        Raises:
-            OtherJobError: a job follows the log that folds it otherwise.
-        """
-        vhost = self._opened
-        here, there = vhost.terms, self._front.terms_of_job(self.name)
-        if vhost.changes_terms and there is not None and there != here:
-            raise OtherJobError(
-                f"vhost {self.name}: the job that follows the log {self.topic} has "
-                f"{_difference(there, here)}. Let it read the log to its end, stop it, and start "
-                "one like this front before this front. Nothing was written"
-            )
-
-    @property
-    def _is_heard(self) -> bool:
-        """Whether a heartbeat of the newest epoch was heard, since the lead was lost."""
-        leader = self.leader
-        epoch = self._opened.fold.epoch
-        return leader is not None and leader.beat.epoch >= epoch and leader.heard_s > self._lost_s
-
-    def _is_over(self, silence: Silence) -> bool:
-        """Whether the leader was silent for long enough, although it could be heard."""
-        if self._is_heard:
-            self._unheard_losses = 0
-            silence.is_heard()
-        now_s, leader = time.monotonic(), self.leader
-        silence.look(leader, now_s)
-        return silence.is_over(leader, self._opened.fold.epoch, now_s)
-
-    async def _end_if_kafka_is_there(self) -> int | None:
-        """The end of the log; None if Kafka does not answer at once: then nobody can be heard."""
-        begin_s = time.monotonic()
-        try:
-            _first, end = await self._in_thread(self._reader.ends)
-        except LogUnreadableError:
-            return None
-        return end if time.monotonic() - begin_s < _PROMPT_S else None
 
     def note_lag(self, committed: int | None) -> None:
         """Note how far the job is; None: none follows."""
@@ -535,7 +429,7 @@ class FrontLog:
         found: list[RawRecord] = []
         while not found or found[-1].offset < last:
             try:
-                found += await self._in_thread(self._reader.read, _READ_S)
+                found += await self.read_on(_READ_S)
             except LogUnreadableError as error:  # it slept so long that they were trimmed
                 vhost.fail(str(error))
                 return
@@ -555,8 +449,7 @@ class FrontLog:
         logger.warning("vhost %s: this front leads it no more: %s", self.name, reason)
         self._front.beating.drop(self.name)
         self._before["losses"] += 1
-        self._lost_s = time.monotonic()
-        self._unheard_losses += 1
+        self._waiting.lost()
         server = self._front.server
         if server.vhosts.get(self.name) is vhost:
             server.remove_vhost(self.name, SHUTDOWN)
@@ -569,13 +462,6 @@ class FrontLog:
 
     def _fetched(self) -> None:
         self._loop.call_soon_threadsafe(partial(_go_on, self))
-
-
-def _difference(there: Terms, here: Terms) -> str:
-    """How the terms of a job differ from those of this front."""
-    if there.core_version != here.core_version:
-        return f"broker core {there.core_version}, and this front {here.core_version}"
-    return f"settings that decide otherwise (hash {there.rules}, and {here.rules} here)"
 
 
 def _replaces(beat: Beat, epoch: int) -> bool:

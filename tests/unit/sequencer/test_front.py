@@ -20,7 +20,7 @@ from streaming.broker.events import Actor
 from streaming.broker.message import Publication
 from streaming.broker.sequence.fold import Terms
 from streaming.protocol.log_records import LogKind, read_header
-from streaming.sequencer import front, front_log, job_lag
+from streaming.sequencer import front, front_log, job_lag, terms_of_job, waiting
 from streaming.sequencer.bodies import MessageGoneError
 from streaming.sequencer.front import Front
 from streaming.sequencer.job_lag import LagMarks
@@ -302,7 +302,7 @@ def test_publishers_wait_while_the_job_is_behind_and_settlements_pass(log, tmp_p
 def test_a_front_of_other_terms_does_not_begin_beside_a_job_of_the_old(
     log, tmp_path, monkeypatch, job, said
 ):
-    monkeypatch.setattr(front_log, "LISTEN_S", 0.2)
+    monkeypatch.setattr(terms_of_job, "LISTEN_S", 0.2)
 
     async def life() -> str | None:
         old = a_front(tmp_path)
@@ -517,7 +517,7 @@ def test_a_start_while_kafka_answers_late_waits_and_names_no_other_front(
     async def life() -> str | None:
         new = a_front(tmp_path, takeover_ms=200)
         with monkeypatch.context() as patch:
-            patch.setattr(front_log, "_PROMPT_S", -1.0)  # no answer is fast enough
+            patch.setattr(waiting, "_PROMPT_S", -1.0)  # no answer is fast enough
             new.start()
             await until(lambda: waits in caplog.text)
         await asyncio.wait_for(new.leads.wait(), 30)
