@@ -239,7 +239,8 @@ class FrontLog:
         vhost.lead(epoch)
         self.beat()
         given = self._front.imports.get(self.name)
-        if given is not None and is_due(given, vhost):
+        standby = self._front.settings.standby
+        if given is not None and is_due(given, vhost, standby=standby):
             await import_definitions(given, vhost)
             if not vhost.leads:
                 return  # it was replaced meanwhile, and follows again if it is a standby

@@ -6,10 +6,16 @@ A document is written in portions, so that none is larger than a record may be. 
 log whose import somebody else has not completed imports everything again, which changes nothing
 that is there already. What the log says of an import has the form of a copied input, whose name no
 topic of Kafka can have.
+
+A takeover is not a start: a standby does not import again what was imported last, or it would undo
+what was changed since.
 """
 
 import asyncio
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from streaming.amqp.entries import Ask
 from streaming.amqp.vhosts import AnswerListener
@@ -25,6 +31,9 @@ PLACE: Final = "definitions:"
 _BEGUN: Final = 0
 _COMPLETE: Final = 1
 """Partitions of that name."""
+
+_OTHER: Final = 0
+"""Complete, too, but of another document: of one that is imported now, or by an earlier version."""
 
 _FIRST_SEQ: Final = 1
 _OPERATOR: Final = Actor(None, "definitions")
@@ -48,12 +57,17 @@ class Import(NamedTuple):
     only_first: bool
 
 
-def is_due(given: Import, vhost: LogVhost) -> bool:
-    """Whether a vhost that has read its log still has to import what it is given."""
-    if not given.only_first:
-        return True
+def is_due(given: Import, vhost: LogVhost, *, standby: bool = False) -> bool:
+    """Whether a vhost that has read its log still has to import what it is given.
+
+    Args:
+        standby: whether its front takes over, and does not lead from its start on.
+    """
     copied = vhost.copied
-    if copied.next_of(PLACE, _COMPLETE) is not None:
+    complete = copied.next_of(PLACE, _COMPLETE)
+    if not given.only_first:
+        return not standby or complete != _number(given) + 1
+    if complete is not None:
         return False
     # earlier versions did not say that they were done, and let clients in then
     has_begun = copied.next_of(PLACE, _BEGUN) is not None
@@ -76,6 +90,8 @@ async def import_definitions(given: Import, vhost: LogVhost) -> None:
                 f"vhost {vhost.name}: definitions: an item takes {size} bytes, and a record of the "
                 f"log may have {most} (flow.max_body_bytes). Nothing was imported"
             )
+    if vhost.copied.next_of(PLACE, _COMPLETE) is not None:
+        vhost.mark(Source(PLACE, _COMPLETE, _OTHER))
     for number, part in enumerate(parts):
         answered: asyncio.Future[AnswerOut] = asyncio.get_running_loop().create_future()
         vhost.listen(_OPERATOR.channel, AnswerListener(answered.set_result))
@@ -84,4 +100,10 @@ async def import_definitions(given: Import, vhost: LogVhost) -> None:
         vhost.forget(_OPERATOR.channel)
         if answer.refusal is not None:
             raise DefinitionsRefusedError(f"vhost {vhost.name}: definitions: {answer.refusal.text}")
-    vhost.mark(Source(PLACE, _COMPLETE, 0))
+    vhost.mark(Source(PLACE, _COMPLETE, _number(given)))
+
+
+def _number(given: Import) -> int:
+    """Which document it is."""
+    document = msgspec.json.encode(given.definitions, order="deterministic")
+    return 1 + int.from_bytes(blake2b(document, digest_size=6).digest())

@@ -117,6 +117,27 @@ def test_the_definitions_of_docker_compose_let_its_user_in(fronts):
     assert "users" not in imported, "any program may read the log"
 
 
+def test_a_takeover_does_not_bring_back_what_was_deleted_since_the_start(fronts):
+    queues = [{"name": name, "vhost": "/", "durable": True} for name in ("work", "spare")]
+    file = fronts.root / "definitions.json"
+    file.write_text(json.dumps({"vhosts": [{"name": "/"}], "queues": queues}))
+    first = fronts.start("--definitions", str(file))
+    fronts.connect(first).channel().queue_delete("spare")
+    standby = fronts.start("--standby", "--definitions", str(file))
+    wait_until(lambda: standby.log.exists() and "following" in standby.log.read_text())
+
+    first.stop()
+    channel = fronts.connect(standby).channel()
+    assert ready(channel, "work") == 0
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as gone:
+        ready(channel, "spare")
+    assert gone.value.reply_code == 404
+    standby.stop()
+
+    started = fronts.start("--definitions", str(file))
+    assert ready(fronts.connect(started).channel(), "spare") == 0
+
+
 def test_a_standby_replaces_a_leader_that_sleeps_and_that_confirms_nothing_more(fronts):
     leader = fronts.start()
     asleep = fronts.connect(leader).channel()

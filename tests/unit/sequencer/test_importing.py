@@ -141,6 +141,34 @@ def test_a_log_in_which_clients_were_already_is_not_imported_into():
     assert is_due(given._replace(only_first=False), a_leader(port)), "--definitions: always"
 
 
+def test_a_takeover_does_not_undo_what_was_changed_since_the_import():
+    port, given = LogPort(), Import(definitions(2), only_first=False)
+    assert is_due(given, a_leader(port), standby=True), "nothing was imported"
+    vhost = a_leader(port)
+    import_into(port, vhost, given)
+
+    for heir in (a_leader(port), port.open(_snapshot_of(vhost), leads=False)):
+        assert not is_due(given, heir, standby=True)
+        assert is_due(given, heir), "it leads from its start on"
+        assert is_due(Import(definitions(3), only_first=False), heir, standby=True)
+
+
+@pytest.mark.parametrize("records", [1, 2, 5], ids=["the mark", "a portion", "some portions"])
+def test_a_standby_completes_the_import_of_a_document_that_was_imported_before(records):
+    port, given = LogPort(), Import(definitions(100), only_first=False)
+    import_into(port, a_leader(port), given)
+    again = a_leader(port)
+    import_into(port, again, given, most=len(port.records) + records)
+
+    heir = a_leader(port)
+    assert is_due(given, heir, standby=True)
+    import_into(port, heir, given)
+
+    assert not is_due(given, a_leader(port), standby=True)
+    only_first = given._replace(only_first=True)
+    assert not is_due(only_first, a_leader(port)), "the log does not begin here"
+
+
 def test_an_item_that_no_record_has_room_for_is_refused_before_anything_is_written():
     chances = random.Random(1)  # nothing makes it smaller
     numbers = [chances.getrandbits(62) for _ in range(1_000)]
