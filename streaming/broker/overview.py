@@ -48,7 +48,6 @@ class ShardOverview(NamedTuple):
         now_ms: the clock, epoch milliseconds.
         next_deadline_ms: the earliest timer; NEVER for none.
         next_seq: the sequence number of the next event.
-        vhost_version: grows with every change of the vhost.
         channels: how many are open.
         resident_messages, resident_bytes: ready, unacked and held copies of all queues,
             and those of purged or deleted queues whose events follow.
@@ -58,7 +57,6 @@ class ShardOverview(NamedTuple):
     now_ms: int
     next_deadline_ms: int
     next_seq: int
-    vhost_version: int
     exchanges: int
     channels: int
     resident_messages: int
@@ -88,7 +86,6 @@ def overview_of(shard: ShardState) -> ShardOverview:
         context.clock.now_ms,
         context.clock.next_deadline_ms(),
         context.events.next_seq,
-        context.vhost.version,
         len(context.vhost.router.exchanges),
         shard.channels.count(),
         messages,

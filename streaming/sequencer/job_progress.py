@@ -99,11 +99,6 @@ class JobProgress(HeardJob):
         self.note(self._vhosts[topic], message.value())
 
 
-def next_offset_in(heartbeat: bytes | None) -> int | None:
-    """How far the job has committed the log of a vhost; None if it does not say."""
-    return _log_in(heartbeat).next_offset
-
-
 def _log_in(heartbeat: bytes | None) -> _Log:
     try:
         return _decoder.decode(heartbeat or b"").log or _Log()

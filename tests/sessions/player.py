@@ -45,7 +45,6 @@ _ROUNDS: Final = 2
 _QUIET_ROUNDS: Final = 3
 _QUIET_S: Final = 0.025
 _MAX_ROUNDS: Final = 40
-_CONFIRMS: Final = (Basic.Ack, Basic.Nack)
 _WITH_CONTENT: Final = (Basic.Deliver, Basic.GetOk, Basic.Return)
 _NUMBER_TYPE: Final = re.compile(
     r"(type '?|got |unacceptable_type,|_in_header,\"\w+\",|[\[,]\{)"

@@ -66,15 +66,15 @@ def test_an_overview_counts_consumers_and_copies_by_place():
 
 def test_every_change_of_the_vhost_is_a_new_version():
     broker = Broker()
-    versions = [broker.shard.overview().vhost_version]
+    versions = [broker.shard.vhost.version]
     exchanges = broker.shard.overview().exchanges
 
     broker.exchange("x")
-    versions.append(broker.shard.overview().vhost_version)
+    versions.append(broker.shard.vhost.version)
     broker.exchange("x")
-    unchanged = broker.shard.overview().vhost_version
+    unchanged = broker.shard.vhost.version
     broker.policy("p", "", {"max-length": 1})
-    versions.append(broker.shard.overview().vhost_version)
+    versions.append(broker.shard.vhost.version)
 
     assert versions == sorted(set(versions))
     assert unchanged == versions[1]

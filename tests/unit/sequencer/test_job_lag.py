@@ -1,11 +1,8 @@
 """Do publishers wait while the job is too far behind, and only then?"""
 
-import json
-
 import pytest
 
 from streaming.sequencer.job_lag import MAX_SAMPLES, RESTART_S, JobLag, Lag, LagMarks
-from streaming.sequencer.job_progress import next_offset_in
 
 
 def test_the_lag_is_what_the_job_has_not_committed():
@@ -81,18 +78,3 @@ def test_a_log_without_a_job_takes_a_bounded_memory():
     one.update((number, number), number // 2, float(number))
     assert one.lag is not None
     assert one.lag.bytes == pytest.approx(number / 2, rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("heartbeat", "offset"),
-    [
-        ({"type": "alive", "log": {"next_offset": 17}, "batch": {"id": 3}}, 17),
-        ({"type": "alive", "log": {"next_offset": None}}, None),
-        ({"type": "alive", "log": None}, None),
-        ({"type": "alive"}, None),
-    ],
-)
-def test_a_heartbeat_says_how_far_the_job_is(heartbeat, offset):
-    assert next_offset_in(json.dumps(heartbeat).encode()) == offset
-    assert next_offset_in(b"no heartbeat") is None
-    assert next_offset_in(None) is None

@@ -13,7 +13,7 @@ def alive(next_offset: int | None) -> bytes:
     return json.dumps({"type": "alive", "log": {"next_offset": next_offset}}).encode()
 
 
-@pytest.mark.parametrize("beat", [alive(None), b"{}", b"not json", None])
+@pytest.mark.parametrize("beat", [alive(None), b'{"log": null}', b"{}", b"not json", None])
 def test_a_heartbeat_that_does_not_say_how_far_the_job_is_leaves_that_as_it_was(beat):
     heard = HeardJob()
     heard.note("/", beat)
