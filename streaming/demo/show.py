@@ -3,10 +3,8 @@
     DIR/kafka, DIR/checkpoints, DIR/tables/<name>, DIR/logs, DIR/dlx.toml, DIR/shop.json
     of a cluster: DIR/spark, and DIR/store/dlx with copies of checkpoints and tables
 
-    start Kafka, Spark and the AMQP front --> first batch
-        --> traffic for N seconds, with a bad deploy
-        --> no more publishes --> its dead letters are found, sent back and acknowledged
-        --> all input committed --> stop the front and the job --> report --> stop Kafka
+    start Kafka, Spark and the AMQP front --> the shop's hours (`shop_hours.py`)
+        --> stop the front and the job --> report --> stop Kafka
 
 The shop is in a vhost of its own, which belongs to AMQP clients. The vhost `/` beside it is for
 clients of the wire format and for commands such as `dlx publish`.
@@ -16,16 +14,14 @@ A run in the same directory continues where the last one stopped.
 
 import json
 import logging
-import math
 import os
 import shlex
 import sys
-import time
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import attrs
 from rich.console import Console
@@ -45,16 +41,11 @@ from streaming.demo.browser import console
 from streaming.demo.errors import DemoError
 from streaming.demo.front import DemoFront
 from streaming.demo.job_observer import JobObserver
-from streaming.demo.order_process import BAD_RELEASE, DEFINITIONS, REPAIRED_RELEASE, VHOST, WORKED
-from streaming.demo.screen import Screen, ScreenState, say
+from streaming.demo.order_process import DEFINITIONS, VHOST
+from streaming.demo.screen import Screen, say
+from streaming.demo.shop_hours import ShopHours
 from streaming.demo.steps import Step
-from streaming.demo.story import (
-    DEPLOYED_AT,
-    MIN_POISONED,
-    REPAIRED_AT,
-    Story,
-    enter_was_pressed,
-)
+from streaming.demo.story import Story
 from streaming.demo.traffic import Traffic
 from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.jvm.jars import resolve_jars
@@ -71,15 +62,6 @@ _CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 SHUFFLE_PARTITIONS: Final = 2
 """Independent of the number of cores: another machine may continue the directory."""
-
-LOOK_EVERY_S: Final = 0.5
-QUIET_S: Final = 1.5
-SOON_MS: Final = 5_000
-"""The demo waits for timers that are due within this time: the last retries."""
-
-FINISH_TIMEOUT_S: Final = 30.0
-SETTLE_TIMEOUT_S: Final = 120.0
-
 
 DEFINITIONS_NAME: Final = "shop.json"
 
@@ -141,19 +123,6 @@ def own_program() -> Path:
     return own if own.is_file() else Path(sys.executable).with_name("dlx")
 
 
-class Running(NamedTuple):
-    """What runs during the traffic."""
-
-    job: Job
-    traffic: Traffic
-    observer: JobObserver
-    view: Screen
-
-    def lag(self) -> int | None:
-        """Records that the job has not committed; None if Kafka is away."""
-        return self.observer.lag_records(self.job)
-
-
 class Show:
     """One run of the demo.
 
@@ -189,7 +158,6 @@ class Show:
         self._with_cluster = with_cluster
         self._with_console = with_console
         self._link = ""
-        self._phase = "the shop is open"
         self._story = Story(directory / CONFIG_NAME, console, pauses)
 
     def run(self) -> bool:
@@ -229,7 +197,14 @@ class Show:
             stream.callback(traffic.stop)
             view = Screen(self._console)
             stream.callback(view.close)
-            self.play(Running(job, traffic, observer, view))
+            logs = self._directory / "logs"
+            hours = ShopHours(
+                *(job, traffic, observer, view, self._story, self._tables),
+                logs,
+                self._seconds,
+                self._link,
+            )
+            hours.play()
             view.close()
             if not self._keep:
                 stream.close()
@@ -313,126 +288,6 @@ class Show:
         logger.setLevel(logging.INFO)
         logger.propagate = False
         logging.getLogger().addHandler(handler)
-
-    def play(self, running: Running) -> None:
-        """Run the traffic, tell the story, and wait until all input is committed.
-
-        Raises:
-            DemoError: the traffic failed, or the job does not catch up.
-        """
-        observer, traffic = running.observer, running.traffic
-
-        def has_passed(share: float) -> bool:
-            first_s = observer.first_batch_s
-            return first_s is not None and time.monotonic() - first_s >= self._seconds * share
-
-        def invoices(decision: str) -> int:
-            return traffic.counters.snapshot().get(f"invoices {decision}ed", 0)
-
-        def work_is_done() -> bool:
-            return not observer.depths.by_queue().keys() & set(WORKED) and running.lag() == 0
-
-        def all_is_committed() -> bool:
-            due_ms = observer.next_deadline_ms - time.time_ns() // 1_000_000
-            is_quiet = time.monotonic() - observer.last_batch_s >= QUIET_S
-            return is_quiet and due_ms > SOON_MS and running.lag() == 0
-
-        story = self._story
-        self._show_until(lambda: observer.batches > 0, running)
-        traffic.start()  # the front would take it earlier, and the job begin with a backlog
-        self._show_until(lambda: has_passed(DEPLOYED_AT) and invoices("ack") > 0, running)
-        self._pause(Step.deploy, running)
-        story.deploy(Step.deploy, BAD_RELEASE, "round amounts to cents")
-        traffic.deploy(BAD_RELEASE)
-        self._phase = f"the shop is open, release {BAD_RELEASE} is deployed"
-        self._show_until(
-            lambda: has_passed(REPAIRED_AT) and observer.failed >= MIN_POISONED,
-            running,
-            self._seconds + FINISH_TIMEOUT_S,
-        )
-        self._pause(Step.repair, running)
-        story.deploy(Step.repair, REPAIRED_RELEASE, "yen have no cents")
-        traffic.deploy(REPAIRED_RELEASE)
-        self._phase = f"the shop is open, release {REPAIRED_RELEASE} is deployed"
-        self._show_until(lambda: has_passed(1), running)
-        traffic.close_shop()
-        self._phase = "the shop is closed"
-        self._show_until(work_is_done, running, FINISH_TIMEOUT_S)
-        self._tell(running)
-        self._show_until(work_is_done, running, FINISH_TIMEOUT_S)
-        traffic.stop()
-        self._phase = "waiting for the last messages"
-        if not self._show_until(all_is_committed, running, SETTLE_TIMEOUT_S):
-            lag = running.lag()
-            raise DemoError(
-                f"the job did not catch up within {SETTLE_TIMEOUT_S:.0f} s: Kafka still has "
-                f"{'unread' if lag is None else lag} records for it. Start the demo again with the "
-                f"same directory to continue; Spark's log is in {self._directory / 'logs'}."
-            )
-
-    def _tell(self, running: Running) -> None:
-        """Ask what died and what was there before, send it back, and follow it to the end."""
-        story, tables = self._story, self._tables
-        self._pause(Step.cause, running)
-        running.view.close()
-        if story.cause():
-            self._pause(Step.before, running)
-            story.before()
-            self._pause(Step.redrive, running)
-            redrive_id = story.redrive()
-            if redrive_id is not None:
-                self._phase = "sent back: waiting for the acknowledgements"
-                self._show_until(
-                    lambda: story.is_settled(tables, redrive_id), running, FINISH_TIMEOUT_S
-                )
-                running.view.close()
-                story.outcome(tables, redrive_id)
-        self._pause(Step.report, running)
-
-    def _pause(self, step: Step, running: Running) -> None:
-        """Wait for Enter if the user asked for it; messages keep flowing."""
-        if self._story.pauses_at(step):
-            running.view.close()
-            self._story.ask(step)
-            self._show_until(enter_was_pressed, running)
-            running.view.close()
-
-    def _show_until(
-        self, is_over: Callable[[], bool], running: Running, timeout_s: float = math.inf
-    ) -> bool:
-        """Process batches and show the state until a condition holds; False after the timeout."""
-        job, observer = running.job, running.observer
-        ends_s = time.monotonic() + timeout_s
-        while time.monotonic() < ends_s:
-            observer.arrived.wait(LOOK_EVERY_S)
-            running.traffic.raise_failure()
-            if job.wait(0.01):
-                raise DemoError(f"the job stopped unexpectedly; see {self._directory / 'logs'}")
-            observer.process_batches(job)
-            now_s = time.monotonic()
-            running.view.show(self._state(running, now_s), now_s)
-            if is_over():
-                return True
-        return False
-
-    def _state(self, running: Running, now_s: float) -> ScreenState:
-        observer = running.observer
-        first_s = observer.first_batch_s
-        return ScreenState(
-            elapsed_s=None if first_s is None else now_s - first_s,
-            total_s=self._seconds,
-            phase=self._phase if running.traffic.opened.is_set() else "starting",
-            batches=observer.batches,
-            batch_s=observer.batch_s,
-            lag_records=running.lag(),
-            traffic=running.traffic.counters.snapshot(),
-            depths=observer.depths.by_queue(),
-            deaths=observer.depths.deaths,
-            died_in=observer.depths.died_in,
-            gate_open=running.job.gate_state.open,
-            failed_at=observer.failed_at,
-            console_link=self._link,
-        )
 
     def _report(self, url: str) -> bool:
         with closing(self._open()) as tables:

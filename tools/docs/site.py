@@ -7,29 +7,28 @@ from typing import Final
 
 from tools.docs.markdown import ROOT
 
-CONFIG: Final = ROOT / "zensical.toml"
-SITE: Final = ROOT / "build" / "site"
+CONFIG: Final = "zensical.toml"
 
 
-def build() -> Path:
-    """Build the site; its front page.
+def build(root: Path = ROOT) -> Path:
+    """Build the site of a checkout; its front page.
 
     Raises:
         subprocess.CalledProcessError: Zensical found a mistake, and has said which.
     """
-    _zensical("build", "--clean", "--strict")
-    return SITE / "index.html"
+    _zensical(root, "build", "--clean", "--strict")
+    return root / "build" / "site" / "index.html"
 
 
 def serve() -> None:
     """Serve the site, and build it again when a page changes, until Ctrl-C."""
-    _zensical("serve")
+    _zensical(ROOT, "serve")
 
 
-def _zensical(command: str, *options: str) -> None:
+def _zensical(root: Path, command: str, *options: str) -> None:
     program = "from zensical.main import cli; cli()"
     subprocess.run(
-        [sys.executable, "-c", program, command, "--config-file", str(CONFIG), *options],
-        cwd=ROOT,
+        [sys.executable, "-c", program, command, "--config-file", str(root / CONFIG), *options],
+        cwd=root,
         check=True,
     )

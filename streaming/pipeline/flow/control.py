@@ -14,7 +14,7 @@ from streaming.config.shards import shard_config, terms_of
 from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.machine_memory import process_tree_bytes
 from streaming.pipeline.flow.batch_size import Gate
-from streaming.pipeline.flow.heartbeat import Heartbeat
+from streaming.pipeline.flow.heartbeat import TIMEOUT_MS, Heartbeat
 from streaming.pipeline.flow.log_bounds import LogBounds
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
@@ -22,6 +22,7 @@ from streaming.pipeline.flow.pace import CommandPace, Pace
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
+from streaming.record_sender import RecordSender
 from streaming.spark.session import nice_of, spare_cores_of
 from streaming.spark.yielding import LATE_PART, Yielding
 from streaming.storage.location import AnyPath
@@ -91,8 +92,9 @@ class FlowControl:
             logger.log(note.level, note.text)
         self._notices = FlowNotices(checkpoint, self._marks, self._outbound, partitions, producer)
         self._notices.update(self.state)
+        sender = RecordSender({**producer, "linger.ms": 0, "message.timeout.ms": TIMEOUT_MS})
         logs = (self._logs, ends, self._terms)
-        self._heartbeat = Heartbeat(self._notices, self._addresses, job, producer, *logs)
+        self._heartbeat = Heartbeat(self._notices, self._addresses, job, sender, *logs)
 
     def first_rows(self, spark: SparkSession, *, importing: bool, commands: int = 0) -> int:
         """Return the most publishes of the first batch.

@@ -53,10 +53,11 @@ class Heartbeat:
         notices: FlowNotices,
         addresses: Iterable[JobAddress],
         job: JobMark,
-        producer: Mapping[str, str],
+        sender: RecordSender,
         logs: Mapping[str, str],
         ends: Positions,
         terms: Mapping[str, Terms],
+        interval_s: float = INTERVAL_S,
     ) -> None:
         self._notices = notices
         self._terms = terms
@@ -64,7 +65,8 @@ class Heartbeat:
         self._log_ends = self._ends_of_logs(ends)
         self._job = structs.asdict(job)
         self._addresses = {alive_topic(each.outbound): each for each in addresses}
-        self._sender = RecordSender({**producer, "linger.ms": 0, "message.timeout.ms": TIMEOUT_MS})
+        self._sender = sender
+        self._interval_s = interval_s
         self._failures = HeartbeatFailures()
         self._batch_id: int | None = None
         self._done_s = self._began_s = 0.0
@@ -114,7 +116,7 @@ class Heartbeat:
         while True:
             self._beat()
             self._failures.log_changes()
-            if self._stopping.wait(INTERVAL_S):
+            if self._stopping.wait(self._interval_s):
                 return
 
     def _beat(self) -> None:

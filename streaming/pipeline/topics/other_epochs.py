@@ -7,7 +7,7 @@ epoch is the newest; so this costs the reading of one record, unless it is of ot
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Final
 
@@ -36,19 +36,23 @@ def first_other_epochs(
     properties: Mapping[str, str],
     begins: Mapping[str, Mapping[str, int]],
     ids: Mapping[str, str],
+    *,
+    listen: Callable[[Mapping[str, str], str], Leaders] = Leaders,
+    open_log: Callable[[Mapping[str, str], str], LogReader] = LogReader,
 ) -> dict[str, OtherTermsError]:
     """Look for epochs of other terms in the logs, as far as fronts say that there are some.
 
     Args:
         begins: topic -> partition -> the first offset that the job has not planned.
         ids: topic -> Kafka's id of the cluster, `/`, and that of the topic.
+        listen, open_log: who hears fronts, and reads a log.
 
     Returns:
         Log -> what its first such record means.
     """
     found: dict[str, OtherTermsError] = {}
     try:
-        leaders = _leaders(config, properties, ids)
+        leaders = _heard(listen(properties, config.amqp.leaders_topic), config.log_topics(), ids)
     except LeadersUnreadableError as silent:
         logger.warning("%s: %s", _UNKNOWN, silent)
         return found
@@ -59,7 +63,7 @@ def first_other_epochs(
         if leader.beat.epoch < begin:
             continue
         try:
-            with closing(LogReader(properties, topic)) as reader:
+            with closing(open_log(properties, topic)) as reader:
                 error = _first(reader, begin, leader.beat.epoch, terms)
         except LogUnreadableError as unreadable:
             logger.warning("%s: %s", _UNKNOWN, unreadable)
@@ -70,18 +74,14 @@ def first_other_epochs(
     return found
 
 
-def _leaders(
-    config: JobConfig, properties: Mapping[str, str], ids: Mapping[str, str]
-) -> dict[str, Leader]:
+def _heard(leaders: Leaders, logs: Mapping[str, str], ids: Mapping[str, str]) -> dict[str, Leader]:
     """Who leads each vhost, or has."""
-    leaders = Leaders(properties, config.amqp.leaders_topic)
     try:
         deadline_s = time.monotonic() + _ANSWER_S
         while not leaders.is_current and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
         heard = {
-            vhost: leaders.of(vhost, topic, ids_in(ids[topic])[1])
-            for vhost, topic in config.log_topics().items()
+            vhost: leaders.of(vhost, topic, ids_in(ids[topic])[1]) for vhost, topic in logs.items()
         }
     finally:
         leaders.close()

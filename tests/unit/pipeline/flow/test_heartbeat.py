@@ -9,7 +9,6 @@ from streaming.broker.sequence.fold import Terms
 from streaming.config import JobConfig
 from streaming.config.model import job_address
 from streaming.config.vhosts import VhostSettings
-from streaming.pipeline.flow import heartbeat
 from streaming.pipeline.flow.heartbeat import Heartbeat, HeartbeatFailures
 from streaming.protocol.addressing import JobMark
 
@@ -54,10 +53,8 @@ class Sent:
             self.came.notify_all()
 
 
-def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed(monkeypatch):
-    sent = Sent()
-    monkeypatch.setattr(heartbeat, "RecordSender", lambda _settings: sent)
-    monkeypatch.setattr(heartbeat, "INTERVAL_S", 0.01)
+def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed():
+    sent: Any = Sent()
     vhosts = {"/": VhostSettings(), "shop": VhostSettings(sequenced=True)}
     vhosts["new"] = VhostSettings(sequenced=True)
     config = JobConfig(vhosts=vhosts)
@@ -66,7 +63,8 @@ def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed(monkeypatch)
     notices: Any = Notices()
     ends = {"dlx.log.shop": {"0": 12}}
     terms = dict.fromkeys(config.log_topics(), Terms(7, "abc"))
-    beating = Heartbeat(notices, addresses, mark, {}, config.log_topics(), ends, terms)
+    logs_of = (config.log_topics(), ends, terms)
+    beating = Heartbeat(notices, addresses, mark, sent, *logs_of, interval_s=0.01)
 
     def said(offset):
         return {"next_offset": offset, "core_version": 7, "rules": "abc"}

@@ -1,11 +1,12 @@
 """Where a log goes on on other terms than those of a job."""
 
+from typing import Any
+
 import pytest
 
 from streaming.config import JobConfig
 from streaming.config.shards import shard_config, terms_of
 from streaming.config.vhosts import VhostSettings
-from streaming.pipeline.topics import other_epochs
 from streaming.pipeline.topics.other_epochs import first_other_epochs
 from streaming.protocol.log_records import Epoch
 from streaming.sequencer import leaders as leaders_module
@@ -68,6 +69,16 @@ def a_log(*epochs):
     return records
 
 
+def found_in(records, leaders, begins):
+    def listen(_properties, _topic) -> Any:
+        return leaders
+
+    def open_log(_properties, _topic) -> Any:
+        return Reader(records)
+
+    return first_other_epochs(CONFIG, {}, begins, IDS, listen=listen, open_log=open_log)
+
+
 @pytest.mark.parametrize(
     ("epochs", "begin", "offset"),
     [
@@ -83,14 +94,12 @@ def a_log(*epochs):
         *("of its terms", "another core", "other settings", "two", "at it", "of old", "behind it"),
     ],
 )
-def test_the_first_epoch_of_other_terms_is_found(monkeypatch, epochs, begin, offset):
+def test_the_first_epoch_of_other_terms_is_found(epochs, begin, offset):
     records = a_log(*epochs)
     leaders = Leaders()
     leaders.note("shop", Beat("b", 4 * (len(epochs) - 1), topic=LOG, topic_id="topic"), 0.0)
-    monkeypatch.setattr(other_epochs, "Leaders", lambda _properties, _topic: leaders)
-    monkeypatch.setattr(other_epochs, "LogReader", lambda _properties, _topic: Reader(records))
 
-    found = first_other_epochs(CONFIG, {}, {LOG: {"0": begin}}, IDS)
+    found = found_in(records, leaders, {LOG: {"0": begin}})
 
     assert {log: error.offset for log, error in found.items()} == (
         {} if offset is None else {LOG: offset}
@@ -99,14 +108,11 @@ def test_the_first_epoch_of_other_terms_is_found(monkeypatch, epochs, begin, off
 
 def test_what_is_not_known_bounds_nothing(monkeypatch, caplog):
     leaders = Leaders()
-    monkeypatch.setattr(other_epochs, "Leaders", lambda _properties, _topic: leaders)
-    monkeypatch.setattr(other_epochs, "LogReader", lambda _properties, _topic: Reader([]))
-    assert first_other_epochs(CONFIG, {}, {}, IDS) == {}, "no front was heard"
+    assert found_in([], leaders, {}) == {}, "no front was heard"
 
     leaders.note("shop", Beat("b", 4, topic=LOG, topic_id="topic"), 0.0)
-    assert first_other_epochs(CONFIG, {}, {}, IDS) == {}
+    assert found_in([], leaders, {}) == {}
 
-    monkeypatch.setattr(other_epochs, "Leaders", leaders_module.Leaders)
     monkeypatch.setattr(leaders_module, "_ANSWER_S", 0.1)
     nobody = {"bootstrap.servers": "127.0.0.1:1"}
     assert first_other_epochs(CONFIG, nobody, {}, IDS) == {}
