@@ -14,7 +14,7 @@ from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.queues.unfinished import UnfinishedWork
 from streaming.broker.redrives.open_redrives import OpenRedrives
 from streaming.broker.state.encoding import pack, unpack
-from streaming.broker.state.resting import Kept
+from streaming.broker.state.kept_shards import Kept
 from streaming.broker.state.schema import HeaderRecord
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import (
@@ -78,7 +78,7 @@ class ShardState:
             config, store, events, clock, vhost, warnings, published
         )
         self.channels = ChannelRegistry(context, header.channel_timers)
-        kept = cache.resting.take(config, self._digest)
+        kept = cache.shards.take(config, self._digest)
         self.queues = QueueRegistry(
             context,
             self.channels,
@@ -180,7 +180,7 @@ class ShardState:
         )
         context.store.write(HEADER_KEY, pack(_encoder.encode(header)))
         self._cache.put(context.config.compat, self._digest, context.vhost)
-        self._cache.resting.put(context.config, self._digest, kept)
+        self._cache.shards.put(context.config, self._digest, kept)
 
 
 def _timers(header: HeaderRecord) -> list[Timer]:

@@ -3,8 +3,8 @@
 from typing import Final
 
 from streaming.exposition.collector import Exposition
+from streaming.metrics.dlx import OWN
 from streaming.metrics.figures import JobFigures
-from streaming.metrics.own import OWN
 from streaming.metrics.queue_health import QUEUE_HEALTH
 from streaming.metrics.rabbitmq import RABBITMQ
 

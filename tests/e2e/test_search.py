@@ -8,7 +8,7 @@ import pytest
 from streaming.config.tables import TablesSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.life.found import find_messages
+from streaming.queries.life.find import find_messages
 from streaming.queries.life.why import why_of
 from streaming.queries.search_index import indexed_paths
 from tests.fixtures.jobs import RunningJob

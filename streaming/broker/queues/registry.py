@@ -54,7 +54,7 @@ class QueueRegistry:
     Args:
         timers: group of records -> earliest timer in it; kept in the shard's header.
         resident_messages, resident_bytes: of all queues, as of the last batch.
-        resting: queues of earlier batches, as this worker has kept them.
+        kept: queues of earlier batches, as this worker has kept them.
 
     Attributes:
         outbox: the deaths whose dead letters are not delivered yet.
@@ -68,7 +68,7 @@ class QueueRegistry:
         timers: dict[int, int],
         resident_messages: int,
         resident_bytes: int,
-        resting: KeptQueues,
+        kept: KeptQueues,
     ) -> None:
         self._context = context
         self._channels = channels
@@ -79,7 +79,7 @@ class QueueRegistry:
         self._names: dict[str, Queue] = {}
         self._messages_at_rest = resident_messages
         self._bytes_at_rest = resident_bytes
-        self._resting = resting
+        self._kept = kept
 
     def named(self, name: str) -> Queue:
         """A declared queue."""
@@ -143,7 +143,7 @@ class QueueRegistry:
         self, number: int, declaration: Declaration, data: bytes | None
     ) -> ClassicQueue | None:
         """The queue as this worker has kept it, if that is what the state says."""
-        kept = self._resting.pop(number, None)
+        kept = self._kept.pop(number, None)
         if kept is None or kept[0] != data:
             return None
         queue = kept[1]
@@ -185,7 +185,7 @@ class QueueRegistry:
 
     def save(self) -> KeptQueues:
         """Write back what was read; return the queues that may be kept as they are."""
-        kept = self._resting
+        kept = self._kept
         encode, write = _encoder.encode, self.records.write
         for number, queue in sorted(self._loaded.items()):
             data = pack(encode(queue.save()))

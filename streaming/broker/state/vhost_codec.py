@@ -11,7 +11,7 @@ import msgspec
 
 from streaming.broker.events import Events, Kind
 from streaming.broker.state.encoding import decode_table, encode_table, pack, unpack
-from streaming.broker.state.resting import RestingShards
+from streaming.broker.state.kept_shards import KeptShards
 from topology.declarations import (
     Binding,
     Definitions,
@@ -126,12 +126,12 @@ class VhostCache:
     """The decoded vhosts of a worker, by content hash.
 
     Attributes:
-        resting: queues and plans of shards with these vhosts.
+        shards: queues and plans of shards with these vhosts.
     """
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, bytes], Vhost] = {}
-        self.resting = RestingShards()
+        self.shards = KeptShards()
 
     def take(self, compat: str, digest: bytes) -> Vhost | None:
         """Remove and return a vhost; None if it is not cached."""

@@ -12,7 +12,7 @@ from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import ConfigFile, TablesLocation, VhostFilter
 from streaming.cli.output import print_json
 from streaming.cli.tables.history import AsOf, open_as_of
-from streaming.cli.tables.nouns import in_vhost
+from streaming.cli.tables.vhost_objects import in_vhost
 
 if TYPE_CHECKING:
     from streaming.queries.vhosts.overview import Overview

@@ -16,7 +16,7 @@ from streaming.cli.options import (
 )
 from streaming.cli.output import preview
 from streaming.cli.tables.history import AsOf, AsUser, diff, open_as_of
-from streaming.cli.tables.nouns import ARGUMENTS, VHOST, add_list_and_show
+from streaming.cli.tables.vhost_objects import ARGUMENTS, VHOST, add_list_and_show
 
 app = command_group(
     "queues",

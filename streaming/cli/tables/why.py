@@ -14,7 +14,7 @@ from streaming.cli.output import print_in_colour, print_json
 from streaming.cli.tables.history import AsOf, AsUser, open_as_of
 
 if TYPE_CHECKING:
-    from streaming.queries.life.found import Found
+    from streaming.queries.life.find import Found
     from streaming.queries.life.why import Death, Why
 
 Line = tuple[str, str]
@@ -52,7 +52,7 @@ def why(
     Exit status: 1 if nothing is found. What was not looked at is said.
     """
     with open_as_of(tables, config, as_of, as_user) as opened:
-        from streaming.queries.life.found import Found, find_messages
+        from streaming.queries.life.find import Found, find_messages
         from streaming.queries.life.why import why_of
         from streaming.queries.message_attributes import MessageId
 

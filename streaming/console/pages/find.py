@@ -10,7 +10,7 @@ from typing import Final
 
 from streaming.console.page import Answer, Redirect, Refused, View
 from streaming.queries.duckdb_tables import QueryError
-from streaming.queries.life.found import find_messages
+from streaming.queries.life.find import find_messages
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.message_history import message_named
 from streaming.queries.search_index import indexed_paths

@@ -13,7 +13,7 @@ import msgspec
 
 from streaming.protocol.search_keys import SearchPaths
 from streaming.queries.duckdb_tables import Row, Tables, text
-from streaming.queries.life.found import FoundMessage, readable
+from streaming.queries.life.find import FoundMessage, readable
 from streaming.queries.message_attributes import MessageId, decoded
 from streaming.queries.message_history import MessageHistory
 from streaming.queries.search_index import IndexedMessage, indexed_paths, messages_with

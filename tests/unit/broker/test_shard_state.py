@@ -15,8 +15,8 @@ from streaming.broker.queues.classic import MAX_RESTING_COPIES, ClassicQueue
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.shard import Shard
 from streaming.broker.shard_state import MissingStateError
+from streaming.broker.state import kept_shards
 from streaming.broker.state import record_groups as records
-from streaming.broker.state import resting
 from streaming.broker.state.schema import Held
 from streaming.broker.state.vhost_codec import CACHED_VHOSTS, VhostCache
 from tests.builders import START_MS, Broker
@@ -435,7 +435,7 @@ def test_a_change_of_the_vhost_makes_a_worker_plan_again(monkeypatch):
 
 
 def test_a_worker_keeps_a_limited_number_of_plans(monkeypatch):
-    monkeypatch.setattr(resting, "MAX_KEPT_PLANS", 3)
+    monkeypatch.setattr(kept_shards, "MAX_KEPT_PLANS", 3)
     cache = VhostCache()
     brokers = [Broker(cache=cache, vhost=f"v{number}") for number in range(3)]
     for broker in brokers:
@@ -446,7 +446,7 @@ def test_a_worker_keeps_a_limited_number_of_plans(monkeypatch):
         broker.shard.finish()
 
     digest = brokers[0].shard.state._digest  # noqa: SLF001 - the key of the cache
-    kept = [cache.resting.take(broker.config, digest) for broker in brokers]
+    kept = [cache.shards.take(broker.config, digest) for broker in brokers]
 
     assert [sum(map(len, each.plans.values())) for each in kept] == [0, 0, 2]
     assert [len(each.queues) for each in kept] == [1, 1, 1]
@@ -460,7 +460,7 @@ def test_a_worker_keeps_nothing_of_a_shard_without_queues_and_plans():
         broker.finish()
     broker.shard.finish()
 
-    assert cache.resting._shards == {}  # noqa: SLF001 - what takes memory
+    assert cache.shards._shards == {}  # noqa: SLF001 - what takes memory
 
 
 def test_a_queue_with_pages_requeued_held_or_many_copies_is_read_again(monkeypatch):
@@ -488,7 +488,7 @@ def test_a_queue_with_pages_requeued_held_or_many_copies_is_read_again(monkeypat
 
 
 def test_a_worker_keeps_a_limited_number_of_queues(monkeypatch):
-    monkeypatch.setattr(resting, "MAX_KEPT", 3)
+    monkeypatch.setattr(kept_shards, "MAX_KEPT", 3)
     cache = VhostCache()
     brokers = [Broker(cache=cache, vhost=f"v{number}") for number in range(3)]
     for broker in brokers:
@@ -500,7 +500,7 @@ def test_a_worker_keeps_a_limited_number_of_queues(monkeypatch):
         broker.shard.finish()
 
     digest = brokers[0].shard.state._digest  # noqa: SLF001 - the key of the cache
-    kept = [sorted(cache.resting.take(broker.config, digest).queues) for broker in brokers]
+    kept = [sorted(cache.shards.take(broker.config, digest).queues) for broker in brokers]
 
     assert kept == [[], [2], [1, 2]]
 

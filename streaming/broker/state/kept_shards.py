@@ -33,7 +33,7 @@ class Kept:
         self.plans: dict[str | None, dict[Any, Any]] = {}
 
 
-class RestingShards:
+class KeptShards:
     """What a worker keeps, by configuration and topology of the shard."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ _COLUMNS: Final = (
 )
 
 
-class KnownLetter(msgspec.Struct, frozen=True):
+class FoundLetter(msgspec.Struct, frozen=True):
     """A message that died, and the place of `PLACES` where the text is; its latest death.
 
     Attributes:
@@ -44,9 +44,9 @@ class KnownLetter(msgspec.Struct, frozen=True):
     first_reason: str
 
 
-def known_by(
+def find_letters(
     tables: Tables, wanted: str, count: int, *, vhost: str | None = None
-) -> list[KnownLetter]:
+) -> list[FoundLetter]:
     """List the messages that died and have a text as an id, or as a word of headers or body.
 
     A word ends where letters, digits and underscores end: 17 is found in `{"order": 17}` and in
@@ -78,7 +78,7 @@ def known_by(
         [vhost, vhost],
     )
     return [
-        KnownLetter(
+        FoundLetter(
             str(MessageId.of(row["message_id"])),
             PLACES[row["place"]],
             row["vhost"],

@@ -8,7 +8,7 @@ import pytest
 from streaming.contents.search_index import SearchIndexer
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.life.found import find_messages
+from streaming.queries.life.find import find_messages
 from streaming.queries.life.why import why_of
 from streaming.queries.read_rights import ReadRights
 from tests.builders import START_MS, Broker

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
-from streaming.queries.dead_letters.known_by import MAX_SEARCHED_BODY_BYTES, known_by
+from streaming.queries.dead_letters.find import MAX_SEARCHED_BODY_BYTES, find_letters
 from streaming.queries.duckdb_tables import Row, Tables, iso
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.search_index import (
@@ -75,7 +75,7 @@ def find_messages(
     if not messages:
         messages = [
             FoundMessage(**msgspec.structs.asdict(one))
-            for one in known_by(tables, text, count + 1, vhost=vhost)
+            for one in find_letters(tables, text, count + 1, vhost=vhost)
         ]
     return Found(
         messages[:count],

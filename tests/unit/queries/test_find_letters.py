@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.queries import open_tables
-from streaming.queries.dead_letters.known_by import MAX_SEARCHED_BODY_BYTES, known_by
+from streaming.queries.dead_letters.find import MAX_SEARCHED_BODY_BYTES, find_letters
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
@@ -29,7 +29,7 @@ FIRST, MAIL = ("0/0/0", "billing", "rejected"), ("0/0/2", "mail", "expired")
     ],
 )
 def test_a_text_is_found_as_an_id_or_as_a_whole_word(shop, text, place, found):
-    letters = known_by(shop, text, 10)
+    letters = find_letters(shop, text, 10)
 
     assert [(one.message_id, one.queue, one.reason) for one in letters] == found
     assert {one.place for one in letters} == ({place} if place else set())
@@ -48,9 +48,9 @@ def test_the_most_telling_place_comes_first_and_no_more_than_asked_for(tmp_path)
     recording.commit()
 
     with Tables(str(tmp_path)) as tables:
-        places = [one.place for one in known_by(tables, "17", 10)]
-        two = [one.place for one in known_by(tables, "17", 2)]
-        elsewhere = known_by(tables, "17", 10, vhost="other")
+        places = [one.place for one in find_letters(tables, "17", 10)]
+        two = [one.place for one in find_letters(tables, "17", 2)]
+        elsewhere = find_letters(tables, "17", 10, vhost="other")
 
     assert places == ["message_id", "correlation_id", "headers", "body"]
     assert two == places[:2]
@@ -61,6 +61,6 @@ def test_a_user_finds_nothing_in_what_they_may_not_read(root):
     found = {}
     for user in ("ann", "bob"):
         with open_tables(root, user=user) as queries:
-            found[user] = {one.queue for one in known_by(queries.tables, "secret", 10)}
+            found[user] = {one.queue for one in find_letters(queries.tables, "secret", 10)}
 
     assert found == {"ann": {"mail", "lossy"}, "bob": {"work", "mail", "lossy"}}
