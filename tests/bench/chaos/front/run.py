@@ -125,7 +125,7 @@ def _run(
 ) -> FrontChaosResult:
     running.start()
     leader = wait_for(running, running.leader, "no front leads")
-    with closing(_opened(running, leader)) as connection:
+    with closing(opened(running, leader)) as connection:
         declare(connection.channel())
     ports = [front.port for front in running.fronts]
     journal = Journal(root / "pika.jsonl")
@@ -133,7 +133,7 @@ def _run(
 
     def prove(front: FrontProcess) -> None:
         name = journal.open(front.port, "pika-witness")
-        with closing(_opened(running, front)) as connection:
+        with closing(opened(running, front)) as connection:
             channel = connection.channel()
             channel.confirm_delivery()
             for _ in range(5):
@@ -146,22 +146,27 @@ def _run(
         client.start()
         for number in range(kills):
             if number % 3 != 2:  # every third one may come before things go on
-                _wait_for_confirms(running, files[number % 2 :][:1])
+                wait_for_confirms(running, files[number % 2 :][:1])
             running.pause(chances.uniform(0, _MOST_CALM_S))
             report(f"strike {number + 1} of {kills}: {strikes.strike()}")
-        _wait_for_confirms(running, files)
+        wait_for_confirms(running, files)
         running.pause(2)
         client.stop()
     journal.close()
     entries = [entry for file in files for entry in read_journal(file)]
-    return _checked(running, strikes, entries, report)
+    return checked(running, strikes, entries, report)
 
 
-def _checked(
+def checked(
     running: Running, strikes: Strikes, entries: list[Entry], report: Callable[[str], None]
 ) -> FrontChaosResult:
+    """Stop everything once the job has read the log, and compare the clients' word with the tables.
+
+    Raises:
+        RuntimeError: something does not come so far.
+    """
     leader = wait_for(running, running.leader, "no front leads")
-    with closing(_opened(running, leader)) as connection:
+    with closing(opened(running, leader)) as connection:
         channel = connection.channel()
         ready = {
             queue: int(channel.queue_declare(queue, passive=True).method.message_count)
@@ -239,7 +244,7 @@ def _go_client_running(program: Path, journal: Path, ports: list[int]) -> Iterat
         client.wait()
 
 
-def _wait_for_confirms(running: Running, files: list[Path]) -> None:
+def wait_for_confirms(running: Running, files: list[Path]) -> None:
     """Wait until each of these clients was confirmed something more."""
     before = [_count(file, "confirmed") for file in files]
 
@@ -254,7 +259,7 @@ def _count(file: Path, kind: str) -> int:
     return file.read_bytes().count(f'"kind":"{kind}"'.encode()) if file.exists() else 0
 
 
-def _opened(running: Running, front: FrontProcess) -> pika.BlockingConnection:
+def opened(running: Running, front: FrontProcess) -> pika.BlockingConnection:
     """A connection to a front that listens, or soon does."""
 
     def connection() -> pika.BlockingConnection | None:
