@@ -219,7 +219,7 @@ def import_plan(view: View, body: bytes) -> answers.TopologyDiff:
         text = body.decode()
     except UnicodeDecodeError:
         raise Refused(400, "The body is not text in UTF-8.") from None
-    found = examine(text, default_vhost=vhost, existing=existing)
+    found = examine(text, default_vhost=vhost, existing={vhost: existing})
     problems = [one for one in found.problems if one.vhost in {None, vhost}]
     if problems:
         return answers.TopologyDiff(

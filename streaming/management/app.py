@@ -20,7 +20,7 @@ from streaming.management.bert import as_bert
 from streaming.management.bodies import read_body
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
 from streaming.management.errors import ApiError, bad_request, missing
-from streaming.management.listing import narrowed
+from streaming.management.listing import expect_ranges, narrowed
 from streaming.management.pages import Address, Pages
 from streaming.management.port import Front
 from streaming.management.resources.every import RESOURCES
@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 _NOBODY: Final = User("")
 _NO_FILE: Final = re.compile(rb"%(2f|5c|00)", re.IGNORECASE)
+_NO_QUERY: Final = re.compile(rb"(?:^|&)=|%(?![0-9A-Fa-f]{2})")
+"""A parameter without a name, and a percent sign without two digits."""
 
 
 class Management:
@@ -101,11 +103,11 @@ class Management:
         raw_path = request.scope.get("raw_path") or request.url.path.encode()
         if len(raw_path) > MAX_PATH or len(request.scope["query_string"]) > MAX_QUERY:
             raise ApiError(414, "uri_too_long", "The address is too long")
+        page = self._pages.at(raw_path, request)
+        if page is not None:
+            return page
         if request.method not in METHODS:
             raise ApiError(501)
-        page = self._pages.at(raw_path, request)
-        if page is not None and request.method in {"GET", "HEAD"}:
-            return page
         found = self._resources.find(raw_path)
         if found is None:
             return _nothing_there(request.method, raw_path)
@@ -134,13 +136,16 @@ class Management:
     ) -> Asked:
         user = _NOBODY if resource.is_open else self.api.gate.user(request)
         place = "" if request.client is None else request.client.host
-        asked = Asked(
-            self.api, method, user, names, request.query_params, request.headers, place, b""
-        )
+        query = dict(reversed(request.query_params.multi_items()))  # the first of a name counts
+        asked = Asked(self.api, method, user, names, query, request.headers, place, b"")
         if not resource.is_open:
             resource.refuse(asked)
         if method == "GET" and not _wanted(request.headers.get("accept", ""), resource):
             raise ApiError(406)
+        if method == "GET" and _NO_QUERY.search(request.scope["query_string"]):
+            raise ApiError(400)
+        if method == "GET" and resource.no_range:
+            expect_ranges(query, resource.no_range)
         if method in {"GET", "DELETE"}:
             return asked
         if not resource.takes(request.headers.get("content-type")):

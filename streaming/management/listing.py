@@ -5,6 +5,7 @@
 Without `page` the list is an array, and `name` filters nothing, as in RabbitMQ.
 """
 
+import re
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -25,6 +26,10 @@ MAX_SAMPLES: Final = 2_000_000
 """Samples in one answer: of each count that an item has, up to 501."""
 
 _HISTORIES: Final = ("msg_rates", "lengths", "data_rates")
+_MAX_STEPS: Final = 500
+"""Samples after the first in a history, as in RabbitMQ."""
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _INVALID: Final = "Pagination parameters are invalid"
 
 T = TypeVar("T")
@@ -85,6 +90,17 @@ def paged(query: Query) -> Page | None:
     if "page_size" in query:
         _whole(query["page_size"])
     return None
+
+
+def expect_ranges(query: Query, error: str) -> None:
+    """400 if a history is asked for that has no samples, or too many."""
+    for prefix in (*_HISTORIES, "node_stats"):
+        asked = query.get(f"{prefix}_age", ""), query.get(f"{prefix}_incr", "")
+        if all(map(_INTEGER.fullmatch, asked)):
+            age_s, step_s = map(int, asked)
+            if age_s < 1 or step_s < 1 or age_s > _MAX_STEPS * step_s:
+                reason = f"Invalid range parameters: age {age_s}, incr {step_s}"
+                raise ApiError(400, error, reason)
 
 
 def has_no_statistics(query: Query) -> bool:

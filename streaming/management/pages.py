@@ -13,9 +13,9 @@ USUAL_PORT: Final = 9_420
 """Where the console is unless it is told otherwise."""
 
 INDEX: Final = "/api/index.html"
-_TO_CONSOLE: Final = frozenset({b"/", b"/index.html", b"/mgmt", b"/mgmt/"})
-_TO_INDEX: Final = frozenset({b"/api", b"/api/", b"/doc/stats.html"})
-"""Where RabbitMQ leads to the page that describes the API."""
+_TO_CONSOLE: Final = frozenset({b"/", b"/index.html"})
+_LED_ON: Final = {b"/mgmt": "/", **dict.fromkeys((b"/api", b"/stats", b"/doc/stats.html"), INDEX)}
+"""Where RabbitMQ leads elsewhere, whatever the method is."""
 
 _HEADERS: Final = {
     "cache-control": "no-cache",
@@ -41,11 +41,14 @@ class Pages:
 
     def at(self, raw_path: bytes, request: Request) -> Response | None:
         """The page at a path; None if there is none."""
+        led_on = _LED_ON.get(raw_path.removesuffix(b"/"))
+        if led_on is not None:
+            return RedirectResponse(led_on, 301)
+        if request.method not in {"GET", "HEAD"}:
+            return None
         if raw_path in _TO_CONSOLE:
             place = INDEX if self._console is None else _in_browser(self._console, request)
             return RedirectResponse(place, 302, {"cache-control": "no-cache"})
-        if raw_path in _TO_INDEX:
-            return RedirectResponse(INDEX, 301)
         if raw_path == INDEX.encode():
             console = escape(_in_browser(self._console or ("", USUAL_PORT), request))
             return HTMLResponse(_PAGE.format(rows=self._rows, console=console), headers=_HEADERS)

@@ -26,6 +26,10 @@ _KIND: Final = re.compile(r"\s*[\w.+*-]+/[\w.+*-]+")
 JSON_ALONE: Final = frozenset({"application/json"})
 """The types of bodies that some resources take."""
 
+NO_RANGE: Final = "invalid_range_parameters"
+BAD_REQUEST: Final = "bad_request"
+"""The errors of ranges that make no sense: of lists that are pages, and of the rest."""
+
 _BROKEN: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 MAX_PATH: Final = 8_192
 """The longest path that is looked at, in bytes."""
@@ -204,6 +208,7 @@ class Resource:
         has_columns: whether `columns` chooses members of what GET answers, as of all but few.
         has_bert: whether GET answers in terms of Erlang to those who want it.
         has_head: whether HEAD is answered.
+        no_range: the error of ranges of samples that make no sense; empty if none are looked at.
     """
 
     path: str
@@ -215,6 +220,7 @@ class Resource:
     kinds: frozenset[str] | None = None
     has_bert: bool = True
     has_head: bool = True
+    no_range: str = ""
 
     @property
     def allowed(self) -> str:

@@ -36,6 +36,7 @@ DESCRIPTIVE = (
 )
 """Members of a document that say where it comes from."""
 
+NOTHING: Mapping[str, Iterable[BindingEnd]] = {}
 _KNOWN_PARAMETERS = ("cluster_name", "cluster_tags", "internal_cluster_id")
 
 _OBJECTS: Mapping[str, Callable[[SupportedObjects, Fields], None]] = {
@@ -98,7 +99,7 @@ def load_definitions(
     document: object,
     *,
     default_vhost: str = "/",
-    existing: Iterable[BindingEnd] = (),
+    existing: Mapping[str, Iterable[BindingEnd]] = NOTHING,
     max_problems: int | None = None,
     compat: Compat = "4.0",
 ) -> LoadedDefinitions:
@@ -108,7 +109,7 @@ def load_definitions(
         document: JSON, or already decoded.
         default_vhost: the vhost of objects that do not name one.
         existing: exchanges and queues that bindings may name although the document does not
-            declare them.
+            declare them, by their vhost.
         max_problems: how many problems, and how many skipped items, are listed; None for all.
 
     Raises:
@@ -125,7 +126,7 @@ def examine(
     document: object,
     *,
     default_vhost: str = "/",
-    existing: Iterable[BindingEnd] = (),
+    existing: Mapping[str, Iterable[BindingEnd]] = NOTHING,
     compat: Compat = "4.0",
 ) -> Examined:
     """Read a definitions document as `load_definitions` does, and return what is wrong with it."""
@@ -140,7 +141,7 @@ def declarations_of_client(document: object, where: str, report: Report) -> Defi
         where: the path of the document; problems and skipped items go to the report.
     """
     reader = _Reader({} if document is None else document, "", report, where, as_client=True)
-    (definitions,) = reader.read(frozenset(), "4.0").loaded.vhosts.values()
+    (definitions,) = reader.read(NOTHING, "4.0").loaded.vhosts.values()
     return definitions
 
 
@@ -148,12 +149,12 @@ def _read(
     document: object,
     default_vhost: str,
     report: Report,
-    existing: Iterable[BindingEnd],
+    existing: Mapping[str, Iterable[BindingEnd]],
     compat: Compat,
 ) -> Examined:
     if isinstance(document, bytes | str):
         document = _decode(document, report)
-    return _Reader(document, default_vhost, report).read(frozenset(existing), compat)
+    return _Reader(document, default_vhost, report).read(existing, compat)
 
 
 def part_of(document: Mapping[str, object], vhost: str, *, single: bool) -> dict[str, object]:
@@ -203,7 +204,7 @@ class _Reader:
             what = f"expected an object, got {json_type(document)}"
             report.problem(where or "document", what, "wrong-type")
 
-    def read(self, existing: frozenset[BindingEnd], compat: Compat) -> Examined:
+    def read(self, existing: Mapping[str, Iterable[BindingEnd]], compat: Compat) -> Examined:
         for fields in () if self._as_client else self._objects("vhosts"):
             self._vhost(fields)
         self._listed = bool(self._vhosts)
@@ -222,9 +223,12 @@ class _Reader:
         if not self._vhosts:
             self._new_vhost(self._default_vhost)
         self._skip_the_rest()
-        readings = {name: reader.finish(existing, compat) for name, reader in self._vhosts.items()}
+        readings = {
+            name: reader.finish(frozenset(existing.get(name, ())), compat)
+            for name, reader in self._vhosts.items()
+        }
         for reader in self._unlisted.values():
-            reader.finish(existing, compat)
+            reader.finish(frozenset(), compat)
         loaded = LoadedDefinitions(
             {name: reading.definitions for name, reading in readings.items()},
             self._report.all_skipped(),

@@ -150,7 +150,6 @@ _QUEUE_CHECKS: Mapping[str, Check] = {
     "x-single-active-consumer": flag,
     "x-queue-type": one_of(QUEUE_TYPES, "\"unsupported queue type 'VALUE'\""),
     "x-quorum-initial-group-size": _at_least_one,
-    "x-quorum-target-group-size": _at_least_one,
     "x-queue-leader-locator": one_of(_LEADER_LOCATORS, "invalid_queue_locator_arg"),
     "x-queue-master-locator": text,
     "x-alternate-exchange": text,
@@ -166,12 +165,10 @@ _QUORUM_ONLY = {
     "x-max-in-memory-bytes",
     "x-max-in-memory-length",
     "x-quorum-initial-group-size",
-    "x-quorum-target-group-size",
 }
 _STREAM_ONLY = {
     "x-initial-cluster-size",
     "x-max-age",
-    "x-stream-filter-size-bytes",
     "x-stream-max-segment-size-bytes",
 }
 
@@ -221,7 +218,11 @@ COMPARED_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 }
 """The arguments of each queue type in the order in which RabbitMQ compares two declarations."""
 
-QUEUE_ARGUMENTS = tuple(sorted({*_QUEUE_CHECKS, *_STREAM_ONLY}))
+_OF_SOME_TYPE = {*_QUEUE_CHECKS, *_STREAM_ONLY}
+_NOT_CHECKED = {"x-quorum-target-group-size", "x-stream-filter-size-bytes"}
+"""What RabbitMQ takes for any type of queue and with any value, and does not compare."""
+
+QUEUE_ARGUMENTS = tuple(sorted(_OF_SOME_TYPE | _NOT_CHECKED))
 """Every queue argument that RabbitMQ knows."""
 
 _POLICY_CHECKS: Mapping[str, tuple[Check, str]] = {
@@ -296,7 +297,7 @@ def argument_errors(queue: Queue, compat: Compat = "4.0") -> list[tuple[str, Arg
 def arguments_of_other_types(queue: Queue) -> list[str]:
     """The arguments that RabbitMQ knows, but not for queues of this type; in the order given."""
     known = ARGUMENTS_OF_TYPE[queue.queue_type]
-    return [name for name in queue.arguments if name in QUEUE_ARGUMENTS and name not in known]
+    return [name for name in queue.arguments if name in _OF_SOME_TYPE and name not in known]
 
 
 def policy_keys(*, operator: bool) -> list[str]:

@@ -4,6 +4,7 @@ An import declares all of a document, or nothing. An export is split into pages,
 must fit into a Kafka record.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from topology.definitions.dump import exported, exported_document
 from topology.definitions.json_object import MAX_PROBLEMS
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError
-from topology.refusals import precondition_failed
+from topology.refusals import Refusal, precondition_failed
 from topology.vhost import Vhost
 
 PAGE_BYTES = 256 * 1024
@@ -45,7 +46,7 @@ def import_definitions(
         loaded = load_definitions(
             command.definitions,
             default_vhost=name,
-            existing=_existing(shard.context.vhost),
+            existing={name: _existing(shard.context.vhost)},
             max_problems=MAX_PROBLEMS,
         )
     except InvalidTopologyError as error:
@@ -54,24 +55,25 @@ def import_definitions(
     definitions = loaded.vhosts.get(name)
     if definitions is None:
         return {"imported": 0, "skipped": skipped}
-    refusals = [
-        *(
-            policies.refuse_policy(shard, actor, one, operator=False)
-            for one in definitions.policies
-        ),
-        *(
-            policies.refuse_policy(shard, actor, one, operator=True)
-            for one in definitions.operator_policies
-        ),
-        *(exchanges.refuse_exchange(shard, actor, one) for one in definitions.exchanges),
-        *(queues.refuse_declaration(shard, actor, one) for one in definitions.queues),
-        *(exchanges.refuse_binding_key(shard, one) for one in definitions.bindings),
-    ]
-    for refusal in refusals:
+    for refusal in refusals(shard, actor, definitions):
         if refusal is not None:
             return refusal
     _declare(shard, definitions)
     return {"imported": _count(definitions), "skipped": skipped}
+
+
+def refusals(shard: ShardState, actor: Actor, definitions: Definitions) -> Iterator[Refusal | None]:
+    """Why this user may not declare each of these objects; None for one that is not refused."""
+    for policy in definitions.policies:
+        yield policies.refuse_policy(shard, actor, policy, operator=False)
+    for policy in definitions.operator_policies:
+        yield policies.refuse_policy(shard, actor, policy, operator=True)
+    for exchange in definitions.exchanges:
+        yield exchanges.refuse_exchange(shard, actor, exchange)
+    for queue in definitions.queues:
+        yield queues.refuse_declaration(shard, actor, queue)
+    for binding in definitions.bindings:
+        yield exchanges.refuse_binding_key(shard, binding)
 
 
 def _declare(shard: ShardState, definitions: Definitions) -> None:

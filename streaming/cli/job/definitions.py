@@ -213,7 +213,7 @@ class _Wanted(NamedTuple):
         """Read the document; bindings may name what is `existing`."""
         from topology.definitions.load import examine
 
-        return examine(self.document, default_vhost=self.vhost, existing=existing)
+        return examine(self.document, default_vhost=self.vhost, existing={self.vhost: existing})
 
     def refuse(self, but: Collection[str]) -> None:
         """Raise the problems of the vhost, except those with these codes.

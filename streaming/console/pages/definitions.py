@@ -63,7 +63,7 @@ def plan(view: View) -> Answer:
         *(("exchange", each.name) for each in live.exchanges),
         *(("queue", each.name) for each in live.queues),
     ]
-    found = examine(view.form.get("document", ""), default_vhost=vhost, existing=existing)
+    found = examine(view.form.get("document", ""), default_vhost=vhost, existing={vhost: existing})
     problems: list[Problem] = [one for one in found.problems if one.vhost in {None, vhost}]
     changes = (
         [] if problems else plan_import(live, found.loaded.vhosts.get(vhost, Definitions()), vhost)

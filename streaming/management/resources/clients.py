@@ -25,6 +25,7 @@ from streaming.management.listing import (
     refuse_without_statistics,
 )
 from streaming.management.routing import (
+    BAD_REQUEST,
     Asked,
     Resource,
     administrator_or_self,
@@ -201,24 +202,32 @@ async def all_consumers(asked: Asked) -> Any:
 
 
 RESOURCES: Final = [
-    Resource("connections", anyone, {"GET": all_connections}),
+    Resource("connections", anyone, {"GET": all_connections}, no_range=BAD_REQUEST),
     Resource(
         "connections/{connection}",
         anyone,
         {"GET": one_connection, "DELETE": close_connection},
         has_columns=False,
+        no_range=BAD_REQUEST,
     ),
-    Resource("connections/{connection}/channels", anyone, {"GET": channels_of_connection}),
+    Resource(
+        "connections/{connection}/channels",
+        anyone,
+        {"GET": channels_of_connection},
+        no_range=BAD_REQUEST,
+    ),
     Resource(
         "connections/username/{user}",
         monitor_or_self,
         {"GET": connections_of_user, "DELETE": close_connections_of_user},
         rules={"DELETE": administrator_or_self},
     ),
-    Resource("vhosts/{vhost}/connections", of_vhost, {"GET": all_connections}),
-    Resource("channels", anyone, {"GET": all_channels}),
-    Resource("channels/{channel}", anyone, {"GET": one_channel}),
-    Resource("vhosts/{vhost}/channels", of_vhost, {"GET": all_channels}),
+    Resource(
+        "vhosts/{vhost}/connections", of_vhost, {"GET": all_connections}, no_range=BAD_REQUEST
+    ),
+    Resource("channels", anyone, {"GET": all_channels}, no_range=BAD_REQUEST),
+    Resource("channels/{channel}", anyone, {"GET": one_channel}, no_range=BAD_REQUEST),
+    Resource("vhosts/{vhost}/channels", of_vhost, {"GET": all_channels}, no_range=BAD_REQUEST),
     Resource("consumers", anyone, {"GET": all_consumers}),
     Resource("consumers/{vhost}", anyone, {"GET": all_consumers}),
 ]

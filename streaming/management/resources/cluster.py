@@ -15,7 +15,15 @@ from streaming.management.errors import bad_request
 from streaming.management.formats import EXCHANGE_TYPES, NODE, VERSION
 from streaming.management.listing import Listing, has_no_statistics
 from streaming.management.resources.node_memory import expect_node, memory_parts, memory_used
-from streaming.management.routing import JSON_ALONE, Asked, Resource, administrator, anyone, monitor
+from streaming.management.routing import (
+    BAD_REQUEST,
+    JSON_ALONE,
+    Asked,
+    Resource,
+    administrator,
+    anyone,
+    monitor,
+)
 from streaming.management.totals import totals_of
 
 STATS: Final = (
@@ -423,15 +431,15 @@ async def nothing_to_do(_asked: Asked) -> Response:
 
 
 RESOURCES: Final = [
-    Resource("overview", anyone, {"GET": overview}),
+    Resource("overview", anyone, {"GET": overview}, no_range=BAD_REQUEST),
     Resource(
         "cluster-name",
         anyone,
         {"GET": get_cluster_name, "PUT": put_cluster_name},
         rules={"PUT": administrator},
     ),
-    Resource("nodes", monitor, {"GET": nodes}),
-    Resource("nodes/{node}", monitor, {"GET": node}),
+    Resource("nodes", monitor, {"GET": nodes}, no_range=BAD_REQUEST),
+    Resource("nodes/{node}", monitor, {"GET": node}, no_range=BAD_REQUEST),
     Resource("whoami", anyone, {"GET": who_am_i}),
     Resource("auth", anyone, {"GET": auth}, is_open=True),
     Resource("auth/attempts/{node}", monitor, {"GET": attempts, "DELETE": forget_attempts}),

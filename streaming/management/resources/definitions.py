@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
+from streaming.broker.handlers.import_export import refusals
 from streaming.management.answers import as_json, done
 from streaming.management.bodies import Members, read_object, uploaded
 from streaming.management.errors import ApiError, bad_request, not_found
@@ -22,13 +23,16 @@ from streaming.management.formats import (
     queue_arguments,
 )
 from streaming.management.listing import narrowed
+from streaming.management.pacing import Pace
+from streaming.management.port import VhostInfo
 from streaming.management.resources.cluster import cluster_name
-from streaming.management.resources.doing import administer
+from streaming.management.resources.doing import administer, administrator_of, refused
 from streaming.management.resources.parameters import (
     VHOST_LIMITS,
     clear_limits,
     limits_of,
     parameters_of,
+    set_global,
 )
 from streaming.management.resources.policies import policies_of
 from streaming.management.resources.users import (
@@ -54,6 +58,9 @@ _PRODUCT: Final = {
 }
 SKIPPED: Final = "dlx-skipped"
 """A header of the answer to an import: how many items are not supported."""
+
+_KEPT: Final = frozenset({"unknown-argument", "policy-key-without-effect"})
+"""Kinds of what has no effect, but is declared and exported again, as in RabbitMQ."""
 
 _MOST_TOLD: Final = 50
 """Skipped items that are named in the log of the process."""
@@ -261,19 +268,24 @@ async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) ->
     """
     front = asked.front
     users = [_user(asked, one) for one in _list(document, "users")]
-    listed = [one for one in _list(document, "vhosts") if isinstance(one.get("name"), str)]
+    listed = {
+        one["name"]: imported_info(one, front.info(one["name"]))
+        for one in _list(document, "vhosts")
+        if isinstance(one.get("name"), str)
+    }
     parameters = _list(document, "global_parameters")
-    loaded = _loaded(asked, document, default_vhost, [one["name"] for one in listed])
+    loaded = _loaded(asked, document, default_vhost, listed)
     _check_permissions(asked, loaded, {user.name for user in users})
-    front.expect_changeable(users, list(dict.fromkeys([one["name"] for one in listed])))
+    front.expect_changeable(users, list(listed))
+    await _check_objects(asked, loaded)
     for user in users:
         await front.put_user(user)
-    for one in listed:
-        await front.put_vhost(one["name"], imported_info(one, front.info(one["name"])))
+    for name, info in listed.items():
+        await front.put_vhost(name, info)
     for one in parameters:
         name = str(one.get("name", ""))
         if name and name != "internal_cluster_id":
-            await front.put_global_parameter(name, one.get("value"))
+            await set_global(asked, name, one.get("value"))
     for name in loaded.vhosts:
         vhost = front.server.vhosts[name]
         queue_type = front.info(name).default_queue_type
@@ -285,10 +297,11 @@ async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) ->
         ):
             await clear_limits(asked, vhost)
     response = done()
-    if loaded.skipped:
-        response.headers[SKIPPED] = str(len(loaded.skipped))
-        told = "; ".join(f"{one.where}: {one.what}" for one in loaded.skipped[:_MOST_TOLD])
-        logger.warning("an import skips %d items: %s", len(loaded.skipped), told)
+    skipped = [one for one in loaded.skipped if one.code not in _KEPT]
+    if skipped:
+        response.headers[SKIPPED] = str(len(skipped))
+        told = "; ".join(f"{one.where}: {one.what}" for one in skipped[:_MOST_TOLD])
+        logger.warning("an import skips %d items: %s", len(skipped), told)
     return response
 
 
@@ -320,9 +333,14 @@ def _user(asked: Asked, document: dict[str, Any]) -> Any:
 
 
 def _loaded(
-    asked: Asked, document: dict[str, Any], default_vhost: str, listed: list[str]
+    asked: Asked, document: dict[str, Any], default_vhost: str, listed: dict[str, VhostInfo]
 ) -> LoadedDefinitions:
-    known = [*asked.front.server.vhosts, *listed]
+    """Read the document, with what is there already.
+
+    Users and global parameters are read elsewhere.
+    """
+    open_vhosts = asked.front.server.vhosts
+    known = {name: asked.front.info(name) for name in open_vhosts} | listed
     for member in _OBJECTS:
         for one in _list(document, member):
             name = one.get("vhost", default_vhost)
@@ -330,17 +348,37 @@ def _loaded(
                 raise bad_request(
                     f'Please create virtual host "{name}" prior to importing definitions.'
                 )
-    full = {**document, "vhosts": [{"name": name} for name in dict.fromkeys(known)]}
-    existing: list[BindingEnd] = []
-    for vhost in asked.front.server.vhosts.values():
-        existing += [("exchange", name) for name in vhost.shard.vhost.router.exchanges]
-        existing += [("queue", name) for name in vhost.shard.vhost.queues]
+    vhosts = [
+        {"name": name, "default_queue_type": info.default_queue_type}
+        for name, info in known.items()
+    ]
+    full = {**document, "vhosts": vhosts, "users": [], "global_parameters": []}
+    existing: dict[str, list[BindingEnd]] = {
+        name: [
+            *(("exchange", one) for one in vhost.shard.vhost.router.exchanges),
+            *(("queue", one) for one in vhost.shard.vhost.queues),
+        ]
+        for name, vhost in open_vhosts.items()
+    }
     try:
         return load_definitions(
             full, default_vhost=default_vhost, existing=existing, max_problems=MAX_PROBLEMS
         )
     except InvalidTopologyError as error:
         raise bad_request(str(error)) from None
+
+
+async def _check_objects(asked: Asked, loaded: LoadedDefinitions) -> None:
+    """Refuse what a vhost has otherwise, or would not take, before anything is declared."""
+    pace = Pace()
+    for name, definitions in loaded.vhosts.items():
+        vhost = asked.front.server.vhosts.get(name)
+        if vhost is None:
+            continue
+        found = refusals(vhost.shard.state, administrator_of(asked), definitions)
+        async for refusal in pace.each(found):
+            if refusal is not None:
+                raise refused(refusal)
 
 
 def _check_permissions(asked: Asked, loaded: LoadedDefinitions, new: set[str]) -> None:

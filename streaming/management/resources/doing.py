@@ -44,11 +44,13 @@ async def administer(asked: Asked, vhost: OpenVhost, command: Command) -> dict[s
     Raises:
         ApiError: the broker refuses it.
     """
-    return await _done(asked, vhost, Actor(None, _channel_of(asked.user.name)), command)
+    return await _done(asked, vhost, administrator_of(asked), command)
 
 
-def _channel_of(user: str) -> str:
-    return "management " + user.encode(errors="replace")[:_MAX_USER].decode(errors="ignore")
+def administrator_of(asked: Asked) -> Actor:
+    """Whoever administers a vhost by this request."""
+    user = asked.user.name.encode(errors="replace")[:_MAX_USER].decode(errors="ignore")
+    return Actor(None, f"management {user}")
 
 
 async def _done(asked: Asked, vhost: OpenVhost, actor: Actor, command: Command) -> dict[str, Any]:

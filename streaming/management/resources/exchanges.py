@@ -13,10 +13,12 @@ from streaming.management.errors import bad_request, missing, not_authorised, te
 from streaming.management.formats import exchange_item
 from streaming.management.listing import Item, Listing, has_no_statistics
 from streaming.management.resources.bindings import exchange_destination, exchange_source
-from streaming.management.resources.doing import do
+from streaming.management.resources.doing import do, refused
 from streaming.management.resources.messages import publish
-from streaming.management.routing import Asked, Resource, anyone, of_vhost
+from streaming.management.routing import BAD_REQUEST, NO_RANGE, Asked, Resource, anyone, of_vhost
 from topology.declarations import Exchange
+from topology.refusals import unknown_exchange_type
+from topology.routing.exchanges import EXCHANGE_TYPES
 
 
 async def all_exchanges(asked: Asked) -> Any:
@@ -71,6 +73,8 @@ async def put_exchange(asked: Asked) -> Response:
     )
     new = name not in vhost.shard.vhost.router.exchanges
     if not name:
+        if kind not in EXCHANGE_TYPES:
+            raise refused(unknown_exchange_type(kind, vhost.config.compat))
         raise not_authorised("Access refused.")
     await do(asked, vhost, commands.DeclareExchange(exchange=exchange))
     return created(new=new)
@@ -87,12 +91,13 @@ async def delete_exchange(asked: Asked) -> Response:
 
 
 RESOURCES: Final = [
-    Resource("exchanges", anyone, {"GET": all_exchanges}),
-    Resource("exchanges/{vhost}", of_vhost, {"GET": all_exchanges}),
+    Resource("exchanges", anyone, {"GET": all_exchanges}, no_range=NO_RANGE),
+    Resource("exchanges/{vhost}", of_vhost, {"GET": all_exchanges}, no_range=NO_RANGE),
     Resource(
         "exchanges/{vhost}/{exchange}",
         of_vhost,
         {"GET": one_exchange, "PUT": put_exchange, "DELETE": delete_exchange},
+        no_range=BAD_REQUEST,
     ),
     Resource("exchanges/{vhost}/{exchange}/publish", of_vhost, {"POST": publish}),
     Resource("exchanges/{vhost}/{exchange}/bindings/source", of_vhost, {"GET": exchange_source}),

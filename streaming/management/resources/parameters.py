@@ -3,6 +3,7 @@
 Parameters of plugins, such as shovels and federation, belong to no component that is there.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, get_args
 
 import msgspec
@@ -14,7 +15,7 @@ from streaming.broker.commands import LimitName
 from streaming.management.access import MONITORS
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members
-from streaming.management.errors import bad_request, missing, not_found, not_valid, term
+from streaming.management.errors import ApiError, bad_request, missing, not_found, not_valid, term
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
 from streaming.management.resources.doing import administer
@@ -32,6 +33,9 @@ from streaming.management.routing import (
 from topology.declarations import Policy
 
 VHOST_LIMITS: Final = "vhost-limits"
+LIMITS: Final = "limits"
+"""The name of the one parameter that holds the limits of a vhost."""
+
 OPERATOR_POLICY: Final = "operator_policy"
 POLICY: Final = "policy"
 _LIMITS: Final[tuple[str, ...]] = get_args(LimitName)
@@ -65,7 +69,7 @@ def parameters_of(vhost: OpenVhost, component: str | None) -> list[dict[str, Any
                 "value": limits_of(vhost),
                 "vhost": vhost.name,
                 "component": VHOST_LIMITS,
-                "name": "limits",
+                "name": LIMITS,
             }
         )
     if component in {None, OPERATOR_POLICY}:
@@ -114,6 +118,8 @@ async def set_parameter(
         raise bad_request("policies may not be set using this method")
     if component not in {VHOST_LIMITS, OPERATOR_POLICY}:
         raise not_valid(f"component {component} not found")
+    if component == VHOST_LIMITS and name != LIMITS:
+        raise not_valid(f"the limits of a vhost are named {LIMITS}, not {name}")
     if value == []:
         value = {}
     if not isinstance(value, dict | list):
@@ -133,7 +139,7 @@ async def set_parameter(
         await set_policy(asked, vhost, policy, operator=True)
         return
     for limit, number in value.items():
-        check_limit(limit, number)
+        check_limit(limit, number, not_valid)
     for limit in _LIMITS:
         if limit in value:
             await administer(
@@ -148,7 +154,7 @@ async def set_parameter(
 async def clear_limits(asked: Asked, vhost: OpenVhost) -> None:
     """Remove the limits of a vhost."""
     if limits_of(vhost):
-        await set_parameter(asked, vhost, VHOST_LIMITS, "limits", {})
+        await set_parameter(asked, vhost, VHOST_LIMITS, LIMITS, {})
 
 
 async def delete_parameter(asked: Asked) -> Response:
@@ -167,17 +173,19 @@ async def delete_parameter(asked: Asked) -> Response:
 # -- limits of vhosts
 
 
-def check_limit(name: str, value: Any) -> None:
+def _plain(reason: str) -> ApiError:
+    """As `not_valid`, without escapes."""
+    return bad_request(f"Validation failed\n\n{reason}\n")
+
+
+def check_limit(name: str, value: Any, error: Callable[[str], ApiError] = _plain) -> None:
     """400 unless a limit is known and its value a number."""
     if name not in _LIMITS:
-        terms = f'[{{<<"{name}">>,{term(value)}}}]'
-        raise bad_request(f"Validation failed\n\nUnrecognised terms {terms} in limits\n")
+        raise error(f'Unrecognised terms [{{<<"{name}">>,{term(value)}}}] in limits')
     if not isinstance(value, int) or isinstance(value, bool):
-        raise bad_request(
-            f"Validation failed\n\n{name} should be a number, actually was {term(value)}\n"
-        )
+        raise error(f"{name} should be a number, actually was {term(value)}")
     if not -1 <= value <= 1 << 31:
-        raise bad_request(f"Validation failed\n\n{name} is out of range\n")
+        raise error(f"{name} is out of range")
 
 
 async def all_limits(asked: Asked) -> Any:
@@ -234,8 +242,13 @@ async def put_global(asked: Asked) -> Response:
     """Set a global parameter."""
     members = asked.members()
     members.need("value")
-    new = await asked.front.put_global_parameter(asked.names["name"], members.get("value"))
+    new = await set_global(asked, asked.names["name"], members.get("value"))
     return created(new=new)
+
+
+async def set_global(asked: Asked, name: str, value: Any) -> bool:
+    """Set a global parameter; whether it is new. RabbitMQ keeps an empty object as an array."""
+    return await asked.front.put_global_parameter(name, [] if value == {} else value)
 
 
 async def delete_global(asked: Asked) -> Response:

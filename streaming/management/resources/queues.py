@@ -16,7 +16,15 @@ from streaming.management.resources.bindings import queue_bindings
 from streaming.management.resources.doing import do
 from streaming.management.resources.messages import get
 from streaming.management.resources.queue_lists import all_queues, all_queues_detailed, full_item
-from streaming.management.routing import Asked, Resource, administrator, anyone, of_vhost
+from streaming.management.routing import (
+    BAD_REQUEST,
+    NO_RANGE,
+    Asked,
+    Resource,
+    administrator,
+    anyone,
+    of_vhost,
+)
 from topology.declarations import MAX_NAME_BYTES, RESERVED_PREFIX, Queue
 from topology.refusals import unconditional
 
@@ -112,13 +120,14 @@ async def act(asked: Asked) -> Response:
 
 
 RESOURCES: Final = [
-    Resource("queues", anyone, {"GET": all_queues}),
-    Resource("queues/detailed", anyone, {"GET": all_queues_detailed}),
-    Resource("queues/{vhost}", of_vhost, {"GET": all_queues}),
+    Resource("queues", anyone, {"GET": all_queues}, no_range=NO_RANGE),
+    Resource("queues/detailed", anyone, {"GET": all_queues_detailed}, no_range=NO_RANGE),
+    Resource("queues/{vhost}", of_vhost, {"GET": all_queues}, no_range=NO_RANGE),
     Resource(
         "queues/{vhost}/{queue}",
         of_vhost,
         {"GET": one_queue, "PUT": put_queue, "DELETE": delete_queue},
+        no_range=BAD_REQUEST,
     ),
     Resource("queues/{vhost}/{queue}/contents", of_vhost, {"DELETE": purge}),
     Resource("queues/{vhost}/{queue}/get", of_vhost, {"POST": get}),

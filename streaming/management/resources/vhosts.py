@@ -16,7 +16,14 @@ from streaming.management.listing import Listing, has_no_statistics
 from streaming.management.port import VhostInfo
 from streaming.management.resources.cluster import LENGTHS, STATS
 from streaming.management.resources.doing import administer
-from streaming.management.routing import Asked, Resource, administrator, anyone
+from streaming.management.routing import (
+    BAD_REQUEST,
+    NO_RANGE,
+    Asked,
+    Resource,
+    administrator,
+    anyone,
+)
 from streaming.management.totals import totals_of
 from topology.declarations import MAX_NAME_BYTES
 from topology.validation.arguments import QUEUE_TYPES
@@ -156,11 +163,12 @@ async def start_vhost(asked: Asked) -> Response:
 
 
 RESOURCES: Final = [
-    Resource("vhosts", anyone, {"GET": all_vhosts}),
+    Resource("vhosts", anyone, {"GET": all_vhosts}, no_range=NO_RANGE),
     Resource(
         "vhosts/{vhost}",
         administrator,
         {"GET": one_vhost, "PUT": put_vhost, "DELETE": delete_vhost},
+        no_range=BAD_REQUEST,
     ),
     Resource("vhosts/{vhost}/start/{node}", administrator, {"POST": start_vhost}),
 ]

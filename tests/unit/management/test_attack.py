@@ -130,13 +130,21 @@ def test_pages_are_bounded(client, query):
     assert response.json()["reason"]
 
 
-def test_histories_are_bounded(client, management):
+def test_histories_are_bounded(client):
     client.put("/api/queues/%2F/q", auth=AUTH)
-    query = "lengths_age=99999999999999&lengths_incr=1&msg_rates_age=-1&msg_rates_incr=x"
+    longest = "lengths_age=2500&lengths_incr=5&msg_rates_age=-1&msg_rates_incr=x"
 
-    queue = client.get(f"/api/queues/%2F/q?{query}", auth=AUTH).json()
+    queue = client.get(f"/api/queues/%2F/q?{longest}", auth=AUTH).json()
 
     assert len(queue["messages_details"]["samples"]) == 501
+    for age, step in (("99999999999999", "1"), ("0", "5"), ("60", "-1"), ("2501", "5")):
+        reason = f"Invalid range parameters: age {age}, incr {step}"
+        for prefix in ("lengths", "msg_rates", "data_rates", "node_stats"):
+            asked = {f"{prefix}_age": age, f"{prefix}_incr": step}
+            one = client.get("/api/queues/%2F/q", auth=AUTH, params=asked)
+            several = client.get("/api/queues", auth=AUTH, params=asked)
+            assert (one.status_code, one.json()["reason"]) == (400, reason)
+            assert several.json() == {"error": "invalid_range_parameters", "reason": reason}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +157,7 @@ def test_the_samples_of_all_items_are_bounded(client, monkeypatch, path):
         client.put(f"/api/exchanges/%2F/e{number}", auth=AUTH, json={"type": "fanout"})
         message = {"properties": {}, "routing_key": "", "payload": "", "payload_encoding": "string"}
         client.post(f"/api/exchanges/%2F/e{number}/publish", auth=AUTH, json=message)
-    ages = {"lengths_age": 9_000, "lengths_incr": 1, "msg_rates_age": 9_000, "msg_rates_incr": 1}
+    ages = {"lengths_age": 500, "lengths_incr": 1, "msg_rates_age": 500, "msg_rates_incr": 1}
 
     refused = client.get(
         f"/api/{path}", auth=AUTH, params=dict(parse_qsl(path.partition("?")[2])) | ages

@@ -115,6 +115,46 @@ def test_a_queue_that_is_there_with_other_arguments_refuses_an_import(api):
     assert reason.startswith("inequivalent arg 'durable' for queue 'q' in vhost '/'")
 
 
+def test_what_one_vhost_refuses_changes_no_user_and_no_other_vhost(api):
+    api.put("vhosts/other")
+    api.put("queues/other/q", {"durable": True})
+    before = api.get("definitions")
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    document = {
+        "users": [{"name": "new", "tags": ""}],
+        "vhosts": [{"name": "fresh"}],
+        "permissions": [{"user": "new", "vhost": "/", **everything}],
+        "global_parameters": [{"name": "new", "value": 1}],
+        "queues": [
+            {"name": "first", "vhost": "/", "durable": True},
+            {"name": "q", "vhost": "other", "durable": False},
+        ],
+    }
+
+    status, _error, reason = api.refusal("POST", "definitions", document)
+
+    assert (status, reason.partition(":")[0]) == (
+        400,
+        "inequivalent arg 'durable' for queue 'q' in vhost 'other'",
+    )
+    assert api.get("definitions") == before
+
+
+def test_a_binding_names_what_is_in_its_own_vhost(api):
+    api.put("vhosts/other")
+    api.put("queues/other/q", {"durable": True})
+    binding = {"source": "amq.topic", "destination": "q", "destination_type": "queue"}
+    document = {
+        "users": [{"name": "new", "tags": ""}],
+        "bindings": [{**binding, "vhost": "/", "routing_key": "", "arguments": {}}],
+    }
+
+    status, _error, reason = api.refusal("POST", "definitions", document)
+
+    assert (status, reason) == (400, "bindings[0].destination: no queue is named 'q'")
+    assert [user["name"] for user in api.get("users")] == ["guest"]
+
+
 def test_an_import_of_cleared_limits_clears_limits(api):
     api.put("vhost-limits/%2F/max-queues", {"value": 7})
     cleared = {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": []}
@@ -156,6 +196,45 @@ def test_queues_have_the_default_type_of_their_vhost(api):
 
     types = {queue["name"]: queue["type"] for queue in api.get("queues/v")}
     assert types == {"default": "quorum", "classic": "classic", "short": "classic"}
+
+
+@pytest.mark.parametrize("where", ["document", "metadata", "vhost"])
+def test_arguments_of_quorum_queues_fit_the_default_type_of_a_vhost(api, where):
+    document: dict[str, Any] = {"name": "v", "default_queue_type": "quorum"}
+    if where == "metadata":
+        document = {"name": "v", "metadata": {"default_queue_type": "quorum"}}
+    if where == "vhost":
+        api.put("vhosts/v", {"default_queue_type": "quorum"})
+    arguments = {"x-dead-letter-strategy": "at-most-once", "x-delivery-limit": 5}
+    queue = {"name": "q", "vhost": "v", "durable": True, "arguments": arguments}
+    vhosts = [] if where == "vhost" else [document]
+
+    answer = api.ask("POST", "definitions", {"vhosts": vhosts, "queues": [queue]})
+
+    assert answer.status_code == 204, answer.text
+    assert "dlx-skipped" not in answer.headers
+    assert api.get("queues/v/q")["type"] == "quorum"
+
+
+def test_what_is_kept_without_an_effect_is_not_skipped(api):
+    queue = {"name": "q", "vhost": "/", "durable": True, "arguments": {"x-custom": 1}}
+    policy = {"name": "p", "vhost": "/", "pattern": "", "definition": {"queue-mode": "lazy"}}
+
+    answer = api.ask("POST", "definitions", {"queues": [queue], "policies": [policy]})
+
+    assert "dlx-skipped" not in answer.headers
+    assert api.get("queues/%2F/q")["arguments"]["x-custom"] == 1
+    assert api.get("policies/%2F/p")["definition"] == {"queue-mode": "lazy"}
+
+
+def test_global_parameters_are_not_skipped(api):
+    parameters = [{"name": "a", "value": {}}, {"name": "b", "value": {"c": {}}}]
+
+    answer = api.ask("POST", "definitions", {"global_parameters": parameters})
+
+    assert "dlx-skipped" not in answer.headers
+    assert api.get("global-parameters/a")["value"] == []  # as RabbitMQ keeps it
+    assert api.get("global-parameters/b")["value"] == {"c": {}}
 
 
 def test_the_default_type_of_a_vhost_is_that_of_its_definitions(api, broker):

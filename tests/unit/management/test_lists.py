@@ -259,3 +259,22 @@ def test_a_vhost_may_be_deleted_while_a_list_is_made(api, management, broker, pa
         await management.sample()
 
     assert asyncio.run(_status(management, path, delete)) == 200
+
+
+@pytest.mark.parametrize("query", ["=", "a=1&=2", "%", "a=%4", "%zz=1", "a=%"])
+def test_a_query_that_cannot_be_read_makes_no_sense_as_in_rabbitmq(api, query):
+    answer = api.ask("GET", f"whoami?{query}")
+
+    assert (answer.status_code, answer.content) == (400, b"")
+    assert api.ask("PUT", f"vhosts/v?{query}", {}).status_code == 201
+
+
+@pytest.mark.parametrize("query", ["&&", "a", "a=b=c", "&a=1&", "a=%e2"])
+def test_a_query_that_looks_odd_is_read(api, query):
+    assert api.ask("GET", f"whoami?{query}").status_code == 200
+
+
+def test_the_first_of_two_parameters_of_a_name_counts(api):
+    queues = api.get("exchanges/%2F?columns=name&columns=vhost&page=1&page=2")["items"]
+
+    assert {"name": "amq.topic"} in queues

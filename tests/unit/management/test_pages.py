@@ -22,7 +22,7 @@ def _client(broker, console=None, base="http://localhost:15672"):
         (None, "http://localhost:15672", "/api/index.html"),
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/index.html", "/mgmt"])
+@pytest.mark.parametrize("path", ["/", "/index.html"])
 def test_the_root_leads_to_the_console_or_else_to_the_list_of_the_api(
     broker, console, base, place, path
 ):
@@ -31,11 +31,22 @@ def test_the_root_leads_to_the_console_or_else_to_the_list_of_the_api(
     assert (response.status_code, response.headers["location"]) == (302, place)
 
 
-@pytest.mark.parametrize("path", ["/api", "/api/", "/doc/stats.html"])
-def test_the_root_of_the_api_leads_to_its_list_as_in_rabbitmq(broker, path):
-    response = _client(broker).get(path)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "FOO"])
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/api", "/api/index.html"),
+        ("/api/", "/api/index.html"),
+        ("/stats", "/api/index.html"),
+        ("/doc/stats.html", "/api/index.html"),
+        ("/mgmt", "/"),
+        ("/mgmt/", "/"),
+    ],
+)
+def test_some_paths_lead_on_whatever_the_method_is_as_in_rabbitmq(broker, method, path, place):
+    response = _client(broker).request(method, path)
 
-    assert (response.status_code, response.headers["location"]) == (301, "/api/index.html")
+    assert (response.status_code, response.headers["location"]) == (301, place)
 
 
 def test_the_list_of_the_api_needs_no_login_and_has_every_path(broker):

@@ -51,6 +51,40 @@ def test_only_reasons_of_ordinary_policies_are_escaped_for_html(api, kind, shown
     assert refusal == (400, "bad_request", f"Validation failed\n\n{words.format(shown)}\n")
 
 
+@pytest.mark.parametrize("name", ["other", "max-queues"])
+def test_limits_of_a_vhost_as_a_parameter_have_one_name(api, name):
+    """RabbitMQ keeps them under any name, ends with 500, and no limit is in force."""
+    refusal = api.refusal("PUT", f"parameters/vhost-limits/%2F/{name}", {"value": {}})
+
+    reason = f"Validation failed\n\nthe limits of a vhost are named limits, not {name}\n"
+    assert refusal == (400, "bad_request", reason)
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("vhost-limits/%2F/max-queues", '<<"x">>'),
+        ("parameters/vhost-limits/%2F/limits", '&lt;&lt;"x"&gt;&gt;'),
+    ],
+)
+def test_only_reasons_of_parameters_are_escaped_for_html(api, path, shown):
+    value = "x" if path.startswith("vhost") else {"max-queues": "x"}
+
+    _status, _error, reason = api.refusal("PUT", path, {"value": value})
+
+    assert reason == f"Validation failed\n\nmax-queues should be a number, actually was {shown}\n"
+
+
+def test_the_type_of_the_default_exchange_is_looked_at_before_it_is_refused(api):
+    path = "exchanges/%2F/amq.default"
+
+    unknown = api.refusal("PUT", path, {"type": "x-delayed-message"})
+    known = api.refusal("PUT", path, {"type": "topic"})
+
+    assert unknown == (400, "bad_request", "unknown exchange type 'x-delayed-message'")
+    assert known == (401, "not_authorised", "Access refused.")
+
+
 @pytest.mark.parametrize(
     ("query", "flag"),
     [

@@ -80,6 +80,8 @@ def test_other_exchanges_are_refused(exchange, refusal):
                 "x-queue-type": "classic",
                 "x-alternate-exchange": "ae",
                 "x-never-heard-of": [1],
+                "x-quorum-target-group-size": "x",
+                "x-stream-filter-size-bytes": 0,
             },
         ),
         Queue(
@@ -92,6 +94,8 @@ def test_other_exchanges_are_refused(exchange, refusal):
                 "x-overflow": "reject-publish-dlx",
                 "x-message-ttl": 315_360_000_000,
                 "x-quorum-initial-group-size": 3,
+                "x-quorum-target-group-size": 0,
+                "x-stream-filter-size-bytes": "x",
             },
         ),
     ],
