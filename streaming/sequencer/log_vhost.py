@@ -20,7 +20,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol
 
-from streaming.amqp.entries import Ask, Entry, Publish, Settle, Then
+from streaming.amqp.entries import Entry, Then
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
@@ -33,6 +33,7 @@ from streaming.config.shards import terms_of
 from streaming.protocol.copied_records import Source
 from streaming.protocol.log_records import Digest, Epoch, LogHeader, LogKind, UnknownRecordError
 from streaming.sequencer.bodies import Bodies
+from streaming.sequencer.bursts import Bursts
 from streaming.sequencer.copied_positions import CopiedPositions
 from streaming.sequencer.front_fence import FencedOffError, FrontFence
 from streaming.sequencer.log_clock import LogClock
@@ -48,19 +49,9 @@ from topology.errors import DlxError
 PORTION: Final = 500
 """Records that are applied before other vhosts and connections have their turn."""
 
-MAX_BURSTS: Final = 3
-MANY_RECORDS: Final = 16
-"""Bursts on their way to Kafka, and records of them; then others gather until it has acknowledged
-some, so that busy fronts send few and large batches. librdkafka's thread polls without a pause
-while five requests are on their way and records wait behind them: it would take the processor from
-Kafka, for which it waits."""
-
 MAX_WAITING: Final = 200_000
 MAX_WAITING_BYTES: Final = 256 << 20
 """What waits for Kafka; then no client is read. Those that publish wait before that."""
-
-MAX_SETTLEMENTS: Final = 1_000
-"""Settlements of one record, which must not become larger than Kafka takes."""
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +153,7 @@ class LogVhost(OpenVhost):
         self._turn: list[tuple[int, Entry]] = []
         self._is_turn = False
         self._waiting: deque[Record | tuple[int, Then]] = deque()
-        self._unsent: deque[Record] = deque()
+        self._bursts = Bursts(self._append)
         self._waiting_bytes = 0
         self._clock = LogClock(now_ms, elapsed_s)
         self._elapsed_s = elapsed_s
@@ -172,8 +163,6 @@ class LogVhost(OpenVhost):
         self._fence = FrontFence(config.vhost, Acknowledged(0, -1))
         self._applies = False
         self._untold: deque[Outbound] = deque()
-        self._number = self._taken = 0  # of the newest records: appended, acknowledged
-        self._bursts: deque[int] = deque()  # numbers of the last records of those on their way
         self._asker: Actor | None = None
 
     def _shard_of(self, config: ShardConfig, bodies: Bodies) -> Shard:
@@ -216,8 +205,8 @@ class LogVhost(OpenVhost):
         self.role = Role.TAKING
         self._clock.note(self.shard.now_ms)
         epoch = Epoch(name, self.terms.core_version, self.terms.rules)
-        self._unsent.append(epoch_record(self._clock.now_ms(), epoch))
-        self._send()
+        self._bursts.add(epoch_record(self._clock.now_ms(), epoch))
+        self._bursts.send()
 
     def lead(self, epoch: Acknowledged) -> None:
         """Begin to lead: everything up to the own epoch record is folded."""
@@ -227,15 +216,14 @@ class LogVhost(OpenVhost):
         self.role = Role.LEADING
         self._records = RecordWriter(epoch.offset)
         self._fence = FrontFence(self.name, epoch)
-        self._number = self._taken = epoch.number
-        self._bursts.clear()
+        self._bursts.begin(epoch.number)
         self._clock.note(self.shard.now_ms)
 
     def fail(self, reason: str) -> None:
         """Stop for good: nothing more is confirmed."""
         if self.role is not Role.OVER:
             self.role = Role.OVER
-            for waiting in (self._turn, self._waiting, self._unsent, self._untold):
+            for waiting in (self._turn, self._waiting, self._bursts, self._untold):
                 waiting.clear()
             self._fence.found.clear()
             self._host.over(self, reason)
@@ -295,7 +283,7 @@ class LogVhost(OpenVhost):
     @property
     def unsent(self) -> int:
         """How many records wait for others that are on their way to Kafka."""
-        return len(self._unsent)
+        return len(self._bursts)
 
     @property
     def backlog(self) -> Backlog:
@@ -310,49 +298,26 @@ class LogVhost(OpenVhost):
         self._is_turn = False
         turn, self._turn = self._turn, []
         at_ms = self._clock.now_ms()
-        settles: list[tuple[int, Settle]] = []
-        for ticket, entry in turn:
-            if isinstance(entry, Settle) and len(settles) < MAX_SETTLEMENTS:
-                settles.append((ticket, entry))
-                continue
-            if settles:
-                self._queue(self._records.settlements(at_ms, settles))
-                settles = []
-            if isinstance(entry, Settle):
-                settles.append((ticket, entry))
-            elif isinstance(entry, Publish):
-                self._queue(self._records.publish(at_ms, ticket, entry))
-            elif isinstance(entry, Ask):
-                self._queue(self._records.command(at_ms, ticket, entry))
+        for one in self._records.of_turn(at_ms, turn):
+            if isinstance(one, Record):
+                self._queue(one)
             else:
-                self._waiting.append((ticket, entry))
-        if settles:
-            self._queue(self._records.settlements(at_ms, settles))
-        self._send()
+                self._waiting.append(one)
+        self._bursts.send()
         self._apply()  # a `Then` may have nothing to wait for
 
     def _queue(self, record: Record) -> None:
         record.queued_s = self._elapsed_s()
         self._waiting.append(record)
-        self._unsent.append(record)
+        self._bursts.add(record)
         self._waiting_bytes += record.size
+
+    def _append(self, record: Record, *, is_last: bool) -> bool:
+        return self._host.append(self, record, is_last=is_last)
 
     def send_rest(self) -> None:
         """Append what the producer did not take before; nothing else may come to cause it."""
-        self._send()
-
-    def _send(self) -> None:
-        """Append what waits, as one burst, unless enough is on its way to Kafka."""
-        unsent, bursts = self._unsent, len(self._bursts)
-        is_many = bursts and self._number - self._taken >= MANY_RECORDS
-        if not unsent or is_many or bursts >= MAX_BURSTS:
-            return
-        while self._host.append(self, unsent[0], is_last=len(unsent) == 1):
-            unsent.popleft()
-            self._number += 1
-            if not unsent:
-                self._bursts.append(self._number)
-                return
+        self._bursts.send()
 
     def advance(self) -> None:
         """See `OpenVhost`: what time causes happens when the log says how late it is."""
@@ -360,14 +325,14 @@ class LogVhost(OpenVhost):
         if due_ms is not None and due_ms <= self._clock.now_ms():
             self._is_ticking = True
             self._queue(self._records.tick(self._clock.now_ms()))
-            self._send()
+            self._bursts.send()
 
     def mark(self, source: Source) -> None:
         """Write how far an input was read, when much of it was for others."""
         if not self.leads:
             return
         self._queue(self._records.tick(self._clock.now_ms(), source))
-        self._send()
+        self._bursts.send()
 
     def next_deadline_ms(self) -> int | None:
         """See `OpenVhost`; by the wall clock, which the log may be ahead of."""
@@ -385,14 +350,12 @@ class LogVhost(OpenVhost):
         if self.role is Role.TAKING:
             self._host.taken(self, news)
         elif self.role is Role.LEADING:
-            self._taken = news.number
-            while self._bursts and self._bursts[0] <= news.number:
-                self._bursts.popleft()
+            self._bursts.acknowledged(news.number)
             try:
                 self._fence.acknowledged(news)
             except FencedOffError as error:
                 self.fail(str(error))
-            self._send()
+            self._bursts.send()
             self._apply()
 
     def found(self, records: list[RawRecord]) -> None:
@@ -481,7 +444,7 @@ class LogVhost(OpenVhost):
             self.digests_written += 1
             digest = Digest(*last, self.fold.wide_digest_of(last[0]))
             self._queue(self._records.digest(self._clock.now_ms(), digest))
-            self._send()
+            self._bursts.send()
 
     # -- what the broker says
 

@@ -1,11 +1,11 @@
 """What happens in a sequenced vhost as records of its log: the writing half; see `replay.py`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from streaming.amqp.entries import Ask, Publish, Settle
+from streaming.amqp.entries import Ask, Entry, Publish, Settle, Then
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
 from streaming.protocol.command_codec import encode_command
@@ -24,6 +24,9 @@ from streaming.protocol.log_records import (
 )
 
 Headers = list[tuple[str, bytes]]
+
+MAX_SETTLEMENTS: Final = 1_000
+"""Settlements of one record, which must not become larger than Kafka takes."""
 
 _MAX_KNOWN: Final = 20_000
 _NO_EPOCH: Final = -1
@@ -65,6 +68,32 @@ class RecordWriter:
         self._epoch = epoch
         self._publishes: dict[tuple[Actor, Publication, int], tuple[str, bytes]] = {}
         self._others = {kind: self._plain(kind) for kind in LogKind}
+
+    def of_turn(
+        self, at_ms: int, turn: Iterable[tuple[int, Entry]]
+    ) -> Iterator[Record | tuple[int, Then]]:
+        """Yield the records of what clients did; settlements in a row share one.
+
+        What needs no record is yielded as it is, in its place.
+        """
+        settles: list[tuple[int, Settle]] = []
+        for ticket, entry in turn:
+            if isinstance(entry, Settle) and len(settles) < MAX_SETTLEMENTS:
+                settles.append((ticket, entry))
+                continue
+            if settles:
+                yield self.settlements(at_ms, settles)
+                settles = []
+            if isinstance(entry, Settle):
+                settles.append((ticket, entry))
+            elif isinstance(entry, Publish):
+                yield self.publish(at_ms, ticket, entry)
+            elif isinstance(entry, Ask):
+                yield self.command(at_ms, ticket, entry)
+            else:
+                yield ticket, entry
+        if settles:
+            yield self.settlements(at_ms, settles)
 
     def publish(self, at_ms: int, ticket: int, entry: Publish) -> Record:
         """The record of a publish."""

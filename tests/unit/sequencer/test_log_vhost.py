@@ -13,8 +13,9 @@ from streaming.broker.outbound import AnswerOut
 from streaming.broker.sequence.digest import SEGMENT
 from streaming.protocol.copied_records import Source
 from streaming.protocol.log_records import Epoch, LogKind, read_header, read_settlements
-from streaming.sequencer.log_vhost import MANY_RECORDS, MAX_SETTLEMENTS, Role
-from streaming.sequencer.records import RecordWriter, epoch_record
+from streaming.sequencer.bursts import MANY_RECORDS
+from streaming.sequencer.log_vhost import Role
+from streaming.sequencer.records import MAX_SETTLEMENTS, RecordWriter, epoch_record
 from tests.log_port import TERMS, LogPort
 from topology.declarations import Queue
 from topology.values import Table
