@@ -20,13 +20,13 @@ one more small file each time (`python -m tests.bench.tables`).
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
@@ -63,6 +63,9 @@ _SPEC: Final = TABLES[CONTENTS]
 _STAGE: Final = "contents"
 _ATTEMPTS: Final = 5
 
+Commit = Callable[[DeltaTable, Schema, Sequence[AddAction | RemoveAction], CommitProperties], None]
+"""See `ledger.write.log_actions.commit`."""
+
 
 @dataclass(frozen=True)
 class Updated:
@@ -81,6 +84,8 @@ class ContentsUpdater:
     Args:
         query_id: the query that is writing batches; None: only those that have written events.
         threads: threads of DuckDB; None: one per core.
+        file_rows: the most rows of a file.
+        commit: makes a version of the table.
 
     Attributes:
         nets: net changes of committed batches; an update that has all it needs reads no events.
@@ -93,11 +98,15 @@ class ContentsUpdater:
         *,
         threads: int | None = 1,
         retention: Retention | None = None,
+        file_rows: int = FILE_ROWS,
+        commit: Commit = commit,
     ) -> None:
         self._root = root
         self._query_id = query_id
         self._threads = threads
         self._retention = retention
+        self._file_rows = file_rows
+        self._commit = commit
         self._queries: list[str] | None = None
         self.nets = PendingNets()
 
@@ -149,7 +158,7 @@ class ContentsUpdater:
                 return None
             else:
                 least_changed = collect_moves(tables, behind)
-                replaced = _changed_files(tables)
+                replaced = _changed_files(tables, self._file_rows // 2)
                 stored = tables.view(CONTENTS, files=replaced) if replaced else None
             rows = _read(tables, current_contents(stored, least_changed))
         return self._replace(table, replaced, rows, behind, started)
@@ -168,7 +177,7 @@ class ContentsUpdater:
             return None
         last, nets = found
         storage = (self._root / CONTENTS).storage()
-        replaced = outdated_files(storage, ActiveFiles(table), nets, FILE_ROWS // 2)
+        replaced = outdated_files(storage, ActiveFiles(table), nets, self._file_rows // 2)
         rows = contents_after([read_contents(storage, path) for path in replaced], nets)
         return self._replace(table, replaced, rows, [Progress(query_id, as_of, last)], started)
 
@@ -180,11 +189,18 @@ class ContentsUpdater:
         applied: Sequence[Progress],
         started: float,
     ) -> Updated:
-        """Replace files by new ones with these rows, and record the applied batches."""
+        """Replace files by new ones with these rows, and record the applied batches.
+
+        Raises:
+            CommitFailedError: another process did so since the table was loaded.
+        """
         added = list(self._write(rows, applied))
         now_ms = time.time_ns() // 1_000_000
         removed = [removal(path, None, now_ms, data_change=True) for path in replaced]
-        _commit(table, [*added, *removed], applied)
+        transactions = [Transaction(one.query_id, one.last) for one in applied]
+        properties = CommitProperties(app_transactions=transactions)
+        self._commit(table, delta_schema(_SPEC), [*added, *removed], properties)
+        table.update_incremental()
         counts = table.get_add_actions(flatten=True).column("num_records").to_pylist()
         last = max(one.last for one in applied)
         seconds = time.perf_counter() - started
@@ -200,12 +216,12 @@ class ContentsUpdater:
         return self._queries
 
     def _write(self, rows: pa.Table, applied: Sequence[Progress]) -> Iterator[AddAction]:
-        """Publish the rows in files of FILE_ROWS, under names unique to this attempt."""
+        """Publish the rows in files, under names unique to this attempt."""
         storage = (self._root / CONTENTS).storage()
         latest = max(applied, key=lambda one: one.last)
         attempt = time.time_ns()
-        for index, first in enumerate(range(0, rows.num_rows, FILE_ROWS)):
-            part = rows.slice(first, FILE_ROWS)
+        for index, first in enumerate(range(0, rows.num_rows, self._file_rows)):
+            part = rows.slice(first, self._file_rows)
             path = str(
                 DataFileName(latest.query_id, max(latest.last, 0), _STAGE, f"{index:05}", attempt)
             )
@@ -216,18 +232,21 @@ class ContentsUpdater:
             yield add_action(_SPEC, path, size, part.num_rows, found, modified_ms=now_ms)
 
 
-def _changed_files(tables: Tables) -> list[str]:
+def _changed_files(tables: Tables, half: int) -> list[str]:
     """The files to rewrite: those with a changed row, and those less than half full.
 
     Statistics say which files can have a changed row; only those are read. At most one file is less
     than half full.
+
+    Args:
+        half: rows of a file that is half full.
     """
     files = ActiveFiles(tables.table(CONTENTS))
     [(first, last)] = tables.values(
         "SELECT min(copy_id), max(copy_id) FROM (SELECT copy_id FROM gone UNION ALL "
         "SELECT copy_id FROM changed)"
     )
-    small = files.rows < FILE_ROWS // 2
+    small = files.rows < half
     near = np.zeros(len(files), np.bool_)
     if first is not None:
         near = (files.least("copy_id") <= last) & (files.greatest("copy_id") >= first)
@@ -259,17 +278,3 @@ def _read(tables: Tables, query: str) -> pa.Table:
     found = tables.connection.sql(f"SELECT {columns} FROM ({query}) ORDER BY {order}")
     rows: pa.Table = found.to_arrow_table()
     return rows.cast(_SPEC.schema.remove_metadata())
-
-
-def _commit(
-    table: DeltaTable, actions: Sequence[AddAction | RemoveAction], applied: Sequence[Progress]
-) -> None:
-    """Change the table and record the applied batches in one commit.
-
-    Raises:
-        CommitFailedError: another process did so since the table was loaded.
-    """
-    transactions = [Transaction(one.query_id, one.last) for one in applied]
-    properties = CommitProperties(app_transactions=transactions)
-    commit(table, delta_schema(_SPEC), actions, properties)
-    table.update_incremental()

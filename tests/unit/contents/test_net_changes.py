@@ -7,10 +7,10 @@ import pytest
 
 from streaming.broker import commands
 from streaming.contents import net_changes, pending_nets
-from streaming.contents import updater as contents
 from streaming.contents.pending_nets import PendingNets
-from streaming.contents.updater import ContentsUpdater
+from streaming.contents.updater import FILE_ROWS, ContentsUpdater
 from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.write.log_actions import commit
 from streaming.pipeline.rows.events import event_table
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker, a_queue
@@ -23,9 +23,9 @@ from tests.unit.queries.state import contents_of
 class Job:
     """A recording whose batches report their net changes to an updater, and its only reader."""
 
-    def __init__(self, root, *brokers):
+    def __init__(self, root, *brokers, **options):
         self.recording = Recording(root, *brokers)
-        self.updater = ContentsUpdater(self.recording.place)
+        self.updater = ContentsUpdater(self.recording.place, **options)
         self.commit()
         self.updater.update()  # the first update reads events
 
@@ -45,12 +45,11 @@ class Job:
             shutil.move(away, f"{self.recording.root}/events")
 
 
-@pytest.mark.parametrize("file_rows", [4, contents.FILE_ROWS])
+@pytest.mark.parametrize("file_rows", [4, FILE_ROWS])
 @pytest.mark.parametrize("seed", range(2))
-def test_contents_by_net_changes_equal_those_by_events(tmp_path, monkeypatch, seed, file_rows):
-    monkeypatch.setattr(contents, "FILE_ROWS", file_rows)
+def test_contents_by_net_changes_equal_those_by_events(tmp_path, seed, file_rows):
     play = RandomPlay(seed)
-    job = Job(tmp_path, play.broker)
+    job = Job(tmp_path, play.broker, file_rows=file_rows)
 
     for _ in range(6):
         play.steps(play.chance.randrange(1, 60))
@@ -144,21 +143,21 @@ def test_a_batch_that_runs_again_is_applied_once(tmp_path):
     assert stored(tmp_path) == contents_of(play.broker)
 
 
-def test_an_update_that_another_process_overtakes_starts_over(tmp_path, monkeypatch):
-    play = RandomPlay(5)
-    job = Job(tmp_path, play.broker)
-    play.steps(40)
-    job.commit()
-    commit = contents._commit  # noqa: SLF001 - the moment at which both run
+def test_an_update_that_another_process_overtakes_starts_over(tmp_path):
     overtaken: list[ContentsUpdater] = []
 
     def late(*arguments):
-        if not overtaken:
+        if is_overtaken and not overtaken:
             overtaken.append(ContentsUpdater(job.recording.place))
             overtaken[0].rebuild()
         commit(*arguments)
 
-    monkeypatch.setattr(contents, "_commit", late)
+    play = RandomPlay(5)
+    is_overtaken = False
+    job = Job(tmp_path, play.broker, commit=late)
+    play.steps(40)
+    job.commit()
+    is_overtaken = True
 
     assert job.updater.update() is None
     assert stored(tmp_path) == contents_of(play.broker)

@@ -8,13 +8,13 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from streaming.broker import commands
-from streaming.contents import updater as contents
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.errors import CommitError
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.compaction import compact, plan, small_files
+from streaming.ledger.write.log_actions import commit
 from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import QueryError, Tables
@@ -158,24 +158,21 @@ def test_queues_can_run_empty(three_orders):
     assert (done.rows, done.files, stored(recording.root)) == (0, 0, [])
 
 
-def test_an_update_that_fails_before_its_commit_is_repeated(three_orders, monkeypatch):
+def test_an_update_that_fails_before_its_commit_is_repeated(three_orders):
     broker, recording = three_orders
 
     def die(*_arguments):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(contents, "_commit", die)
-        with pytest.raises(KeyboardInterrupt):
-            ContentsUpdater(recording.place).update()
+    with pytest.raises(KeyboardInterrupt):
+        ContentsUpdater(recording.place, commit=die).update()
     ContentsUpdater(recording.place).update()
 
     assert stored(recording.root) == contents_of(broker)
 
 
-def test_the_second_of_two_concurrent_updates_is_abandoned(three_orders, monkeypatch):
+def test_the_second_of_two_concurrent_updates_is_abandoned(three_orders):
     broker, recording = three_orders
-    commit = contents._commit  # noqa: SLF001 - the moment at which both run
     overtaken: list[ContentsUpdater] = []
 
     def late(*arguments):
@@ -184,30 +181,25 @@ def test_the_second_of_two_concurrent_updates_is_abandoned(three_orders, monkeyp
             overtaken[0].update()
         commit(*arguments)
 
-    monkeypatch.setattr(contents, "_commit", late)
-
-    assert ContentsUpdater(recording.place).update() is None
+    assert ContentsUpdater(recording.place, commit=late).update() is None
     assert stored(recording.root) == contents_of(broker)
 
 
-def test_a_table_that_others_keep_changing_is_reported(three_orders, monkeypatch):
+def test_a_table_that_others_keep_changing_is_reported(three_orders):
     _, recording = three_orders
 
     def refuse(*_arguments):
         raise CommitFailedError("somebody was first")
 
-    monkeypatch.setattr(contents, "_commit", refuse)
-
     with pytest.raises(CommitError, match="somebody was first"):
-        ContentsUpdater(recording.place).update()
+        ContentsUpdater(recording.place, commit=refuse).update()
 
 
-def test_only_files_with_changed_rows_are_rewritten(tmp_path, monkeypatch):
-    monkeypatch.setattr(contents, "FILE_ROWS", 4)
+def test_only_files_with_changed_rows_are_rewritten(tmp_path):
     broker = Broker()
     broker.queue("work")
     recording = Recording(tmp_path, broker)
-    updater = ContentsUpdater(recording.place)
+    updater = ContentsUpdater(recording.place, file_rows=4)
     for number in range(12):
         broker.publish("", "work", f"order {number}")
     recording.commit()
