@@ -401,7 +401,8 @@ class Channel:
         elif failure.ends_connection:
             self._peer.fail(failure, method)
         else:
-            self._leave(method, lambda _result: self._tell_closed(failure, method))
+            told = failure.settled()
+            self._leave(method, lambda _result: self._tell_closed(told, method))
 
     def _tell_closed(self, failure: AmqpError, method: tuple[int, int]) -> None:
         """Tell the client that the channel is closed."""

@@ -66,6 +66,10 @@ class AmqpError(Exception):
     def __str__(self) -> str:
         return f"{self.code} {self.text}"
 
+    def settled(self) -> "AmqpError":
+        """The error to tell, now that all that was asked before is answered."""
+        return self
+
     @property
     def ends_connection(self) -> bool:
         """Whether it ends the whole connection, not only the channel."""

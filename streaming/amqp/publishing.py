@@ -26,11 +26,33 @@ from streaming.amqp.stored import Stored
 from streaming.amqp.transactions import Transaction
 from streaming.broker.message import CONFIRM, MANDATORY, Publication, Routed
 from topology.refusals import Refusal
+from topology.values import Table
 
 PUBLISH_METHOD: Final = (60, 40)
 _NUMBER_BYTES: Final = 12
 _QUEUE_BYTES: Final = 255 + _NUMBER_BYTES
 """The most that the name and the number of a queue take in a record of a log."""
+
+
+class _NoReplyConsumerError(AmqpError):
+    """A message asks for answers on a channel where no consumer would get them.
+
+    Args:
+        route: raises AmqpError if its exchange does not take the message: that comes first.
+    """
+
+    def __init__(self, route: Callable[[], object]) -> None:
+        refusal = error(PRECONDITION_FAILED, "fast reply consumer does not exist")
+        super().__init__(refusal.code, refusal.text)
+        self._route = route
+
+    def settled(self) -> AmqpError:
+        """See `AmqpError`."""
+        try:
+            self._route()
+        except AmqpError as other:
+            return other
+        return self
 
 
 class Publishing:
@@ -105,21 +127,29 @@ class Publishing:
         """
         method, properties, body = content
         seen = see(properties)
-        routed = self._vhost.route(
-            self._requests.actor, self._publication(method, seen), seen.headers
-        )
-        if isinstance(routed, Refusal):
-            raise AmqpError(routed.code, routed.text)
+        properties = self._with_reply_address(method, properties, seen)
+        routed = self._route(self._publication(method, seen), seen.headers)
         self._refuse_many(routed)
-        properties = self._with_reply_address(properties, seen)
         if _is_reply(method):
-            if not self._replies.deliver(method.routing_key, properties, body):
+            self._replies.deliver(method.routing_key, properties, body)
+            if method.mandatory:
                 size = len(properties) + len(body)
-                transaction.then(partial(self._return_reply, *content), size)
+                transaction.then(partial(self._return_reply, method, properties, body), size)
             return
         publication = self._publication(method, seen, routed)
         flags = MANDATORY if method.mandatory else 0
         transaction.publish(publication, stored_seen(properties, body, seen), flags)
+
+    def _route(self, publication: Publication, headers: Table | None) -> Routed | None:
+        """Where a publish goes; None: to no queue.
+
+        Raises:
+            AmqpError: it is refused.
+        """
+        routed = self._vhost.route(self._requests.actor, publication, headers)
+        if isinstance(routed, Refusal):
+            raise AmqpError(routed.code, routed.text)
+        return routed
 
     def _guarded(self, step: Callable[[], None], method: tuple[int, int]) -> None:
         """Do something that no frame asks for now."""
@@ -142,7 +172,7 @@ class Publishing:
             stored = Stored(properties, body)
             self._requests.publish(method.publication, stored, flags, number)
             return
-        properties = self._with_reply_address(properties, seen)
+        properties = self._with_reply_address(method, properties, seen)
         if _is_reply(method):
             self._requests.then(partial(self._reply, method, properties, body, number))
             return
@@ -160,7 +190,7 @@ class Publishing:
             method.exchange, method.routing_key, seen, user_id, routed
         )
 
-    def _with_reply_address(self, properties: bytes, seen: Seen) -> bytes:
+    def _with_reply_address(self, method: PublishMethod, properties: bytes, seen: Seen) -> bytes:
         """The properties of a message, with the address of this channel's consumer of replies.
 
         Raises:
@@ -170,22 +200,23 @@ class Publishing:
             return properties
         address = self._replies.address_of(self._channel)
         if address is None:
-            raise error(PRECONDITION_FAILED, "fast reply consumer does not exist")
+            publication = Publication(method.exchange, method.routing_key)
+            raise _NoReplyConsumerError(partial(self._route, publication, None))
         return with_reply_to(properties, address)
 
     def _reply(self, method: PublishMethod, properties: bytes, body: bytes, number: int) -> None:
-        """Hand a direct reply to its consumer."""
-        if not self._replies.deliver(method.routing_key, properties, body):
+        """Hand a direct reply to its consumer; one that is mandatory is returned in any case."""
+        self._replies.deliver(method.routing_key, properties, body)
+        if method.mandatory:
             self._return_reply(method, properties, body)
         if number:
             self._outgoing.confirms.accept(number)
             self._peer.output.has_confirms(self._number)
 
     def _return_reply(self, method: PublishMethod, properties: bytes, body: bytes) -> None:
-        """Return a direct reply whose consumer has gone, if its publisher wants it back."""
-        if method.mandatory:
-            returned = m.BasicReturn(NO_ROUTE, "NO_ROUTE", method.exchange, method.routing_key)
-            self._outgoing.content(returned, properties, body)
+        """Return a direct reply, which no queue has got, as RabbitMQ 4.0.5 does."""
+        returned = m.BasicReturn(NO_ROUTE, "NO_ROUTE", method.exchange, method.routing_key)
+        self._outgoing.content(returned, properties, body)
 
     def _refuse_many(self, routed: Routed | None) -> None:
         """Refuse a publish in a transaction whose queues the log has no room to name."""

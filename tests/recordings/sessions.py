@@ -80,6 +80,11 @@ def written() -> dict[str, list[Step]]:
         "what is acknowledged": list(_settling("ack", requeue=False)),
         "a commit that fails has settled": list(_settling_in_vain()),
         "a quorum limit acts behind consumers": list(_returning_to_another()),
+        **{
+            f"two consumers of a {kind} queue {name}": list(_in_parts(end, arguments))
+            for name, end in _ENDS.items()
+            for kind, arguments in (("classic", {}), ("quorum", _QUORUM))
+        },
     }
 
 
@@ -226,6 +231,38 @@ def _returning_to_another() -> Iterator[Step]:
         yield _publish(f"m{number}")
     yield _step("consume", 2, consumer_tag="second", **consumer)
     yield _step("close_channel", 1)
+
+
+_ENDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "recover": ("recover", {"requeue": True, "is_async": False}),
+    "requeue": ("settle", {"kind": "nack", "which": 8, "multiple": True, "requeue": True}),
+    "reject": ("settle", {"kind": "nack", "which": 8, "multiple": True, "requeue": False}),
+    "acknowledge": ("settle", {"kind": "ack", "which": 8, "multiple": True, "requeue": False}),
+    "go": ("close_channel", {}),
+}
+"""What happens to all that a channel holds of a queue."""
+
+
+def _in_parts(end: tuple[str, dict[str, Any]], arguments: dict[str, Any]) -> Iterator[Step]:
+    """Two gets, two consumers, whose tags are not in the order of their age, and more gets."""
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q1"}
+    yield _declare("q0", {**arguments, **dead})
+    yield _declare("q1", {})
+    for number in range(20):
+        yield _publish(f"m{number:02}")
+    yield _step("get", 1, queue="q0", no_ack=False)
+    yield _step("qos", 1, prefetch_count=2, prefetch_size=0, global_=False)
+    for tag in ("b", "a"):
+        yield _step("consume", 1, queue="q0", consumer_tag=tag, no_ack=False, arguments={})
+    for _ in range(2):  # so that each has every other delivery
+        yield _step("settle", 1, kind="ack", which=3, multiple=False, requeue=False)
+    for _ in range(4):
+        yield _step("get", 1, queue="q0", no_ack=False)
+    op, how = end
+    yield _step(op, 1, **how)
+    for name in ("q0", "q1"):
+        for _ in range(12):
+            yield _step("get", queue=name, no_ack=True)
 
 
 def main(names: list[str]) -> None:

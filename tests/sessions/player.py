@@ -47,10 +47,13 @@ _QUIET_S: Final = 0.025
 _MAX_ROUNDS: Final = 40
 _WITH_CONTENT: Final = (Basic.Deliver, Basic.GetOk, Basic.Return)
 _NUMBER_TYPE: Final = re.compile(
-    r"(type '?|got |unacceptable_type,|_in_header,\"\w+\",|[\[,]\{)"
+    r"(type '?|got |unacceptable_type,|_in_header,\"\w+\",|[\[,]\{|>>,)"
     r"(?:(byte|short|signedint|long|unsigned\w+)|float|double)\b"
 )
 """Ours does not keep which of AMQP's types of numbers an argument had."""
+
+_BROKEN: Final = re.compile(r",\\n +")
+"""Where RabbitMQ breaks the line of a long term in a reason."""
 
 _GENERATED: Final = re.compile(r"amq\.(gen|ctag)-[\w-]+")
 _REPLY_TO: Final = "amq.rabbitmq.reply-to"
@@ -356,6 +359,7 @@ class Player:
 
     def _replaced(self, text: str) -> str:
         text = _NUMBER_TYPE.sub(lambda found: found[1] + ("int" if found[2] else "real"), text)
+        text = _BROKEN.sub(",", text)
         for generated, name in self._names.items():
             text = text.replace(generated, name)
         return _GENERATED.sub(r"<a name of the broker>", text)

@@ -9,7 +9,7 @@ alone. RabbitMQ checks each step when it is issued; here the steps are checked i
 as if those before it had been taken, and none had taken effect yet.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from streaming.broker.causes import cause_of
 from streaming.broker.channels.channel import Channel, Consumer
@@ -18,11 +18,14 @@ from streaming.broker.commands import Ack, Check, CheckedPublish, Recover, Rejec
 from streaming.broker.events import Actor, Kind
 from streaming.broker.handlers.access import Result
 from streaming.broker.message import NEVER, Copy, Publication
+from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 from streaming.broker.state.schema import NO_QUEUE, Delivery
 from topology.refusals import Refusal, not_implemented, unknown_delivery
 
 Taken = tuple["Consumer", "Delivery"]
+Part = tuple["Queue", list[Taken]]
+"""Deliveries of one queue that are settled at once."""
 
 
 def settle(shard: ShardState, actor: Actor, command: Settlement) -> Result:
@@ -75,33 +78,80 @@ def requeue_all(shard: ShardState, channel: Channel, *, explicitly: bool) -> int
 
 
 def requeue(
-    shard: ShardState, taken: Iterable[Taken], *, explicitly: bool, cause: str | None = None
+    shard: ShardState, taken: list[Taken], *, explicitly: bool, cause: str | None = None
 ) -> None:
-    """Put deliveries back, queue by queue in order of name, in delivery order within each."""
-    by_queue: dict[int, list[Copy]] = {}
-    consumers: dict[tuple[int, int], Consumer] = {}
-    for consumer, delivery in taken:
-        consumers[consumer.key] = consumer
-        by_queue.setdefault(delivery.queue_number, []).append(delivery.copy)
-    channel_number = next(iter(consumers))[0] if consumers else -1
-    queues = [shard.queues.in_use(number) for number in by_queue]
-    active = [consumer for consumer in consumers.values() if consumer.active]
-    freed = _count_settled(consumers.values())
-    for consumer in active:
-        if (
-            freed is None or consumer.deliveries.limiter is None
-        ):  # else those that wait longest come first
-            shard.queues.in_use(consumer.queue_number).line.rejoin(consumer)
-    for queue in sorted(queues, key=lambda queue: queue.name):
-        copies = by_queue[queue.number]
-        for copy in copies:
-            queue.reclaim(channel_number, copy)
-            copy.requeue_count += 1
+    """Put deliveries back, part by part; those of a lost channel queue by queue (R-SET-7)."""
+    consumers = dict.fromkeys(consumer for consumer, _ in taken)
+    freed = _count_settled(consumers)
+    for queue, part in _parts(shard, taken) if explicitly else _lost_parts(shard, taken):
+        copies: list[Copy] = []
+        for consumer, delivery in part:
+            queue.reclaim(consumer.channel.number, delivery.copy)
+            delivery.copy.requeue_count += 1
+            copies.append(delivery.copy)
+        for consumer in dict.fromkeys(consumer for consumer, _ in part):
+            if freed is None or consumer.deliveries.limiter is None:
+                queue.line.rejoin(consumer)  # else those that wait longest come first
         queue.put_back(copies, explicitly=explicitly, cause=cause)
-    for consumer in active:
-        shard.queues.in_use(consumer.queue_number).serve()
+    for consumer in consumers:
+        if consumer.active:
+            shard.queues.in_use(consumer.queue_number).serve()
     if freed is not None:
         serve_held_back(shard, freed)
+
+
+def _parts(shard: ShardState, taken: list[Taken]) -> list[Part]:
+    """What queues settle one after the other: deliveries to one consumer, or to one get (R-SET-12).
+
+    Queues are in order of name; in each, gets come before consumers, which are in order of label.
+    """
+    if not taken:
+        return []
+    first = taken[0][0]
+    if len(taken) == 1 or (first.number and all(consumer is first for consumer, _ in taken)):
+        return [(shard.queues.in_use(taken[0][1].queue_number), taken)]
+    parts: dict[tuple[str, int, int, str], Part] = {}
+    for consumer, delivery in taken:
+        queue = shard.queues.in_use(delivery.queue_number)
+        who = (1, 0, consumer.label) if consumer.number else (0, delivery.tag, "")
+        _queue, part = parts.setdefault((queue.name, *who), (queue, []))
+        part.append((consumer, delivery))
+    return [part for _, part in sorted(parts.items())]
+
+
+def _lost_parts(shard: ShardState, taken: list[Taken]) -> list[Part]:
+    """What a lost channel had of each queue, as it returns (R-SET-7)."""
+    parts: dict[str, Part] = {}
+    for consumer, delivery in taken:
+        queue = shard.queues.in_use(delivery.queue_number)
+        parts.setdefault(queue.name, (queue, []))[1].append((consumer, delivery))
+    by_age = shard.context.config.compat != "3.10"
+    for queue, part in parts.values():
+        if queue.quorum:
+            _sort_by_consumer(part, by_age=by_age)
+    return [part for _, part in sorted(parts.items())]
+
+
+def _sort_by_consumer(taken: list[Taken], *, by_age: bool) -> None:
+    """Put together what each consumer had, in order of label; every get is one of its own.
+
+    The label of a get is the text of its tag.
+
+    Args:
+        by_age: the oldest consumer comes first, and gets come last.
+    """
+    oldest: dict[str, int] = {}
+    for consumer, _ in taken:
+        number = oldest.get(consumer.label, consumer.number)
+        oldest[consumer.label] = min(number, consumer.number)
+
+    def place(entry: Taken) -> tuple[int | float, str]:
+        consumer, delivery = entry
+        label = consumer.label if consumer.number else str(delivery.tag)
+        age = oldest[label] if consumer.number else float("inf")
+        return age if by_age else 0, label
+
+    taken.sort(key=place)
 
 
 def _ack_each(shard: ShardState, refs: DeliveryRefs, names: Sequence[str]) -> list[str]:
@@ -172,42 +222,45 @@ def ack_run(shard: ShardState, consumer: Consumer, start: int, after: int) -> in
 
 
 def ack(shard: ShardState, taken: list[Taken]) -> None:
-    """Ack deliveries in order, and then serve their consumers."""
-    index = 0
-    while index < len(taken):
-        consumer, delivery = taken[index]
-        number, copies = delivery.queue_number, [delivery.copy]
-        index += 1
-        while index < len(taken):
-            other, delivery = taken[index]
-            if other is not consumer or delivery.queue_number != number:
-                break
-            copies.append(delivery.copy)
-            index += 1
-        queue = shard.queues.in_use(number)
-        if len(copies) == 1:
-            queue.ack(consumer.channel.number, copies[0])
+    """Ack deliveries part by part (R-SET-12)."""
+    for queue, part in _settled_parts(shard, taken):
+        channel = part[0][0].channel.number
+        if len(part) == 1:
+            queue.ack(channel, part[0][1].copy)
         else:
-            queue.ack_all(consumer.channel.number, copies)
-    _give_room(shard, taken)
+            queue.ack_all(channel, [delivery.copy for _, delivery in part])
 
 
 def reject(shard: ShardState, taken: list[Taken], cause: str | None) -> None:
-    """Dead-letter or reroute copies; queue by queue in delivery order (R-SET-1, R-SET-3)."""
-    if len(taken) > 1:
-        taken = sorted(taken, key=lambda entry: shard.queues.in_use(entry[1].queue_number).name)
-    for consumer, delivery in taken:
-        copy = delivery.copy
-        queue = shard.queues.in_use(delivery.queue_number)
-        queue.reclaim(consumer.channel.number, copy)
-        if queue.quorum and shard.context.config.compat != "3.10":
-            copy.failures += 1
+    """Dead-letter or reroute copies, part by part (R-SET-1, R-SET-12)."""
+    counts = shard.context.config.compat != "3.10"
+    for queue, part in _settled_parts(shard, taken):
         settings = queue.settings
-        if settings.alternate_exchange is not None and settings.dead_letter_exchange is None:
-            shard.dead_lettering.reroute(queue, copy, "rejected", cause)
-        else:
-            queue.die(copy, "rejected", cause)
-    _give_room(shard, taken)
+        reroutes = settings.alternate_exchange is not None and settings.dead_letter_exchange is None
+        for consumer, delivery in part:
+            copy = delivery.copy
+            queue.reclaim(consumer.channel.number, copy)
+            if queue.quorum and counts:
+                copy.failures += 1
+            if reroutes:
+                shard.dead_lettering.reroute(queue, copy, "rejected", cause)
+            else:
+                queue.die(copy, "rejected", cause)
+
+
+def _settled_parts(shard: ShardState, taken: list[Taken]) -> Iterator[Part]:
+    """The parts of what is settled for good; their consumers are served when each is settled.
+
+    The limiter of the channel, if there is one, counts all of them at once.
+    """
+    parts = _parts(shard, taken)
+    if len(parts) > 1 and taken[0][0].channel.limiter is not None:
+        yield from parts
+        _give_room(shard, taken)
+        return
+    for queue, part in parts:
+        yield queue, part
+        _give_room(shard, part)
 
 
 def _give_room(shard: ShardState, taken: list[Taken]) -> None:

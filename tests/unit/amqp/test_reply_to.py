@@ -44,6 +44,52 @@ def test_a_request_needs_a_consumer_of_replies(broker):
     )
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("properties", [{}, {"user_id": "other"}, {"expiration": "x"}])
+def test_where_a_request_goes_is_looked_at_before_who_gets_the_replies(
+    broker, transactional, properties
+):
+    client = RawClient(broker)
+    if transactional:
+        client.ask(m.TxSelect())
+    client.send(1, m.ExchangeDeclare(exchange="late", nowait=True))
+
+    client.publish("missing", "rpc", b"question", reply_to=REPLY_TO, **properties)
+    missing = client.received()[-1]
+    other = RawClient(broker)
+    other.publish("late", "rpc", b"question", reply_to=REPLY_TO, **properties)
+    late = other.received()[-1]
+
+    assert missing.method == m.ChannelClose(
+        404, "NOT_FOUND - no exchange 'missing' in vhost '/'", 60, 40
+    )
+    assert late.method == m.ChannelClose(
+        406, "PRECONDITION_FAILED - fast reply consumer does not exist", 60, 40
+    )
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_mandatory_reply_is_delivered_and_comes_back(broker, transactional):
+    asking, answering = _asking(broker), RawClient(broker)
+    answering.ask(m.QueueDeclare(queue="rpc"))
+    asking.publish("", "rpc", b"question", reply_to=REPLY_TO)
+    answering.send(1, m.BasicGet(queue="rpc", no_ack=True))
+    address = answering.received()[-1].properties["reply_to"]
+    if transactional:
+        answering.ask(m.TxSelect())
+
+    answering.publish("", address, b"answer", mandatory=True)
+    (reply,) = asking.received()
+    if transactional:
+        assert answering.received() == []
+        answering.send(1, m.TxCommit())
+    returned = answering.received()[0]
+
+    assert (reply.method.consumer_tag, reply.body) == ("replies", b"answer")
+    assert returned.method == m.BasicReturn(312, "NO_ROUTE", "", address)
+    assert returned.body == b"answer"
+
+
 def test_replies_cannot_be_acknowledged(broker):
     client = RawClient(broker)
 

@@ -212,3 +212,95 @@ def test_a_settlement_is_answered_if_asked_for_or_if_something_is_missing(
 
     answers = [(out.reply_id, out.result) for out in given if isinstance(out, AnswerOut)]
     assert answers == [(None, {"missing": ["g/0"]}), ("r", {})]
+
+
+def holding(cut, compat="4.0", queue_type="quorum", **consumer):
+    """Two gets, two consumers whose labels are not in the order of their age, a tenth get."""
+    broker = Broker(cut=cut, compat=compat)
+    broker.queue(
+        "q", queue_type=queue_type, dead_letter_exchange="", dead_letter_routing_key="dead"
+    )
+    broker.queue("dead")
+    for number in range(10):
+        broker.publish("", "q", f"m{number}")
+    broker.get("q", "g", count=2)
+    broker.consume("q", "b", prefetch=2, **consumer)
+    broker.consume("q", "a", prefetch=2, **consumer)
+    for label in ("b/0", "a/0"):
+        broker.ack(label, channel="c0")
+    broker.get("q", "g2", count=2)
+    return broker
+
+
+@CUT
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_r_set_12_all_that_is_rejected_dies_consumer_by_consumer(cut, queue_type):
+    broker = holding(cut, queue_type=queue_type)
+    broker.story()
+
+    broker.do(commands.Nack(refs=("g2/1",), multiple=True, channel="c0"))
+
+    died = [line.split()[0] for line in broker.story() if "died" in line]
+    assert died == ["m0", "m1", "m8", "m9", "m5", "m7", "m3", "m6"]
+
+
+@CUT
+@pytest.mark.parametrize(
+    ("compat", "order"),
+    [
+        ("4.0", ["m3", "m6", "m5", "m7", "m0", "m9", "m1", "m8"]),
+        ("3.10", ["m0", "m9", "m1", "m8", "m5", "m7", "m3", "m6"]),
+    ],
+)
+def test_r_set_7_what_a_lost_channel_had_of_a_quorum_queue_returns_consumer_by_consumer(
+    cut, compat, order
+):
+    broker = holding(cut, compat)
+
+    broker.close_channel()
+
+    broker.get("q", "all", count=8, channel="c1")
+    got = [line.split() for line in broker.deliveries()]
+    assert [body for label, body in got if label.startswith("all/")] == order
+
+
+@CUT
+def test_r_set_12_with_a_common_limit_all_parts_are_settled_before_anybody_is_served(cut):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    for number in range(8):
+        broker.publish("", "q", f"m{number}")
+    broker.do(commands.Qos(prefetch=4, is_global=True, channel="c0"))
+    broker.consume("q", "b", prefetch=2)
+    broker.consume("q", "a", prefetch=2)
+    before = len(broker.deliveries())
+
+    broker.ack("a/1", multiple=True, channel="c0")
+
+    assert broker.deliveries()[before:] == ["b/2 m4", "a/2 m5", "b/3 m6", "a/3 m7"]
+
+
+@CUT
+@pytest.mark.parametrize(
+    ("settle", "then"),
+    [
+        (commands.Settle(tag=0, multiple=True, channel="c0"), ["a/1 m2"]),
+        (commands.Recover(channel="c0"), ["a/1 m0"]),
+    ],
+)
+def test_r_set_12_who_starts_again_is_served_when_what_it_had_before_is_settled_too(
+    cut, settle, then
+):
+    broker = Broker(cut=cut)
+    broker.queue("q")
+    broker.publish("", "q", "m0")
+    broker.consume("q", "a", prefetch=1)
+    broker.do(commands.Cancel(label="a", channel="c0"))
+    broker.publish("", "q", "m1")
+    broker.consume("q", "a", prefetch=1)
+    broker.publish("", "q", "m2")
+    before = len(broker.deliveries())
+
+    broker.do(settle)
+
+    assert broker.deliveries()[before:] == then
