@@ -25,6 +25,7 @@ from streaming.client._wire import Inbound, delivery_of
 from streaming.client.errors import ClientError, NotAllowedError
 from streaming.client.messages import Delivery, Settler
 from streaming.protocol.record_headers import REF
+from streaming.waiting import take
 
 Callback = Callable[[Delivery], None]
 
@@ -64,7 +65,7 @@ class Arrivals:
     def next(self, timeout_s: float | None) -> Delivery | None:
         """Wait for a delivery; None after `timeout_s` or at the end."""
         try:
-            delivery = self._queue.get(timeout=timeout_s)
+            delivery = take(self._queue, timeout_s)
         except queue.Empty:
             return None
         if delivery is None:
@@ -159,8 +160,7 @@ class CallbackQueue:
 
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
-        # It waits in C, and there is no lock: Ctrl-C may come at any instant, and while a
-        # `Condition` waits it may end in an error of its released lock.
+        # There is no lock: Ctrl-C may come at any instant.
         self._changes: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._stopping = False
         self._error: ClientError | None = None
@@ -195,7 +195,7 @@ class CallbackQueue:
             if not self._waiting:
                 left_s = None if deadline_s is None else max(deadline_s - time.monotonic(), 0)
                 try:
-                    self._changes.get(timeout=left_s)
+                    take(self._changes, left_s)
                 except queue.Empty:
                     break
                 continue

@@ -159,13 +159,7 @@ class Publisher:
     def _send(self, record: Record) -> Confirm:
         address = self._link.address
         check_size(record, address.max_body_bytes, address.max_header_bytes)
-        in_transaction = self._in_transaction
-        while True:
-            pending = self._confirms.new(CHECK_EVERY_S, in_transaction=in_transaction)
-            if pending is not None:
-                break
-            if not in_transaction:
-                self._wait_for_flow()
+        pending = Confirm(in_transaction=self._in_transaction)
 
         def on_report(error: Any, message: KafkaMessage) -> None:
             if error is not None:
@@ -178,9 +172,13 @@ class Publisher:
                 self._confirms.confirmed(place, None)
 
         try:
+            while not self._confirms.add(pending, CHECK_EVERY_S):
+                if not self._in_transaction:
+                    self._wait_for_flow()
             self._sender.send(self._topic, record, on_report, partition=self._partition)
-        except ClientError as error:
-            self._confirms.failed(pending, error, reported=True)
+        except BaseException as error:  # Ctrl-C may come before or after Kafka's client has it
+            failure = error if isinstance(error, ClientError) else ClientError("interrupted")
+            self._confirms.failed(pending, failure, reported=True)
             raise
         return pending
 

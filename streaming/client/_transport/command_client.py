@@ -1,13 +1,13 @@
 """Sends commands and matches their answers by reply id."""
 
+import queue
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, InvalidStateError
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import Message
 
@@ -18,6 +18,7 @@ from streaming.client.address import Address
 from streaming.client.errors import BrokerError, ClientError, KafkaUnreachableError, NoAnswerError
 from streaming.protocol.command_json import parse_command
 from streaming.protocol.copied_records import not_copied
+from streaming.waiting import take
 from topology.errors import InvalidTopologyError
 
 Answer = dict[str, Any]
@@ -25,14 +26,19 @@ Answer = dict[str, Any]
 CHECK_EVERY_S = 0.5
 
 
-class _Request(NamedTuple):
-    """A command that waits for its answer."""
+Outcome = Answer | ClientError
+"""The job's answer, or its refusal, or why there will be none."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """A command that waits for its outcome; `done` gets it, on the thread that learned it."""
 
     reply_id: str
     op: str
     is_question: bool  # it changes nothing
-    answer: Future[Answer]
-    stored: threading.Event  # set once Kafka has the command
+    done: Callable[[Outcome], object]
+    is_stored: bool = False  # Kafka has the command
 
 
 class CommandClient:
@@ -91,30 +97,27 @@ class CommandClient:
                 "futures: it cannot wait for an answer; send the command from another thread"
             )
         wait_s = self._timeout_s if timeout_s is None else timeout_s
-        sent: list[_Request] = []
+        sent: list[tuple[_Request, queue.SimpleQueue[Outcome]]] = []
         try:
             for document in documents:
-                sent.append(self._send(document, channel))  # noqa: PERF401 (kept if one fails)
+                outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+                sent.append((self._send(document, channel, outcomes.put), outcomes))
             start_s = time.monotonic()
-            return [self._answer(each, start_s, wait_s, extra_wait_s) for each in sent]
+            return [self._answer(*each, start_s, wait_s, extra_wait_s) for each in sent]
         finally:
-            with self._lock:
-                for each in sent:
-                    self._requests.pop(each.reply_id, None)
+            for request, _ in sent:
+                self._forget(request.reply_id)
 
     def request_async(
         self, document: Mapping[str, Any], channel: str, then: Callable[[Answer], None]
     ) -> None:
         """Send a command; `then` gets the answer, if one comes, on the answering thread."""
-        request = self._send(document, channel)
 
-        def done(answer: Future[Answer]) -> None:
-            with self._lock:
-                self._requests.pop(request.reply_id, None)
-            if answer.exception() is None:
-                then(answer.result())
+        def done(outcome: Outcome) -> None:
+            if not isinstance(outcome, ClientError):
+                then(outcome)
 
-        request.answer.add_done_callback(done)
+        self._send(document, channel, done)
 
     def notify_when_read(
         self, topic: str, partition: int, channel: str, then: Callable[[], None]
@@ -123,13 +126,12 @@ class CommandClient:
 
         `then` runs on the answering thread, after every answer and confirm of earlier records.
         """
-        request = self._send({"op": "renew"}, channel, topic, partition)
 
-        def done(answer: Future[Answer]) -> None:
-            if answer.exception() is None or isinstance(answer.exception(), BrokerError):
+        def done(outcome: Outcome) -> None:
+            if not isinstance(outcome, ClientError) or isinstance(outcome, BrokerError):
                 then()
 
-        request.answer.add_done_callback(done)
+        self._send({"op": "renew"}, channel, done, topic, partition)
 
     def send(
         self,
@@ -152,15 +154,14 @@ class CommandClient:
 
     def complete(self, answer: Mapping[str, Any]) -> None:
         """Give an answer of the job to the request that waits for it, if one does."""
-        with self._lock:
-            request = self._requests.pop(answer.get("reply_id") or "", None)
+        request = self._forget(answer.get("reply_id") or "")
         if request is not None:
-            _finish(request.answer, answer.get("result"), refusal_of(answer))
+            request.done(refusal_of(answer) or answer.get("result") or {})
 
     def fail_all(self, error: ClientError) -> None:
         """Fail every request that waits."""
-        for request in list(self._requests.values()):
-            _finish(request.answer, error=error)
+        for reply_id in list(self._requests):
+            self._fail(reply_id, error)
 
     def kafka_error(self, reason: str) -> KafkaUnreachableError:
         """Return the error for a record that Kafka did not accept."""
@@ -211,6 +212,7 @@ class CommandClient:
         self,
         document: Mapping[str, Any],
         channel: str,
+        done: Callable[[Outcome], object],
         topic: str | None = None,
         partition: int = BY_KEY,
     ) -> _Request:
@@ -225,36 +227,57 @@ class CommandClient:
             if why is not None:
                 raise ClientError(why)
         record = command_record(document, self._address.vhost, channel)
-        is_question = _is_question(document)
-        request = _Request(reply_id, document["op"], is_question, Future(), threading.Event())
+        request = _Request(reply_id, document["op"], _is_question(document), done)
         with self._lock:
             self._requests[reply_id] = request
 
         def on_report(error: Any, _message: Message) -> None:
             if error is None:
-                request.stored.set()
+                request.is_stored = True
             else:
-                _finish(request.answer, error=self.kafka_error(str(error.str())))
+                self._fail(reply_id, self.kafka_error(str(error.str())))
 
-        self._sender.send(topic or self._address.commands, record, on_report, partition=partition)
+        where = topic or self._address.commands
+        try:
+            self._sender.send(where, record, on_report, partition=partition)
+        except BaseException:
+            self._forget(reply_id)
+            raise
         return request
 
+    def _forget(self, reply_id: str) -> _Request | None:
+        with self._lock:
+            return self._requests.pop(reply_id, None)
+
+    def _fail(self, reply_id: str, error: ClientError) -> None:
+        request = self._forget(reply_id)
+        if request is not None:
+            request.done(error)
+
     def _answer(
-        self, request: _Request, start_s: float, wait_s: float, extra_wait_s: float
+        self,
+        request: _Request,
+        outcomes: queue.SimpleQueue[Outcome],
+        start_s: float,
+        wait_s: float,
+        extra_wait_s: float,
     ) -> Answer:
         next_s = max(0.0, start_s + wait_s - time.monotonic())
         while True:
-            with suppress(FutureTimeoutError):
-                return request.answer.result(next_s)
+            with suppress(queue.Empty):
+                outcome = take(outcomes, next_s)
+                if isinstance(outcome, ClientError):
+                    raise outcome
+                return outcome
             waited_s = time.monotonic() - start_s
-            may_wait = request.stored.is_set() and self._liveness.is_alive
+            may_wait = request.is_stored and self._liveness.is_alive
             if not may_wait or waited_s >= wait_s + extra_wait_s:
                 raise self._timeout(request, round(waited_s) if extra_wait_s else wait_s)
             next_s = CHECK_EVERY_S
 
     def _timeout(self, request: _Request, wait_s: float) -> ClientError:
         is_check = request.op == "check"
-        if request.stored.is_set():
+        if request.is_stored:
             if not is_check:
                 what = f"the command {request.op}"
                 return self.no_answer(what, wait_s, takes_effect=not request.is_question)
@@ -272,13 +295,3 @@ def _is_question(document: Mapping[str, Any]) -> bool:
         or bool(document.get("passive"))
         or document.get("count") == 0
     )
-
-
-def _finish(
-    answer: Future[Answer], result: Answer | None = None, error: ClientError | None = None
-) -> None:
-    with suppress(InvalidStateError):
-        if error is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(result or {})

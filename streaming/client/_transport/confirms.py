@@ -20,6 +20,7 @@ from streaming.client.errors import (
     UnroutableError,
 )
 from streaming.client.messages import Returned
+from streaming.waiting import Changes, SafeCondition
 
 Position = tuple[int, int]
 """Partition and offset."""
@@ -40,6 +41,8 @@ class Confirm(Future[None]):
 
     def __init__(self, *, in_transaction: bool) -> None:
         super().__init__()
+        self._condition = SafeCondition()
+        self._ended = Changes()
         self.in_transaction = in_transaction
         self.sent_s = time.monotonic()
         self.is_stored = False
@@ -52,6 +55,7 @@ class Confirm(Future[None]):
                 self.set_result(None)
             else:
                 self.set_exception(error)
+        self._ended.tell()
 
     def result(self, timeout: float | None = None) -> None:
         """Wait as `Future.result`; inside the block of its transaction raise at once.
@@ -59,11 +63,8 @@ class Confirm(Future[None]):
         Raises:
             ConfirmTimeoutError: not confirmed within `timeout` seconds.
         """
-        self.check()
-        try:
-            return super().result(timeout)
-        except TimeoutError as error:
-            raise self._late(timeout) from error
+        self._wait(timeout)
+        return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait as `Future.exception`; inside the block of its transaction raise at once.
@@ -71,17 +72,15 @@ class Confirm(Future[None]):
         Raises:
             ConfirmTimeoutError: neither confirmed nor failed within `timeout` seconds.
         """
-        self.check()
-        try:
-            return super().exception(timeout)
-        except TimeoutError as error:
-            raise self._late(timeout) from error
+        self._wait(timeout)
+        return super().exception(0)
 
-    @staticmethod
-    def _late(timeout_s: float | None) -> ConfirmTimeoutError:
-        return ConfirmTimeoutError(
-            f"the message was not confirmed within {timeout_s:g} s; it may still be"
-        )
+    def _wait(self, timeout_s: float | None) -> None:
+        self.check()
+        if not self._ended.wait_for(self.done, timeout_s):
+            raise ConfirmTimeoutError(
+                f"the message was not confirmed within {timeout_s:g} s; it may still be"
+            )
 
     def check(self) -> None:
         """Raise ClientError while the transaction is open."""
@@ -104,39 +103,34 @@ class Confirms:
     def __init__(self, limit: int, *, in_order: bool = True) -> None:
         self._limit = limit
         self._in_order = in_order
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changes = Changes()
         self._unconfirmed: dict[Confirm, None] = {}
         # By partition and offset; a plain dict is slow to pop its first item.
         self._stored: defaultdict[int, OrderedDict[int, Confirm]] = defaultdict(OrderedDict)
         self._early: dict[Position, list[Outcome]] = {}
-        self._unreported = 0
+        self._unreported: set[Confirm] = set()
 
     def __len__(self) -> int:
         return len(self._unconfirmed)
 
-    def new(self, timeout_s: float, *, in_transaction: bool = False) -> Confirm | None:
-        """Add a publish; waits while the limit is reached, and returns None after `timeout_s`.
-
-        Args:
-            in_transaction: nobody may wait for it until `end_transaction`.
-        """
-        with self._changed:
-            if not self._changed.wait_for(lambda: len(self._unconfirmed) < self._limit, timeout_s):
-                return None
-            pending = Confirm(in_transaction=in_transaction)
-            self._unconfirmed[pending] = None
-            self._unreported += 1
-            return pending
+    def add(self, pending: Confirm, timeout_s: float) -> bool:
+        """Add a publish; waits while the limit is reached, and returns False after `timeout_s`."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self._has_added(pending):
+            left_s = deadline_s - time.monotonic()
+            if not self._changes.wait_for(lambda: len(self._unconfirmed) < self._limit, left_s):
+                return False
+        return True
 
     def wait_for_none(self, timeout_s: float | None) -> bool:
         """Wait until nothing is unconfirmed; False after `timeout_s`."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._unconfirmed, timeout_s)
+        return self._changes.wait_for(lambda: not self._unconfirmed, timeout_s)
 
     def stored(self, pending: Confirm, place: Position) -> None:
         """Note where Kafka has stored a publish."""
-        with self._changed:
-            self._unreported -= 1
+        with self._lock:
+            self._unreported.discard(pending)
             early = self._early.pop(place, [])
             if not self._unreported:
                 self._early.clear()
@@ -153,12 +147,12 @@ class Confirms:
         Args:
             reported: this is Kafka's delivery report; no other follows.
         """
-        with self._changed:
+        with self._lock:
             if reported:
-                self._unreported -= 1
+                self._unreported.discard(pending)
             is_unconfirmed = pending in self._unconfirmed
             self._unconfirmed.pop(pending, None)
-            self._changed.notify_all()
+        self._changes.tell()
         if is_unconfirmed:
             pending.finish(error)
 
@@ -177,7 +171,7 @@ class Confirms:
 
     def fail_transaction(self, error: ClientError) -> None:
         """Fail every publish of the open transaction."""
-        with self._changed:
+        with self._lock:
             open_ones = [each for each in self._unconfirmed if each.in_transaction]
         for pending in open_ones:
             self.failed(pending, error)
@@ -185,19 +179,19 @@ class Confirms:
     def end_transaction(self) -> None:
         """Let users wait for the publishes of the transaction; timeouts start now."""
         now_s = time.monotonic()
-        with self._changed:
+        with self._lock:
             for pending in self._unconfirmed:
                 pending.sent_s = now_s
                 pending.in_transaction = False
 
     def sent_before(self, instant_s: float) -> list[Confirm]:
         """Return the publishes sent before an instant of the monotonic clock, oldest first."""
-        with self._changed:
+        with self._lock:
             return list(takewhile(lambda each: each.sent_s < instant_s, self._unconfirmed))
 
     def stored_before(self, instant_s: float) -> dict[int, list[Confirm]]:
         """Return partition -> the stored publishes that were sent before an instant."""
-        with self._changed:
+        with self._lock:
             found = {
                 partition: list(
                     takewhile(
@@ -214,9 +208,18 @@ class Confirms:
         for pending in publishes:
             self.failed(pending, _quarantined())
 
+    def _has_added(self, pending: Confirm) -> bool:
+        with self._lock:
+            if len(self._unconfirmed) >= self._limit:
+                return False
+            pending.sent_s = time.monotonic()
+            self._unreported.add(pending)
+            self._unconfirmed[pending] = None
+            return True
+
     def _apply(self, place: Position, outcome: Outcome) -> None:
         partition, offset = place
-        with self._changed:
+        with self._lock:
             offsets = self._stored[partition]
             earlier: list[int] = []
             if self._in_order:
@@ -233,7 +236,7 @@ class Confirms:
                 del self._unconfirmed[pending]
             for each in skipped:
                 del self._unconfirmed[each]
-            self._changed.notify_all()
+        self._changes.tell()
         for each in skipped:
             each.finish(_quarantined())
         if pending is None:

@@ -1,9 +1,10 @@
 """Flow control: whether the job's notices let publishers publish (D9)."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable
+
+from streaming.waiting import Flag
 
 logger = logging.getLogger("dlx.client")
 
@@ -25,7 +26,7 @@ class Flow:
     def __init__(self) -> None:
         self._seq = 0
         self.changed_s = time.monotonic()
-        self._flowing = threading.Event()
+        self._flowing = Flag()
         self._flowing.set()
 
     @property

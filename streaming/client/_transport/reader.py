@@ -21,6 +21,7 @@ from streaming.client._wire import Repeats, inbound
 from streaming.client.address import Address
 from streaming.client.errors import ClientError
 from streaming.kafka_errors import KafkaErrors
+from streaming.waiting import Flag, end
 
 logger = logging.getLogger("dlx.client")
 
@@ -47,7 +48,8 @@ class Reader:
     an outage the consumer resumes where it left off.
 
     Args:
-        timeout_s: how long Kafka may take to answer while the reader starts.
+        timeout_s: how long Kafka may take to answer while the reader starts, and a callback to
+            return while it ends.
 
     Attributes:
         thread: the thread that reads and calls the dispatch.
@@ -62,11 +64,12 @@ class Reader:
         outages: Outages,
         liveness: Liveness,
     ) -> None:
+        self._timeout_s = timeout_s
         self._dispatch = dispatch
         self._outages = outages
         self._liveness = liveness
         self._alive = TopicPartition(address.alive, 0)
-        self.heartbeat_known = threading.Event()
+        self.heartbeat_known = Flag()
         self._repeats = Repeats()
         self._kafka_errors = KafkaErrors(outages.kafka_error)
         properties: dict[str, Any] = {**address.properties}
@@ -85,7 +88,7 @@ class Reader:
                 "error_cb": self._kafka_errors.note,
             },
         )
-        self._closing = threading.Event()
+        self._closing = Flag()
         try:
             self._assign(address, timeout_s)
         except BaseException:
@@ -97,8 +100,7 @@ class Reader:
     def close(self) -> None:
         """Stop; afterwards nothing more is handed over."""
         self._closing.set()
-        if threading.current_thread() is not self.thread:
-            self.thread.join()
+        end(self.thread, self._timeout_s)
 
     def _assign(self, address: Address, timeout_s: float) -> None:
         """Start at the present end of the topic, before any answer to a later command."""

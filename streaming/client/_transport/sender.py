@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streaming.client._wire import Record
 from streaming.client.errors import ClientError, KafkaUnreachableError
 from streaming.record_sender import DeliveryReport, RecordSender, SendError
+from streaming.waiting import Flag, end
 
 logger = logging.getLogger("dlx.client")
 
@@ -59,7 +60,7 @@ class Sender:
             },
         )
         self.producer = self._records.producer
-        self._closing = threading.Event()
+        self._closing = Flag()
         self._thread = threading.Thread(target=self._poll, name="dlx-client-sender", daemon=True)
         self._thread.start()
 
@@ -107,7 +108,7 @@ class Sender:
         if left:
             logger.warning("Kafka at %s did not accept the last %d records", self._bootstrap, left)
         self._closing.set()
-        self._thread.join()
+        end(self._thread, self._timeout_s)
 
     def _refusal(self, record: Record, error: SendError) -> str:
         text = f"Kafka refuses the record: {error}"

@@ -12,7 +12,7 @@ from streaming.client import connection as synchronous
 from streaming.client.address import DEFAULT_USER, DEFAULT_VHOST, Address
 from streaming.client.aio.channel import Channel
 from streaming.client.aio.publisher import Publisher, Transaction
-from streaming.client.aio.threads import Opening, Threads, awaited, on_loop
+from streaming.client.aio.threads import Opening, Pulse, Threads, awaited, on_loop
 from streaming.client.channel import Channel as SyncChannel
 from streaming.client.errors import ClientError, ConnectionClosedError
 from streaming.client.messages import Returned
@@ -57,6 +57,7 @@ class Connection:
         )
         self._on_outage = on_outage
         self._opened: synchronous.Connection | None = None
+        self._pulse: Pulse | None = None
         self._threads = Threads()
         self._transaction_thread = self._threads.in_order("transaction")
         self._transaction_lock = asyncio.Lock()
@@ -104,7 +105,12 @@ class Connection:
         """
         on_outage = None if self._on_outage is None else on_loop(self._on_outage)
         connect = functools.partial(self._connect, on_outage=on_outage)
-        self._opened = await self._threads.run(connect, synchronous.Connection.close)
+        self._pulse = Pulse()
+        try:
+            self._opened = await self._threads.run(connect, synchronous.Connection.close)
+        except BaseException:
+            self._pulse.end()
+            raise
         return self
 
     async def __aenter__(self) -> Self:
@@ -230,3 +236,5 @@ class Connection:
             closing = asyncio.to_thread(self._opened.close)
             await asyncio.shield(asyncio.create_task(closing))
         self._threads.end()
+        if self._pulse is not None:
+            self._pulse.end()

@@ -10,6 +10,7 @@ from contextvars import copy_context
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from streaming.client.errors import ClientError, ConnectionClosedError
+from streaming.waiting import CHECK_S
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,6 +63,25 @@ class Threads(Thread):
         super().end()
         for thread in self._in_order:
             thread.end()
+
+
+class Pulse:
+    """Wakes the running event loop again and again, until `end`.
+
+    A loop that waits for nothing else looks for no signal: Ctrl-C just before it began to wait
+    would end nothing (`streaming.waiting`).
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._beat()
+
+    def _beat(self) -> None:
+        self._next = self._loop.call_later(CHECK_S, self._beat)
+
+    def end(self) -> None:
+        """Wake it no more."""
+        self._next.cancel()
 
 
 async def result(future: Future[R], undo: Callable[[R], object] | None = None) -> R:

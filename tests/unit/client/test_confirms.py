@@ -12,7 +12,7 @@ from streaming.client import (
     TransactionAbortedError,
     UnroutableError,
 )
-from streaming.client._transport.confirms import Confirms
+from streaming.client._transport.confirms import Confirm, Confirms
 
 
 def a_return() -> Returned:
@@ -27,10 +27,10 @@ def a_return() -> Returned:
     )
 
 
-def begun(confirms):
+def begun(confirms, *, in_transaction=False):
     """A publish for which there is room."""
-    made = confirms.new(0)
-    assert made is not None
+    made = Confirm(in_transaction=in_transaction)
+    assert confirms.add(made, 0)
     return made
 
 
@@ -108,11 +108,11 @@ def test_at_the_limit_a_publish_waits_until_its_timeout():
     confirms = Confirms(1)
     (first,) = placed(confirms, 1)
 
-    assert confirms.new(0.01) is None
+    assert not confirms.add(Confirm(in_transaction=False), 0.01)
 
     confirms.confirmed((0, 0), None)
     assert first.result(0) is None
-    assert confirms.new(0) is not None
+    assert confirms.add(Confirm(in_transaction=False), 0)
 
 
 def test_publishes_that_the_job_read_without_a_confirm_are_quarantined():
@@ -137,8 +137,7 @@ def test_publishes_that_the_job_read_without_a_confirm_are_quarantined():
 def test_a_publish_in_a_transaction_cannot_be_waited_for_until_it_ends_or_fails():
     confirms = Confirms(10)
     [committed] = placed(confirms, 1)
-    made = [confirms.new(0, in_transaction=True) for _ in range(2)]
-    first, second = [each for each in made if each is not None]
+    first, second = [begun(confirms, in_transaction=True) for _ in range(2)]
     for wait in (first.result, first.exception):
         with pytest.raises(ClientError, match="after the commit"):
             wait(0)
@@ -152,8 +151,7 @@ def test_a_publish_in_a_transaction_cannot_be_waited_for_until_it_ends_or_fails(
 
 def test_after_the_transaction_its_publishes_can_be_waited_for():
     confirms = Confirms(10)
-    pending = confirms.new(0, in_transaction=True)
-    assert pending is not None
+    pending = begun(confirms, in_transaction=True)
 
     confirms.end_transaction()
 
