@@ -36,6 +36,7 @@ from streaming.demo.order_process import (
 )
 from streaming.demo.screen import LINE_EVERY_S, say, traffic_words
 from streaming.demo.shop import Desk, Incoming, Shop
+from streaming.waiting import Flag
 
 ORDERS_PER_S: Final = 40.0
 QUOTE_WORK_S: Final = 0.4
@@ -190,7 +191,7 @@ class Traffic:
 
 
 def run_traffic_only(
-    address: Address, seconds: float | None, stopping: threading.Event, console: Console
+    address: Address, seconds: float | None, stopping: Flag, console: Console
 ) -> None:
     """Publish and consume with a job that runs elsewhere.
 

@@ -145,11 +145,12 @@ def _run_job(
     from streaming.pipeline.observe.job_log import batch_figures, log_batch
     from streaming.pipeline.observe.live_view import LiveView
     from streaming.pipeline.reports import BatchDone
+    from streaming.waiting import Flag
 
     logger = logging.getLogger("dlx")
     check_secrets(settings, os.environ)
     definitions = load_vhost_definitions(settings, lambda text: logger.warning("skipped: %s", text))
-    stopping = threading.Event()
+    stopping = Flag()
 
     def stop(number: int, _frame: FrameType | None) -> None:
         logger.info("%s: finishing the current batch", signal.Signals(number).name)

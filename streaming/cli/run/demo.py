@@ -2,7 +2,6 @@
 
 import signal
 import sys
-import threading
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
@@ -166,9 +165,10 @@ def _traffic(file: Path, seconds: float | None) -> int:
     from streaming.client.address import address_of
     from streaming.config import load_config
     from streaming.demo.traffic import run_traffic_only
+    from streaming.waiting import Flag
 
     address = address_of(load_config(file))
-    stopping = threading.Event()
+    stopping = Flag()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     try:

@@ -8,7 +8,6 @@ Both use the folder `kafka` beside the configuration, so that either continues t
 
 import signal
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,6 +15,7 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import DEFAULT_FILE, OwnConfigFile
+from streaming.waiting import Flag
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
@@ -54,7 +54,7 @@ def kafka(
     """
     if directory.exists() and not directory.is_dir():
         raise typer.BadParameter(f"{directory} is a file; name a folder", param_hint="DIR")
-    stopping = threading.Event()
+    stopping = Flag()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     if port is None:

@@ -1,7 +1,6 @@
 """The demo's traffic while no job answers. tests/e2e/test_demo.py has one that does."""
 
 import io
-import threading
 
 import pytest
 from rich.console import Console
@@ -10,6 +9,7 @@ from streaming.client.address import Address
 from streaming.demo.amqp_shop import AmqpShop
 from streaming.demo.kafka_shop import KafkaShop
 from streaming.demo.traffic import Traffic, run_traffic_only
+from streaming.waiting import Flag
 
 NOWHERE = Address(bootstrap="127.0.0.1:1", kafka={"log_level": "0"})
 
@@ -33,7 +33,7 @@ def test_traffic_waits_for_its_broker_and_stops_without_one(shop):
 
 def test_traffic_for_another_job_says_what_it_waits_for():
     out = io.StringIO()
-    stopping = threading.Event()
+    stopping = Flag()
     stopping.set()
 
     run_traffic_only(NOWHERE, 1, stopping, Console(file=out, width=100))
