@@ -63,6 +63,7 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder))
+        patch.setenv("PYTHONFAULTHANDLER", "1")  # SIGABRT shows where a program hangs
         yield folder
 
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from streaming.config import show_config
+from tests.fixtures.child import Child
 from tests.fixtures.jobs import running_job
 from tests.fixtures.services import embedded_kafka, spark
 from tools.docs.__main__ import RENEW
@@ -92,18 +93,11 @@ def run_python(program, folder):
     patient = program.replace(
         "Connection.from_config(", "Connection.from_config(timeout_s=120, file="
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", patient],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = Child([sys.executable, "-c", patient], cwd=folder, stderr=subprocess.PIPE)
     try:
         first = ""
         if "import Delivery, consumer, run" in program:  # a service runs until SIGTERM
-            assert process.stdout is not None
-            first = process.stdout.readline()
+            first = f"{process.line()}\n"
             process.terminate()
         rest, errors = process.communicate(timeout=PYTHON_TIMEOUT_S)
     finally:

@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.embedded.kafka.broker_properties import BrokerLimits
+from tests.fixtures.child import Child
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 180
@@ -173,15 +173,12 @@ time.sleep(600)
 def test_the_broker_outlives_the_thread_that_started_it_but_not_the_killed_process(
     tmp_path,
 ):
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", PARENT, str(tmp_path / "kafka")],
         cwd=CHECKOUT,
-        stdout=subprocess.PIPE,
-        text=True,
         start_new_session=True,
     ) as parent:
-        assert parent.stdout
-        pid, child, running = parent.stdout.readline().split()
+        pid, child, running = parent.line().split()
         parent.kill()
         with EmbeddedKafka(tmp_path / "kafka") as kafka:
             # The forked child has a copy of the pipe on which the supervisor waits for our end.

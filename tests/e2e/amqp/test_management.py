@@ -18,6 +18,7 @@ from pika.exceptions import (
 )
 
 from tests.fixtures.dlx_process import DlxProcess
+from tests.fixtures.waiting import join
 
 _ADDRESSES = re.compile(
     r"listening on (amqp://\S+).*pages at (http://\S+)/\n.*management at (http://\S+)/\n", re.DOTALL
@@ -118,7 +119,7 @@ def test_a_waiting_consumer_gets_what_is_published_by_http(running):
     running.api.post("exchanges/%2F/amq.default/publish", json=message | {"properties": {}})
 
     assert arrived.wait(timeout=30)
-    consumer.join()
+    join(consumer)
     assert bodies == [b"hello"]
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from streaming.client import Address, Connection, FlowStoppedError, NoAnswerError
 from tests.fixtures.services import new_topic
-from tests.fixtures.waiting import WAIT_S
+from tests.fixtures.waiting import WAIT_S, join
 
 __all__ = ["new_topic"]
 
@@ -76,7 +76,7 @@ def test_a_publisher_raises_or_waits_as_configured(connection):
 
     gate.say(2, active=True)
     assert published.wait(WAIT_S)
-    thread.join()
+    join(thread)
     gate.say(1, active=False)  # sent again by a job that started again: known already
     raising.publish("", "q", b"flows").result(WAIT_S)
 

@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from tests.fixtures.jobs import get_when_there
-from tests.fixtures.waiting import WAIT_S
+from tests.fixtures.waiting import WAIT_S, join
 
 
 def bodies(channel: Any, queue: str) -> list[bytes]:
@@ -76,7 +76,7 @@ def test_bindings_move_under_traffic_and_nothing_is_lost(
         changing.bind_queue(first, exchange, "order.#")
         changing.unbind_queue(second, exchange, "order.#")
     enough.set()
-    traffic.join()
+    join(traffic)
     changing.close()
     for future in futures:
         future.result(WAIT_S)

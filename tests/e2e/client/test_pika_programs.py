@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.fixtures.child import Child
 from tests.fixtures.waiting import WAIT_S
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PROGRAMS = CHECKOUT / "examples" / "pika"
+PATIENCE_S = 2 * WAIT_S
+"""Longer than the programs themselves wait: they say more than a test that gives up."""
 
 
 class Session(NamedTuple):
@@ -107,19 +110,17 @@ class Programs:
     def __init__(self, prefix: str, servers: str, vhost: str) -> None:
         self._prefix = prefix
         self._variables = {"DLX_KAFKA": servers, "DLX_VHOST": vhost}
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[Child] = []
 
-    def start(self, folder: str, name: str, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, folder: str, name: str, *arguments: str) -> Child:
         text = (PROGRAMS / folder / f"{self._prefix}{name}.py").read_text("utf-8")
         assert "vhost=VHOST" in text
         patient = text.replace("vhost=VHOST", f"vhost=VHOST, timeout_s={WAIT_S}")
-        process = subprocess.Popen(
+        process = Child(
             [sys.executable, "-u", "-c", patient, *arguments],
             cwd=CHECKOUT,
             env={**os.environ, **self._variables},
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
         )
         self._started.append(process)
         return process
@@ -132,20 +133,16 @@ class Programs:
     def output(self, folder: str, name: str, *arguments: str) -> tuple[str, ...]:
         """The lines of a program that ends by itself, and its exit status."""
         process = self.start(folder, name, *arguments)
-        output, _ = process.communicate(timeout=WAIT_S)
-        return *output.splitlines(), f"exit {process.returncode}"
+        return *process.rest(PATIENCE_S).splitlines(), f"exit {process.wait()}"
 
     def play(self, session: Session) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What a receiver prints until Ctrl-C, and what its senders print."""
         receiver = self.start(session.folder, *session.receiver)
-        output = receiver.stdout
-        assert output is not None
-        received = [output.readline().rstrip("\n")]
+        received = [receiver.line(PATIENCE_S)]
         sent = [line for each in session.senders for line in self.output(session.folder, *each)]
-        received += [output.readline().rstrip("\n") for _ in session.received]
+        received += [receiver.line(PATIENCE_S) for _ in session.received]
         receiver.send_signal(signal.SIGINT)
-        received += [*output.read().splitlines(), f"exit {receiver.wait(WAIT_S)}"]
-        output.close()
+        received += [*receiver.rest(PATIENCE_S).splitlines(), f"exit {receiver.wait()}"]
         return tuple(received), tuple(sent)
 
 

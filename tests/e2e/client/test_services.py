@@ -11,6 +11,7 @@ import pytest
 
 from streaming.client import ClientError, NotFoundError, UnroutableError, aio
 from streaming.config import show_config
+from tests.fixtures.child import Child
 from tests.fixtures.jobs import get_when_there
 from tests.fixtures.waiting import WAIT_S, wait_until
 
@@ -178,7 +179,7 @@ def test_decorated_functions_consume_until_sigterm(running_job, name):
         publisher = connection.publisher()
         for body in ("good", "bad", "own"):
             publisher.publish("", queues[0], body).result(WAIT_S)
-        process = subprocess.Popen(
+        process = Child(
             [sys.executable, "-c", SERVICE],
             env={
                 **os.environ,
@@ -187,25 +188,19 @@ def test_decorated_functions_consume_until_sigterm(running_job, name):
                 "VHOST": running_job.own_vhost,
                 "WAIT_S": str(WAIT_S),
             },
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
         )
         try:
             dead = [get_when_there(channel, f"dead-{mark}") for _ in range(2)]
             publisher.publish("", queues[1], "slow").result(WAIT_S)
-            lines: list[str] = []
-            assert process.stdout is not None
-            while "coroutine slow\n" not in lines:
-                line = process.stdout.readline()
-                assert line, "".join(lines)
-                lines.append(line)
+            while process.line() != "coroutine slow":
+                pass
             process.send_signal(signal.SIGTERM)
-            rest, _ = process.communicate(timeout=WAIT_S)
+            process.rest()
         finally:
             process.kill()
             process.wait()
-        printed = "".join(lines) + rest
+        printed = "".join(process.printed)
         depths = [channel.queue_depth(queue) for queue in queues]
 
     assert sorted(each.body for each in dead) == [b"bad", b"own"]
@@ -242,7 +237,7 @@ def test_a_function_that_never_returns_does_not_keep_the_process(running_job, na
         channel = connection.channel()
         channel.declare_queue(queue)
         connection.publisher().publish("", queue, "x").result(WAIT_S)
-        process = subprocess.Popen(
+        process = Child(
             [sys.executable, "-c", STUCK],
             env={
                 **os.environ,
@@ -251,14 +246,11 @@ def test_a_function_that_never_returns_does_not_keep_the_process(running_job, na
                 "VHOST": running_job.own_vhost,
                 "WAIT_S": str(WAIT_S),
             },
-            stdout=subprocess.PIPE,
-            text=True,
         )
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "stuck\n"
+            assert process.line() == "stuck"
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=WAIT_S)
+            process.communicate()
         finally:
             process.kill()
             process.wait()

@@ -10,6 +10,7 @@ import pytest
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.write.batch_row import batch_rows
+from tests.fixtures.child import Child
 from tests.unit.ledger.builders import QUERY, a_batch_row, a_place, rows_of
 
 BATCHES = 25
@@ -17,16 +18,14 @@ KILLS = 10
 
 
 def start(folder, batches=BATCHES):
-    return subprocess.Popen(
+    return Child(
         [sys.executable, "-m", "tests.e2e.ledger.worker", str(folder), str(batches)],
-        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 
 def finish(*processes):
-    said = [process.communicate(timeout=120) for process in processes]
+    said = [process.communicate() for process in processes]
     for process, (output, errors) in zip(processes, said, strict=True):
         assert process.returncode == 0, errors
         assert output.split()[-1] == "done", errors
@@ -55,9 +54,7 @@ def test_a_process_killed_at_any_instant_and_restarted_gives_the_same_tables(tmp
     killed = 0
     for _ in range(KILLS):
         process = start(tmp_path / "disturbed")
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        assert said == "ready\n", process.communicate()
+        assert process.line() == "ready"
         time.sleep(chance.uniform(0, 0.4))
         process.kill()
         process.communicate()

@@ -14,6 +14,8 @@ import pika
 import pytest
 import trustme
 
+from tests.fixtures.child import Child
+
 DLX = (sys.executable, "-P", "-m", "streaming.cli", "amqp")
 
 
@@ -26,13 +28,9 @@ def test_clients_connect_until_the_command_is_stopped(tmp_path):
     stream = {"name": "s", "vhost": "/", "arguments": {"x-queue-type": "stream"}}
     file.write_text(json.dumps({"queues": [{"name": "q", "vhost": "/"}, stream]}))
     options = ("--port", "0", "--web", "0", "--clock", "manual", "--definitions", str(file))
-    with subprocess.Popen(
-        (*DLX, "--memory", *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        url = process.stdout.readline().removeprefix("listening on ").strip()
-        pages = process.stdout.readline().removeprefix("pages at ").strip()
+    with Child((*DLX, "--memory", *options), stderr=subprocess.PIPE) as process:
+        url = process.line().removeprefix("listening on ")
+        pages = process.line().removeprefix("pages at ")
 
         with pika.BlockingConnection(pika.URLParameters(url)) as connection:
             declared = connection.channel().queue_declare("q", passive=True)
@@ -53,11 +51,8 @@ def test_clients_connect_until_the_command_is_stopped(tmp_path):
 
 def test_metrics_have_a_port_where_they_are_asked_for():
     options = ("--port", "0", "--metrics", "0", "--management", "0")
-    with subprocess.Popen(
-        (*DLX, "--memory", *options), stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        said = [process.stdout.readline().strip() for _ in range(3)]
+    with Child((*DLX, "--memory", *options)) as process:
+        said = [process.line() for _ in range(3)]
         address = urlsplit(said[2].removeprefix("metrics at "))
         with pika.BlockingConnection(
             pika.URLParameters(said[0].removeprefix("listening on "))
@@ -98,14 +93,8 @@ def test_tls_has_a_port_of_its_own_beside_plain_amqp(tmp_path):
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     options = ("--port", "0", "--tls", str(certificate), str(key), "--tls-port", "0")
-    with subprocess.Popen(
-        (*DLX, "--memory", *options), stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        plain, secure = (
-            urlsplit(process.stdout.readline().removeprefix("listening on ").strip())
-            for _ in range(2)
-        )
+    with Child((*DLX, "--memory", *options)) as process:
+        plain, secure = (urlsplit(process.line().removeprefix("listening on ")) for _ in range(2))
         for port, tls in (
             (plain.port, None),
             (secure.port, pika.SSLOptions(trusting, "127.0.0.1")),

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from streaming.cli.exit_codes import EXIT_INTERRUPTED
+from tests.fixtures.child import Child
 
 COMMAND = (sys.executable, "-P", "-m", "streaming.cli")
 ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range % 7 = 3"
@@ -40,15 +41,12 @@ def test_a_query_without_stdin_says_what_to_give(shop_root):
 
 def interrupted(*command):
     """Start a command, interrupt it after its first line of output: status, and stderr."""
-    process = subprocess.Popen(
+    process = Child(
         (*COMMAND, *command),
-        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    assert process.stdout is not None
-    assert process.stdout.readline()
+    assert process.line()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     return process.returncode, err

@@ -13,7 +13,7 @@ from streaming.console.attempts import (
 )
 from streaming.console.logins import Credentials, Guard, hash_password
 from tests.fixtures.clocks import HandClock
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import WAIT_S, join, wait_until
 
 HOST = "127.0.0.1:9420"
 
@@ -43,10 +43,10 @@ class Blocked:
 
         def first():
             self.begun.set()
-            self.ends.wait()
+            self.ends.wait(WAIT_S)
 
         self.answer = attempts.submit("first", "10.0.0.1", first)
-        self.begun.wait()
+        assert self.begun.wait(WAIT_S)
 
     def submit(self, name, client):
         return self.attempts.submit(name, client, lambda: self.order.append(name))
@@ -66,29 +66,29 @@ def test_who_has_gone_takes_no_time_and_no_place(attempts, blocked):
     last = [blocked.submit(f"here-{n}", f"10.0.0.{n}") for n in range(2)]
     blocked.ends.set()
 
-    assert [one.result(30) for one in last] == [None, None]
+    assert [one.result(WAIT_S) for one in last] == [None, None]
     assert blocked.order == ["here-0", "here-1"]
 
 
 def test_a_name_is_limited_from_one_client_until_time_has_passed(attempts, clock):
     for _ in range(MOST):
-        assert attempts.submit("anna", "10.0.0.1", wrong).result() is None
+        assert attempts.submit("anna", "10.0.0.1", wrong).result(WAIT_S) is None
 
     with pytest.raises(TooManyAttemptsError) as refused:
         attempts.submit("anna", "10.0.0.1", lambda: "anna")
 
     assert refused.value.retry_s == WINDOW_S
-    assert attempts.submit("anna", "10.0.0.2", lambda: "anna").result() == "anna"
-    assert attempts.submit("bert", "10.0.0.1", lambda: "bert").result() == "bert"
+    assert attempts.submit("anna", "10.0.0.2", lambda: "anna").result(WAIT_S) == "anna"
+    assert attempts.submit("bert", "10.0.0.1", lambda: "bert").result(WAIT_S) == "bert"
     clock.now_s += WINDOW_S
-    assert attempts.submit("anna", "10.0.0.1", lambda: "anna").result() == "anna"
+    assert attempts.submit("anna", "10.0.0.1", lambda: "anna").result(WAIT_S) == "anna"
 
 
 def test_the_right_password_ends_the_count(attempts):
     for _ in range(3):
         for _ in range(MOST - 1):
-            attempts.submit("anna", "10.0.0.1", wrong).result()
-        assert attempts.submit("anna", "10.0.0.1", lambda: "anna").result() == "anna"
+            attempts.submit("anna", "10.0.0.1", wrong).result(WAIT_S)
+        assert attempts.submit("anna", "10.0.0.1", lambda: "anna").result(WAIT_S) == "anna"
 
 
 def test_those_that_wait_count_too(blocked):
@@ -104,7 +104,7 @@ def test_who_has_failed_least_is_next(blocked):
         blocked.submit(f"guess-{number}", "10.0.0.1")
     last = blocked.submit("anna", "10.0.0.2")
     blocked.ends.set()
-    last.result()
+    last.result(WAIT_S)
 
     assert blocked.order[0] == "anna"
 
@@ -117,10 +117,10 @@ def test_few_wait_and_give_way_to_who_has_failed_less(blocked):
     anna = blocked.submit("anna", "10.0.0.2")
     blocked.ends.set()
 
-    assert anna.result() is None
+    assert anna.result(WAIT_S) is None
     assert blocked.order[0] == "anna"
     with pytest.raises(TooManyAttemptsError):
-        answers[-1].result()
+        answers[-1].result(WAIT_S)
 
 
 def test_an_attempt_that_fails_by_itself_ends(attempts):
@@ -128,8 +128,8 @@ def test_an_attempt_that_fails_by_itself_ends(attempts):
         raise OSError("broken")
 
     with pytest.raises(OSError, match="broken"):
-        attempts.submit("anna", "10.0.0.1", broken).result()
-    assert attempts.submit("anna", "10.0.0.1", lambda: 1).result() == 1
+        attempts.submit("anna", "10.0.0.1", broken).result(WAIT_S)
+    assert attempts.submit("anna", "10.0.0.1", lambda: 1).result(WAIT_S) == 1
 
 
 @pytest.fixture
@@ -165,8 +165,7 @@ def test_many_guesses_take_one_thread_and_no_page_waits_for_them(anna):
     before = len(told)
     assert anna.get("/health", auth=("anna", "secret")).status_code == 200
     hashing = [one for one in threading.enumerate() if one.name.startswith("log-in")]
-    for one in guessers:
-        one.join()
+    join(*guessers)
 
     assert before < 60
     assert hashing

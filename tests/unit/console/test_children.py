@@ -21,7 +21,7 @@ from streaming.console.page import Console, Refused
 from streaming.console.reader import BudgetError, Reader
 from streaming.console.rights import User
 from streaming.console.sql_answers import SqlAnswers
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import WAIT_S, join, wait_until
 
 HOST = "127.0.0.1:9420"
 ADMIN = User("root", "editor", administrator=True)
@@ -73,7 +73,7 @@ class Pool:
         return SqlAnswers(settings_of(root))
 
     def _run(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(WAIT_S)
 
     def answer(self, asked):
         return self._run(self.answers.answer(asked))
@@ -90,7 +90,7 @@ class Pool:
     def close(self):
         self.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        join(self._thread)
         self._loop.close()
 
 
@@ -129,7 +129,7 @@ def test_a_query_that_needs_too_much_memory_is_refused_in_words(pool, sql):
 
     status, text = text_of(pool.answer(asked(sql)))
     peaks.ends.set()
-    peaks.join()
+    join(peaks)
 
     assert status == 400
     assert "needs more than 512MB of memory" in text

@@ -21,6 +21,7 @@ from streaming.console import beside_job
 from streaming.console.beside_job import NICE, ConsoleProcess
 from streaming.console.reader import BudgetError, Reader
 from streaming.listening import ListenError
+from tests.fixtures.child import Child
 from tests.fixtures.waiting import WAIT_S
 
 LEAST_PRIORITY = 19
@@ -33,11 +34,9 @@ def start(tmp_path):
     running = []
 
     def run(*options):
-        process = subprocess.Popen(
+        process = Child(
             [sys.executable, "-m", "streaming.cli", "console", *options],
-            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             cwd=tmp_path,
         )
         running.append(process)
@@ -60,7 +59,7 @@ def visit(link):
 
 def test_the_printed_link_logs_in_and_ctrl_c_ends_the_console(start, shop_root):
     process = start("--tables", shop_root)
-    link = process.stdout.readline().strip()
+    link = process.line()
     jar = http.cookiejar.CookieJar()
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
 
@@ -83,12 +82,12 @@ def test_the_language_is_a_code_or_a_file_beside_the_configuration(start, shop_r
         'msgid ""\nmsgstr "Language: nl\\n"\n\nmsgid "Now"\nmsgstr "Nu"\n'
     )
 
-    dutch = visit(start("--config", str(file)).stdout.readline().strip())
+    dutch = visit(start("--config", str(file)).line())
     german = start("--tables", shop_root, "--language", "de")
     refused = start("--tables", shop_root, "--language", "xx")
 
     assert "<h1>Nu</h1>" in dutch
-    assert "<h1>Jetzt</h1>" in visit(german.stdout.readline().strip())
+    assert "<h1>Jetzt</h1>" in visit(german.line())
     assert refused.wait() == EXIT_INVALID
     assert "there is no translation 'xx'; there are de, en" in refused.stderr.read()
 
@@ -135,14 +134,14 @@ def test_a_console_beside_a_job_ends_with_the_job(tmp_path, shop_root, monkeypat
 
 
 def test_a_second_console_takes_another_port(start, shop_root):
-    first = start("--tables", shop_root).stdout.readline()
-    second = start("--tables", shop_root).stdout.readline()
+    first = start("--tables", shop_root).line()
+    second = start("--tables", shop_root).line()
 
     assert first.split("?")[0] != second.split("?")[0]
 
 
 def test_an_address_that_is_in_use_is_refused(start, shop_root):
-    address = start("--tables", shop_root).stdout.readline().split("/")[2]
+    address = start("--tables", shop_root).line().split("/")[2]
 
     process = start("--tables", shop_root, "--listen", address)
 
@@ -161,7 +160,7 @@ def test_an_address_that_cannot_be_used_is_refused(start, shop_root, address):
 
 
 def test_tables_that_do_not_exist_are_said_on_the_page(start, tmp_path):
-    link = start("--tables", str(tmp_path)).stdout.readline().strip()
+    link = start("--tables", str(tmp_path)).line()
     jar = http.cookiejar.CookieJar()
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
 
@@ -205,8 +204,8 @@ def test_the_command_takes_quiet_queues_from_the_configuration(start, tmp_path, 
         '[alerts.quiet]\nDlxNoConsumer = ["box"]\n'
     )
 
-    quiet = visit(start("--config", "dlx.toml").stdout.readline().strip())
-    loud = visit(start("--tables", shop_root).stdout.readline().strip())
+    quiet = visit(start("--config", "dlx.toml").line())
+    loud = visit(start("--tables", shop_root).line())
 
     for said in (" in queues, the oldest for ", "box has messages and no consumer"):
         assert [page.count(said) for page in (quiet, loud)] == [0, 1]

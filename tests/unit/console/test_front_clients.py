@@ -22,7 +22,7 @@ from streaming.console.logins import Credentials, Guard, hash_password
 from streaming.management.app import Management
 from streaming.management.memory import MemoryFront
 from tests.amqp_client import RawClient, memory_broker
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import join, wait_until
 from tests.unit.console.conftest import HOST
 from tests.unit.console.test_messages import words
 
@@ -53,7 +53,7 @@ def front():
     wait_until(lambda: server.started, lambda: "the front listens")
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
-    thread.join()
+    join(thread)
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def odd():
 
     yield serve
     server.shutdown()
-    thread.join()
+    join(thread)
     server.server_close()
 
 

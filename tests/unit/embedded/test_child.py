@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from streaming.embedded.child import Child, interrupts_deferred, output_of, start_child
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import join, wait_until
 
 SLEEP = ["sleep", "600"]
 
@@ -42,7 +42,7 @@ def test_another_thread_starts_programs_likewise(tmp_path):
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join()
+    join(thread)
 
     assert statuses == [1]
 
@@ -64,7 +64,7 @@ def test_an_interrupted_program_does_not_stay():
     thread.start()
     with pytest.raises(KeyboardInterrupt):
         output_of(SLEEP, 600)
-    thread.join()
+    join(thread)
 
     assert sleepers() == []
 

@@ -9,6 +9,7 @@ from streaming.ledger.errors import CommitError
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
 from streaming.storage.local import LocalStorage
+from tests.fixtures.waiting import WAIT_S, join
 from tests.unit.ledger.builders import QUERY, a_place, events, local, paths_of, publish, rows_of
 
 
@@ -157,7 +158,7 @@ def test_drivers_that_commit_the_same_batches_at_once_leave_every_row_once(root)
 
     def drive(number):
         writer = TableWriter(root, "events")
-        gate.wait()
+        gate.wait(WAIT_S)
         outcomes[number] = [
             writer.commit_batch(QUERY, batch, part) for batch, part in enumerate(files)
         ]
@@ -165,8 +166,7 @@ def test_drivers_that_commit_the_same_batches_at_once_leave_every_row_once(root)
     threads = [threading.Thread(target=drive, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    join(*threads)
 
     committed = [sum(outcomes[n][batch] == "committed" for n in range(3)) for batch in range(20)]
     assert committed == [1] * 20

@@ -21,6 +21,7 @@ from streaming.ledger.upkeep.compaction import (
 from streaming.ledger.write.ledger import query_ids
 from streaming.ledger.write.log_actions import add_action, removal
 from streaming.ledger.write.table_writer import TableWriter
+from tests.fixtures.waiting import join
 from tests.unit.ledger.builders import (
     QUERY,
     a_place,
@@ -223,8 +224,7 @@ def test_concurrent_compaction_and_commits_lose_and_duplicate_nothing(root):
         file = publish(root, "events", events(range(2 * batch, 2 * batch + 2), batch_id=batch))
         assert writer.commit_batch(QUERY, batch, [file]) == "committed"
     done.set()
-    for thread in threads:
-        thread.join()
+    join(*threads)
 
     assert [row["seq"] for row in sorted(rows_of(root, "events"), key=lambda row: row["seq"])] == (
         list(range(80))

@@ -5,7 +5,6 @@ import re
 import runpy
 import signal
 import socket
-import subprocess
 import tomllib
 from contextlib import contextmanager
 
@@ -15,6 +14,7 @@ import pytest
 import requests
 
 from streaming.embedded.kafka.ports import free_port
+from tests.fixtures.child import Child
 from tests.fixtures.wheel import install, make_environment
 from tests.unit.packaging.container_files import CHECKOUT, is_sent_to_the_builder
 
@@ -39,7 +39,7 @@ def container(python, folder, *arguments, **environment):
     """The program as the image runs it; the ports of AMQP and of the API, and itself."""
     ports = {"RABBITMQ_NODE_PORT": str(free_port()), "DLX_MANAGEMENT_PORT": str(free_port())}
     metrics = {"DLX_METRICS_PORT": "0"}
-    process = subprocess.Popen(
+    process = Child(
         [python, CHECKOUT / "docker" / "memory.py", *arguments],
         env={
             "PYTHONPATH": str(CHECKOUT),
@@ -49,21 +49,15 @@ def container(python, folder, *arguments, **environment):
             **environment,
         },
         cwd=folder,
-        stdout=subprocess.PIPE,
-        text=True,
     )
-    assert process.stdout is not None
     try:
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if READY in line:
-                break
-        assert READY in "".join(said), said
+        while READY not in process.line():
+            pass
         yield *(int(port) for port in ports.values()), process
     finally:
         process.terminate()  # a kill would leave the broker, which is its child
-        process.wait(20)
+        process.wait()
+        assert process.stdout is not None
         process.stdout.close()
 
 

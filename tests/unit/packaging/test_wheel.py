@@ -15,6 +15,7 @@ import pytest
 
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
 from streaming.cli.job_extra import remedy
+from tests.fixtures.child import Child
 from tests.fixtures.wheel import install, wheel_environment
 
 __all__ = ["wheel_environment"]
@@ -90,14 +91,11 @@ def test_the_source_archive_makes_the_same_wheel_and_holds_no_more_than_the_repo
 
 
 def test_a_client_of_rabbitmq_connects_to_the_broker_in_memory(wheel_environment):
-    with subprocess.Popen(
+    with Child(
         [wheel_environment.folder / "bin" / "dlx", "amqp", "--memory", "--port", "0"],
         cwd=wheel_environment.folder,
-        stdout=subprocess.PIPE,
-        text=True,
     ) as broker:
-        assert broker.stdout is not None
-        url = broker.stdout.readline().removeprefix("listening on ").strip()
+        url = broker.line().removeprefix("listening on ")
         with pika.BlockingConnection(pika.URLParameters(url)) as connection:
             declared = connection.channel().queue_declare("work")
         broker.send_signal(signal.SIGTERM)

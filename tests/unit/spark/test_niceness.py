@@ -17,6 +17,7 @@ from streaming.config.job import JobSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.spark.jvm import make_nice, spare_cores
 from streaming.spark.session import session_config
+from tests.fixtures.child import Child
 
 PROGRAM = """
 import os, sys, threading
@@ -45,19 +46,15 @@ def of(thread):
 
 def what_threads_have(what: str, change: Callable[[Any], None]) -> str:
     """What the threads of a process have after a change, those that start later included."""
-    with subprocess.Popen(
-        [sys.executable, "-c", "import os" + what + PROGRAM],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+    with Child(
+        [sys.executable, "-c", "import os" + what + PROGRAM], stdin=subprocess.PIPE
     ) as program:
-        assert program.stdout is not None
         assert program.stdin is not None
-        program.stdout.readline()
+        program.line()
         change(SimpleNamespace(proc=program))
         program.stdin.write("go on\n")
         program.stdin.flush()
-        return program.stdout.readline().strip()
+        return program.line()
 
 
 @pytest.mark.parametrize("nice", [0, 7])

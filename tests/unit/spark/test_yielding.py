@@ -12,6 +12,7 @@ import pytest
 
 from streaming.spark.jvm import make_nice, spare_cores
 from streaming.spark.yielding import Yielding
+from tests.fixtures.child import Child
 from tests.fixtures.waiting import wait_until
 
 NICE, SPARED = 12, 1
@@ -22,15 +23,10 @@ CHILD = "import os, subprocess, sys; print(subprocess.Popen(['/bin/cat']).pid, f
 @pytest.fixture
 def spark() -> Iterator[Any]:
     """A process with a session of its own, which has started another."""
-    with subprocess.Popen(
-        [sys.executable, "-c", CHILD],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    with Child(
+        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, start_new_session=True
     ) as program:
-        assert program.stdout is not None
-        yield SimpleNamespace(proc=program, child=int(program.stdout.readline()))
+        yield SimpleNamespace(proc=program, child=int(program.line()))
         program.kill()
 
 

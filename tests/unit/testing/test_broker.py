@@ -9,6 +9,7 @@ from streaming.amqp.login import new_password_hash
 from streaming.amqp.manual_time import ManualTime
 from streaming.amqp.memory import MemoryBroker
 from streaming.testing.broker import TestBroker
+from tests.fixtures.waiting import WAIT_S, join
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +215,7 @@ def test_time_waits_for_a_consumer_that_is_at_work(broker, channel):
     deaths = [(death.queue, death.reason) for death in broker.deaths()]
     work.set()
     broker.advance("40 minutes")
-    consumer.join()
+    join(consumer)
 
     assert deaths == [("work", "rejected"), ("wait", "expired"), ("work", "rejected")]
 
@@ -249,12 +250,12 @@ def test_a_client_that_asks_an_empty_queue_does_not_hold_time_up(broker, channel
 
     poller = Thread(target=poll)
     poller.start()
-    asked.wait()
+    assert asked.wait(WAIT_S)
 
     broker.advance("1 minute")
 
     stopped.set()
-    poller.join()
+    join(poller)
 
 
 def test_clients_that_never_rest_are_an_error():

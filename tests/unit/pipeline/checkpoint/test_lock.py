@@ -7,6 +7,7 @@ import pytest
 
 from streaming.pipeline.checkpoint.checkpoint import CheckpointLock
 from streaming.pipeline.checkpoint.errors import CheckpointError
+from tests.fixtures.child import Child
 
 HOLD = """
 import sys, pathlib
@@ -33,10 +34,8 @@ def test_a_second_job_is_refused_until_the_first_releases_the_lock(tmp_path):
 
 def test_a_killed_job_leaves_no_lock(tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "locked\n"
+    with Child(command, stdin=subprocess.PIPE) as holder:
+        assert holder.line() == "locked"
         with pytest.raises(CheckpointError):
             CheckpointLock(tmp_path).acquire()
         holder.kill()
