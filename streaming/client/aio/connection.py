@@ -230,7 +230,8 @@ class Connection:
         """Close the channels, wait for Kafka to accept what is queued, and stop.
 
         The broker requeues what is unacknowledged. Publishes without a confirm fail with
-        ConnectionClosedError. Closing twice is harmless.
+        ConnectionClosedError. A callback that still runs has `timeout_s` to return. Closing twice
+        is harmless.
         """
         if self._opened is not None:
             closing = asyncio.to_thread(self._opened.close)

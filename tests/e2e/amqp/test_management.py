@@ -113,8 +113,7 @@ def test_a_waiting_consumer_gets_what_is_published_by_http(running):
 
     consumer = threading.Thread(target=consume)
     consumer.start()
-    while not running.api.get("consumers").json():
-        assert running.process.is_running()
+    running.process.until(lambda: running.api.get("consumers").json())
     message = {"routing_key": "q", "payload": "hello", "payload_encoding": "string"}
     running.api.post("exchanges/%2F/amq.default/publish", json=message | {"properties": {}})
 
