@@ -22,9 +22,10 @@ def test_a_program_that_hangs_is_shown_with_its_stacks():
 
 
 def test_a_program_that_ends_early_is_shown_with_its_status_and_output():
-    with Child([sys.executable, "-c", "print('one'); raise SystemExit(7)"]) as child:
+    program = [sys.executable, "-c", "import sys; print('one'); sys.exit('why')"]
+    with Child(program, stderr=subprocess.PIPE) as child:
         assert child.line() == "one"
-        with pytest.raises(AssertionError, match="ended with status 7; it printed:\none\n"):
+        with pytest.raises(AssertionError, match="ended with status 1; it printed:\none\nwhy\n"):
             child.line()
 
 

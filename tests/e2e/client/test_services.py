@@ -197,6 +197,7 @@ def test_decorated_functions_consume_until_sigterm(running_job, name):
                 pass
             process.send_signal(signal.SIGTERM)
             process.rest()
+            process.wait()
         finally:
             process.kill()
             process.wait()
