@@ -11,7 +11,7 @@ from streaming.broker.commands import ControlRedrive, Redrive
 from streaming.broker.redrive_letters import Letter, RedriveOptions, Target
 from streaming.broker.state.store import MemoryStore
 from tests.builders import Broker
-from tests.unit.broker.redrives.test_redrive import in_queue, skipped
+from tests.unit.broker.redrives.builders import in_queue, skipped
 
 WORK = Target("work", "", ("work",))
 PART = 20

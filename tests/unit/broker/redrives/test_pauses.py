@@ -6,7 +6,7 @@ import pytest
 
 from streaming.broker.commands import Redrive
 from streaming.broker.events import Kind
-from tests.unit.broker.redrives.test_redrive import (
+from tests.unit.broker.redrives.builders import (
     CUT,
     a_broker,
     control,

@@ -8,9 +8,7 @@ import pytest
 
 from streaming.broker.redrive_letters import Letter, Target
 from tests.builders import Broker
-from tests.unit.broker.redrives.test_redrive import CUT, letters, redrive, skipped
-
-WORK = Target("work", "", ("work",))
+from tests.unit.broker.redrives.builders import CUT, WORK, letters, redrive, skipped
 
 
 def a_broker(*sizes: int, cut: bool = False, **limits) -> Broker:
