@@ -7,7 +7,7 @@ import pytest
 
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.user_folders import plans_folder
-from tests.unit.queries.redrives.test_plan import Shop
+from tests.unit.queries.redrives.letters import Shop
 
 OF_M0 = ("tables", "erase", "--reason", "request 4711", "--where", "body = 'm0'::BLOB")
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from streaming.contents.updater import ContentsUpdater
-from tests.unit.queries.redrives.test_plan import retried
+from tests.unit.queries.redrives.letters import retried
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 from tests.builders import Broker
 from tests.unit.console.two_vhosts import TREASURE
 from tests.unit.queries.recording import Recording
+from tests.unit.queries.redrives.letters import Shop
 from tests.unit.queries.redrives.test_edits import approve, edit
-from tests.unit.queries.redrives.test_plan import Shop
 
 
 def words(page):

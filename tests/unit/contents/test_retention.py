@@ -28,7 +28,7 @@ from streaming.queries.vhosts.clients import list_channels, list_consumers
 from tests.builders import START_MS, Broker
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import QUERY_ID, Recording
-from tests.unit.queries.redrives.test_plan import Shop
+from tests.unit.queries.redrives.letters import Shop
 from tests.unit.queries.state import contents_of
 from tests.unit.queries.test_as_of import contents_at, no_time, topology_at
 from tests.unit.queries.test_known_shards import rebuilt_store

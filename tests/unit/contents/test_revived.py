@@ -25,7 +25,7 @@ from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker
 from tests.unit.contents.test_retention import START
 from tests.unit.queries.recording import QUERY_ID, Recording
-from tests.unit.queries.redrives.test_plan import Shop
+from tests.unit.queries.redrives.letters import Shop
 from tests.unit.queries.test_known_shards import rebuilt_store
 
 LATER = START + timedelta(days=9)

@@ -9,7 +9,7 @@ from streaming.dlx_api.questions import QUESTIONS
 from tests.amqp_client import RawClient
 from tests.dlx_api import DOCUMENT
 from tests.management_api import GUEST
-from tests.unit.queries.redrives.test_plan import Shop
+from tests.unit.queries.redrives.letters import Shop
 
 VHOST = "%2F"
 EVERYTHING = {f"{one.method} /{one.path}" for one in QUESTIONS}

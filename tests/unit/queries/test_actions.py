@@ -3,7 +3,7 @@
 from streaming.queries.actions import actions_on
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
-from tests.unit.queries.redrives.test_plan import Shop
+from tests.unit.queries.redrives.letters import Shop
 
 
 def test_events_before_the_message_arrived_are_not_read(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from streaming.queries.traffic import traffic
 from tests.builders import Broker
 from tests.unit.queries.random_play import QUEUES
 from tests.unit.queries.recording import Recording, random_tables
-from tests.unit.queries.redrives.test_plan import Shop
+from tests.unit.queries.redrives.letters import Shop
 
 HOUR = timedelta(hours=1)
 PARTS = 7

@@ -11,7 +11,7 @@ from streaming.queries.redrives.candidates import candidates
 from tests.builders import Broker
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import Recording
-from tests.unit.queries.redrives.test_plan import Shop, retried
+from tests.unit.queries.redrives.letters import Shop, retried
 
 
 def asked(root, question):

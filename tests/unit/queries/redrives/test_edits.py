@@ -16,7 +16,7 @@ from streaming.queries.redrives import edits
 from streaming.queries.redrives.edits import EditWish
 from streaming.queries.redrives.outcomes import outcome_of
 from streaming.queries.redrives.plan import RedriveWish, content_of_letter
-from tests.unit.queries.redrives.test_plan import ALL, Shop
+from tests.unit.queries.redrives.letters import ALL, Shop
 from topology.values import table_from_json
 
 
