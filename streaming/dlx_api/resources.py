@@ -16,6 +16,7 @@ from streaming.dlx_api.reading import Readers
 from streaming.dlx_api.request_bodies import Control, DeploymentNote, PlanWish
 from streaming.management.access import ADMINISTRATORS, POLICYMAKERS
 from streaming.management.answers import as_json, json_bytes
+from streaming.management.bodies import MAX_BODY_BYTES
 from streaming.management.errors import ApiError, bad_request, missing
 from streaming.management.resources.doing import administer, do
 from streaming.management.routing import (
@@ -50,7 +51,7 @@ def dlx_resources(readers: Readers | None) -> list[Resource]:
             one.method: partial(_answer, one, readers) for one in questions
         }
         rules = {one.method: _rule(one) for one in questions}
-        found.append(Resource(ROOT + path, anyone, handlers, rules))
+        found.append(Resource(ROOT + path, anyone, handlers, rules, most_bytes=MAX_BODY_BYTES))
     return found
 
 

@@ -152,7 +152,7 @@ class Management:
             raise ApiError(415)
         try:
             async with asyncio.timeout(BODY_S):
-                body = await read_body(request)
+                body = await read_body(request, resource.most_bytes)
         except TimeoutError:
             raise bad_request("the request was not sent in time") from None
         return replace(asked, body=body)

@@ -13,7 +13,10 @@ from streaming.management.errors import ApiError, bad_request
 from topology.values import MAX_DEPTH, Table
 
 MAX_BODY_BYTES: Final = 20_000_000
-"""The largest request that is read: RabbitMQ's default."""
+"""The largest message or document of definitions that is read: RabbitMQ's default of everything."""
+
+MAX_OBJECT_BYTES: Final = 1_000_000
+"""The largest other request: no object of a broker is as large."""
 
 _LINE: Final = 78
 """Erlang breaks longer lists into lines."""
@@ -22,23 +25,23 @@ _IS_FILE: Final = re.compile(rb'[; ]name="file"')
 _NEEDED: Final = object()
 
 
-async def read_body(request: Request) -> bytes:
-    """Read a request.
+async def read_body(request: Request, most: int) -> bytes:
+    """Read a request of so many bytes at most.
 
     Raises:
         ApiError: 400, it is too large, or was not sent whole.
     """
     too_large = bad_request(
-        f"Exceeded HTTP request body size limit; maximum allowed is {MAX_BODY_BYTES} bytes"
+        f"Exceeded HTTP request body size limit; maximum allowed is {most} bytes"
     )
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > MAX_BODY_BYTES:
+    if announced.isdecimal() and int(announced) > most:
         raise too_large
     data = bytearray()
     try:
         async for chunk in request.stream():
             data += chunk
-            if len(data) > MAX_BODY_BYTES:
+            if len(data) > most:
                 raise too_large
     except ClientDisconnect:
         raise bad_request("the request was not sent whole") from None
@@ -170,6 +173,15 @@ def _amqp(value: Any, depth: int) -> Any:
     return value
 
 
+def expect_shallow(value: Any, depth: int = 1) -> None:
+    """400 if a value of JSON is nested deeper than those of AMQP."""
+    if depth > MAX_DEPTH:
+        raise bad_request("nested_too_deeply")
+    if isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            expect_shallow(item, depth + 1)
+
+
 def from_base64(text: str) -> bytes:
     """Decode base64, which may have spaces and ends of lines; 400 if it is none."""
     try:
@@ -178,4 +190,13 @@ def from_base64(text: str) -> bytes:
         raise bad_request(["not_base64", text[:100]]) from None
 
 
-__all__ = ["MAX_BODY_BYTES", "ApiError", "Members", "from_base64", "read_body", "read_object"]
+__all__ = [
+    "MAX_BODY_BYTES",
+    "MAX_OBJECT_BYTES",
+    "ApiError",
+    "Members",
+    "expect_shallow",
+    "from_base64",
+    "read_body",
+    "read_object",
+]

@@ -4,6 +4,7 @@ So a change lasts, is among the changes that the tables show, and is known to a 
 over. An answer comes when Kafka has the command. What a file sets is changed in that file.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -161,9 +162,10 @@ class LogFront(ServerFront):
         self, vhost: OpenVhost, actor: Actor, command: ImportDefinitions
     ) -> AnswerOut:
         """Import definitions in as many records as they need."""
-        parts = portions(command.definitions, vhost.max_body_bytes // 2)
+        most = vhost.max_body_bytes // 2
+        parts = await asyncio.to_thread(portions, command.definitions, most)
         for part in parts:
-            self._expect_readable(vhost, part)
+            await asyncio.to_thread(self._expect_readable, vhost, part)
         answers = []
         for part in parts:
             answers.append(await super().do(vhost, actor, part))

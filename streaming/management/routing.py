@@ -13,7 +13,7 @@ from streaming.amqp.login import User
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.events import Actor
 from streaming.management.access import ADMINISTRATORS, MONITORS, POLICYMAKERS, Gate, has_tag
-from streaming.management.bodies import Members, read_object
+from streaming.management.bodies import MAX_OBJECT_BYTES, Members, read_object
 from streaming.management.counting import Counting
 from streaming.management.errors import ApiError, elsewhere, missing, not_authorised, not_found
 from streaming.management.port import Front
@@ -208,6 +208,7 @@ class Resource:
         has_columns: whether `columns` chooses members of what GET answers, as of all but few.
         has_bert: whether GET answers in terms of Erlang to those who want it.
         has_head: whether HEAD is answered.
+        most_bytes: what a body may have.
         no_range: the error of ranges of samples that make no sense; empty if none are looked at.
     """
 
@@ -221,6 +222,7 @@ class Resource:
     has_bert: bool = True
     has_head: bool = True
     no_range: str = ""
+    most_bytes: int = MAX_OBJECT_BYTES
 
     @property
     def allowed(self) -> str:

@@ -42,11 +42,12 @@ def import_definitions(
     refusal = refuse_administration(shard, actor)
     if refusal is not None:
         return refusal
+    has_bindings = bool(command.definitions.get("bindings"))
     try:
         loaded = load_definitions(
             command.definitions,
             default_vhost=name,
-            existing={name: _existing(shard.context.vhost)},
+            existing={name: _existing(shard.context.vhost)} if has_bindings else {},
             max_problems=MAX_PROBLEMS,
         )
     except InvalidTopologyError as error:

@@ -4,6 +4,7 @@ Export and import have the members of RabbitMQ 4.0. What an import cannot use is
 anything is declared; what is not supported here is skipped, as everywhere.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,7 +15,13 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.handlers.import_export import refusals
 from streaming.management.answers import as_json, done
-from streaming.management.bodies import Members, read_object, uploaded
+from streaming.management.bodies import (
+    MAX_BODY_BYTES,
+    Members,
+    expect_shallow,
+    read_object,
+    uploaded,
+)
 from streaming.management.errors import ApiError, bad_request, not_found
 from streaming.management.formats import (
     VERSION,
@@ -274,7 +281,9 @@ async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) ->
         if isinstance(one.get("name"), str)
     }
     parameters = _list(document, "global_parameters")
-    loaded = _loaded(asked, document, default_vhost, listed)
+    for one in parameters:
+        expect_shallow(one.get("value"))
+    loaded = await _loaded(asked, document, default_vhost, listed)
     _check_permissions(asked, loaded, {user.name for user in users})
     front.expect_changeable(users, list(listed))
     await _check_objects(asked, loaded)
@@ -332,10 +341,10 @@ def _user(asked: Asked, document: dict[str, Any]) -> Any:
     return read_user(name, Members(document), before)
 
 
-def _loaded(
+async def _loaded(
     asked: Asked, document: dict[str, Any], default_vhost: str, listed: dict[str, VhostInfo]
 ) -> LoadedDefinitions:
-    """Read the document, with what is there already.
+    """Read the document, with what is there already, in a thread: it may be a large one.
 
     Users and global parameters are read elsewhere.
     """
@@ -361,8 +370,12 @@ def _loaded(
         for name, vhost in open_vhosts.items()
     }
     try:
-        return load_definitions(
-            full, default_vhost=default_vhost, existing=existing, max_problems=MAX_PROBLEMS
+        return await asyncio.to_thread(
+            load_definitions,
+            full,
+            default_vhost=default_vhost,
+            existing=existing,
+            max_problems=MAX_PROBLEMS,
         )
     except InvalidTopologyError as error:
         raise bad_request(str(error)) from None
@@ -391,12 +404,19 @@ def _check_permissions(asked: Asked, loaded: LoadedDefinitions, new: set[str]) -
                 raise bad_request(f'{{no_such_user,<<"{user}">>}}')
 
 
-_CLUSTER: Final[dict[str, Handler]] = {"GET": export_all, "POST": import_all}
-_VHOST: Final[dict[str, Handler]] = {"GET": export_vhost, "POST": import_vhost}
-_KINDS: Final = frozenset({"application/json", "multipart/form-data"})
+def _resource(path: str, export: Handler, take: Handler) -> Resource:
+    return Resource(
+        path,
+        administrator,
+        {"GET": export, "POST": take},
+        kinds=frozenset({"application/json", "multipart/form-data"}),
+        has_bert=False,
+        most_bytes=MAX_BODY_BYTES,
+    )
+
 
 RESOURCES: Final = [
-    Resource("definitions", administrator, _CLUSTER, kinds=_KINDS, has_bert=False),
-    Resource("all-configuration", administrator, _CLUSTER, kinds=_KINDS, has_bert=False),
-    Resource("definitions/{vhost}", administrator, _VHOST, kinds=_KINDS, has_bert=False),
+    _resource("definitions", export_all, import_all),
+    _resource("all-configuration", export_all, import_all),
+    _resource("definitions/{vhost}", export_vhost, import_vhost),
 ]

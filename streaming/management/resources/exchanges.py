@@ -8,6 +8,7 @@ from streaming.amqp.declaring import on_one_line
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
+from streaming.management.bodies import MAX_BODY_BYTES
 from streaming.management.counting import Range, with_rates
 from streaming.management.errors import bad_request, missing, not_authorised, term
 from streaming.management.formats import exchange_item
@@ -99,7 +100,12 @@ RESOURCES: Final = [
         {"GET": one_exchange, "PUT": put_exchange, "DELETE": delete_exchange},
         no_range=BAD_REQUEST,
     ),
-    Resource("exchanges/{vhost}/{exchange}/publish", of_vhost, {"POST": publish}),
+    Resource(
+        "exchanges/{vhost}/{exchange}/publish",
+        of_vhost,
+        {"POST": publish},
+        most_bytes=MAX_BODY_BYTES,
+    ),
     Resource("exchanges/{vhost}/{exchange}/bindings/source", of_vhost, {"GET": exchange_source}),
     Resource(
         "exchanges/{vhost}/{exchange}/bindings/destination",

@@ -14,7 +14,7 @@ from streaming.broker import commands
 from streaming.broker.commands import LimitName
 from streaming.management.access import MONITORS
 from streaming.management.answers import created, done
-from streaming.management.bodies import Members
+from streaming.management.bodies import Members, expect_shallow
 from streaming.management.errors import ApiError, bad_request, missing, not_found, not_valid, term
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
@@ -248,6 +248,7 @@ async def put_global(asked: Asked) -> Response:
 
 async def set_global(asked: Asked, name: str, value: Any) -> bool:
     """Set a global parameter; whether it is new. RabbitMQ keeps an empty object as an array."""
+    expect_shallow(value)
     return await asked.front.put_global_parameter(name, [] if value == {} else value)
 
 

@@ -1,14 +1,17 @@
 """Requests that mean no good: refused, bounded, in words."""
 
+import asyncio
 import json
 from urllib.parse import parse_qsl, quote
 
 import pytest
 from starlette.testclient import TestClient
 
+from streaming.broker.commands import ImportDefinitions
+from streaming.broker.events import Actor
 from streaming.management import listing
 from streaming.management.app import Management
-from streaming.management.bodies import MAX_BODY_BYTES
+from streaming.management.bodies import MAX_BODY_BYTES, MAX_OBJECT_BYTES
 from streaming.management.memory import MemoryFront
 from streaming.management.resources.every import RESOURCES
 from tests.management_on_log import OnLog
@@ -28,13 +31,70 @@ def client(management):
     return TestClient(management, client=("127.0.0.1", 50_000))
 
 
-def test_a_body_of_64_mib_is_refused(client):
+@pytest.mark.parametrize(
+    ("method", "path", "most"),
+    [
+        ("PUT", "users/x", MAX_OBJECT_BYTES),
+        ("PUT", "queues/%2F/q", MAX_OBJECT_BYTES),
+        ("PUT", "global-parameters/g", MAX_OBJECT_BYTES),
+        ("POST", "definitions", MAX_BODY_BYTES),
+        ("POST", "exchanges/%2F/amq.topic/publish", MAX_BODY_BYTES),
+    ],
+)
+def test_a_body_of_64_mib_is_refused(client, method, path, most):
     body = b'{"tags": "' + b"x" * (64 * 1024 * 1024) + b'"}'
+    headers = {"content-type": "application/json"}
 
-    response = client.put("/api/users/x", auth=AUTH, content=body)
+    response = client.request(method, f"/api/{path}", auth=AUTH, content=body, headers=headers)
 
     assert response.status_code == 400
-    assert str(MAX_BODY_BYTES) in response.json()["reason"]
+    assert response.json()["reason"].endswith(f"maximum allowed is {most} bytes")
+
+
+def test_an_object_has_no_million_arguments(client):
+    arguments = {f"x-{number}": number for number in range(100_000)}
+
+    response = client.put("/api/queues/%2F/q", auth=AUTH, json={"arguments": arguments})
+
+    assert response.status_code == 400
+    assert client.get("/api/queues/%2F/q", auth=AUTH).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["global-parameters/g", "definitions"])
+def test_a_deeply_nested_global_parameter_is_refused(client, path):
+    value = b"[" * 900 + b"]" * 900
+    body = b'{"users": [{"name": "new", "tags": ""}], "global_parameters": [{"name": "g", "value": '
+    whole = b'{"value": ' + value + b"}" if path.startswith("global") else body + value + b"}]}"
+    method = "PUT" if path.startswith("global") else "POST"
+    headers = {"content-type": "application/json"}
+
+    response = client.request(method, f"/api/{path}", auth=AUTH, content=whole, headers=headers)
+
+    assert (response.status_code, response.json()["reason"]) == (400, "nested_too_deeply")
+    assert client.get("/api/users/new", auth=AUTH).status_code == 404
+
+
+def test_clients_are_served_while_many_queues_are_imported(broker):
+    """Each portion of the document is declared by itself, with a turn for others after it."""
+    front = MemoryFront(broker)
+    vhost = broker.server.vhosts["/"]
+    queues = [{"name": f"q{number}", "vhost": "/", "durable": True} for number in range(5_000)]
+    seen = set()
+
+    async def watch():
+        while len(vhost.shard.vhost.queues) < len(queues):
+            seen.add(len(vhost.shard.vhost.queues))
+            await asyncio.sleep(0)
+
+    async def both():
+        command = ImportDefinitions(definitions={"vhosts": [{"name": "/"}], "queues": queues})
+        watching = asyncio.create_task(watch())
+        await front.do(vhost, Actor(None, "management"), command)
+        await watching
+
+    asyncio.run(both())
+
+    assert len(seen) > 3
 
 
 def test_a_body_without_an_end_is_refused_while_it_comes(client):
