@@ -53,6 +53,7 @@ the front hears once a second how far the job is."""
 ROUND_TRIPS: Final = 1_000
 
 _SAMPLE_S: Final = 0.1
+_MOST_RECORDS: Final = 100_000
 _ANSWER_S: Final = 30.0
 
 
@@ -151,6 +152,7 @@ def _steady(job: RunningJob, ends: LogEnds, front: RabbitMQ, rate: int, seconds:
         "row_p50_s": percentile(rows, 0.5),
         "row_p99_s": percentile(rows, 0.99),
         "tables_behind_s": rows[-1],
+        **_slowest(job, began_s),
         **job.cpu.cores(began_s, ended_s),
     }
 
@@ -255,15 +257,32 @@ class LogEnds:
     def behind(self, job: RunningJob, since_s: float) -> list[float]:
         """How old records were when the tables had them, sorted, in seconds.
 
-        Of each batch since an instant it has a hundred records, evenly spread, the first included.
+        It has each record, or evenly spread ones if they are many, and the first of each batch.
         """
+        read = [(0.0, 0), *self._read(job)]
+        batches = [
+            (at_s, first, end)
+            for (_, first), (at_s, end) in itertools.pairwise(read)
+            if at_s >= since_s and end > first
+        ]
+        step = max(1, sum(end - first for _, first, end in batches) // _MOST_RECORDS)
         ages = []
-        read = self._read(job)
-        for (_, first), (at_s, end) in itertools.pairwise([(0.0, 0), *read]):
-            if at_s < since_s or end <= first:
-                continue
-            step = max(1, (end - first) // 100)
+        for at_s, first, end in batches:
             for offset in range(first, end, step):
                 place = min(bisect_right(self._ends, offset), len(self._at_s) - 1)
                 ages.append(round(at_s - self._at_s[place], 2))
         return sorted(ages)
+
+
+def _slowest(job: RunningJob, since_s: float) -> Figures:
+    """The parts of the longest time between two commits: what a late row has waited for."""
+    periods = [
+        (done.at_s - before.at_s, done.batch.seconds)
+        for before, done in itertools.pairwise(job.batches)
+        if done.at_s >= since_s
+    ]
+    period_s, parts = max(periods, key=lambda one: one[0], default=(0.0, {}))
+    return {
+        "slowest_s": round(period_s, 2),
+        **{f"slowest_{name}_s": parts.get(name) for name in ("stages", "commit", "batch")},
+    }
