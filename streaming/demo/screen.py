@@ -61,9 +61,9 @@ def plain_line(state: ScreenState) -> str:
 def render(state: ScreenState) -> Group:
     """The state as a table of queues and three lines."""
     table = Table(title=f"{_clock(state)}  {state.phase}", title_justify="left", expand=False)
-    table.add_column("queue", style="bold")
+    table.add_column("queue", style="bold", no_wrap=True, min_width=max(map(len, QUEUES)))
     for name in ("ready", "unacked", "died here"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     table.add_column("", style="dim", overflow="ellipsis", no_wrap=True)
     for name in _queue_names(state):
         depth = state.depths.get(name, Depth())
@@ -124,7 +124,7 @@ class Screen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._live = self._new_view() if console.is_terminal else None
         self._next_line_s = 0.0
         self._last_line = self._newest_line = ""
 
@@ -143,8 +143,12 @@ class Screen:
         """Show the last state, and stop drawing; the last view stays on the terminal."""
         if self._live is not None:
             self._live.stop()
+            self._live = self._new_view()  # one that starts again draws over what was said since
         else:
             self._say_newest()
+
+    def _new_view(self) -> Live:
+        return Live(console=self._console, auto_refresh=False)
 
     def _say_newest(self) -> None:
         if self._newest_line != self._last_line:

@@ -158,7 +158,7 @@ class ShopHours:
         self._pause(Step.report)
 
     def _pause(self, step: Step) -> None:
-        """Wait for Enter if the user asked for it; messages keep flowing."""
+        """Wait for Enter if the user asked for it; messages flow until the shop has closed."""
         if self._story.pauses_at(step):
             self._view.close()
             self._story.ask(step)

@@ -69,7 +69,8 @@ def demo(
             "--pause-at",
             metavar="STEP",
             help="Wait for Enter before a step: deploy, repair, cause, before, redrive or report. "
-            "Messages keep flowing. May be repeated.",
+            "Messages flow while it waits for deploy or repair; before the others the shop has "
+            "closed. May be repeated.",
         ),
     ] = None,
     config: ConfigFile = None,

@@ -5,7 +5,9 @@ import io
 from rich.console import Console
 
 from streaming.demo.job_observer import Depth
-from streaming.demo.screen import LINE_EVERY_S, Screen, ScreenState, plain_line, render
+from streaming.demo.order_process import QUEUES
+from streaming.demo.screen import LINE_EVERY_S, Screen, ScreenState, plain_line, render, say
+from tools.docs.terminal import screen
 
 STATE = ScreenState(
     elapsed_s=12.3,
@@ -21,9 +23,9 @@ STATE = ScreenState(
 )
 
 
-def rendered(state):
+def rendered(state, width=120):
     out = io.StringIO()
-    Console(file=out, width=120).print(render(state))
+    Console(file=out, width=width).print(render(state))
     return out.getvalue()
 
 
@@ -130,3 +132,29 @@ def test_on_a_terminal_the_view_is_drawn_and_stays():
     view.close()
 
     assert "the shop is open" in out.getvalue()
+
+
+def test_what_is_said_between_two_views_stays():
+    out = io.StringIO()
+    console = Console(file=out, width=120, height=50, force_terminal=True)
+    view = Screen(console)
+
+    view.show(STATE, 0.0)
+    view.close()
+    say(console, "What has died?")
+    for phase in ("phase one", "phase two"):
+        view.show(STATE._replace(phase=phase), 1.0)
+    view.close()
+    say(console, "All was acknowledged.")
+    lines = "\n".join(screen(out.getvalue()))
+
+    assert [lines.count(one) for one in ("the shop is open", "phase one", "phase two")] == [1, 0, 1]
+    assert "What has died?" in lines
+    assert lines.count("payments.retry") == 2
+
+
+def test_a_terminal_of_80_columns_has_the_names_of_all_queues():
+    said = rendered(STATE, width=80)
+
+    assert all(name in said for name in QUEUES)
+    assert max(map(len, said.splitlines())) <= 80
