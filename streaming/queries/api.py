@@ -6,7 +6,7 @@ The job need not run. Every answer of one `open_tables` is about the same versio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.as_of.instant import last_batch, resolve
@@ -19,8 +19,6 @@ from streaming.queries.dead_letters.letters import dead_letters
 from streaming.queries.dead_letters.summary import DeadLetterSummary, summary_of
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
 from streaming.queries.life.copies import CopyLife, copies_of
-from streaming.queries.life.scenario import Replay, scenario_of
-from streaming.queries.life.what_if import WhatIf, what_if
 from streaming.queries.message_history import MessageHistory, history_of
 from streaming.queries.quarantine import list_quarantine
 from streaming.queries.queue_changes import queue_changes
@@ -41,6 +39,10 @@ from streaming.queries.vhosts.listings import (
     queue_rows,
 )
 from streaming.queries.vhosts.overview import Overview, overview
+
+if TYPE_CHECKING:
+    from streaming.queries.life.scenario import Replay
+    from streaming.queries.life.what_if import WhatIf
 
 _EVERYTHING = DeadLetterFilter()
 
@@ -261,12 +263,14 @@ class Queries:
         """
         return copies_of(history_of(self.tables, message))
 
-    def scenario(self, message: str) -> Replay:
+    def scenario(self, message: str) -> "Replay":
         """Return the life of a message as a scenario, which `dlx simulate` replays.
 
         Args:
             message: as for `history`.
         """
+        from streaming.queries.life.scenario import scenario_of  # noqa: PLC0415 - few need a broker
+
         return scenario_of(self.tables, history_of(self.tables, message))
 
     def topology_replay(
@@ -276,7 +280,7 @@ class Queries:
         *,
         compat: Literal["3.10", "4.0"] = "4.0",
         processes: int = 1,
-    ) -> WhatIf:
+    ) -> "WhatIf":
         """Replay what happened with another topology; see `dlx definitions replay`.
 
         Args:
@@ -286,6 +290,8 @@ class Queries:
         """
         cut = Cut(-1) if since is None else self._cut(since)
         options = self.tables.options
+        from streaming.queries.life.what_if import what_if  # noqa: PLC0415 - few need a broker
+
         return what_if(
             self.tables, cut, definitions, options=options, compat=compat, processes=processes
         )

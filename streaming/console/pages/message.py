@@ -14,7 +14,6 @@ from streaming.queries.actions import actions_on
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.life.copies import copies_of
 from streaming.queries.life.related import related_to
-from streaming.queries.life.scenario import scenario_of
 from streaming.queries.message_attributes import MessageId, decoded
 from streaming.queries.message_history import MessageHistory, history_of
 from streaming.sentences import say
@@ -85,6 +84,8 @@ def message_scenario(view: View) -> Answer:
             "You may not read %(queues)s: the message cannot become a scenario.", queues=names
         )
         raise Refused(403, what)
+    from streaming.queries.life.scenario import scenario_of  # noqa: PLC0415 - few need a broker
+
     replay = scenario_of(view.tables, history)
     content = json.dumps(replay.document, indent=2, ensure_ascii=False).encode() + b"\n"
     return Download(f"{_file(history)}.json", "application/json", iter([content]))
