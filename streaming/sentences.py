@@ -9,6 +9,9 @@ text itself is doubled. `./dlx docs --generate` collects the texts, also those o
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
+
+_TENTH: Final = 0.1
 
 
 class Sentence(str):
@@ -70,9 +73,9 @@ def filled(template: str, values: Mapping[str, object], write: Callable[[object]
 
 
 def written(value: object) -> str:
-    """A value in a sentence: `1,234`, `0.5`, or as it is; nothing for None."""
+    """A value in a sentence: `1,234`, `0.5`, `0.02`, or as it is; nothing for None."""
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.1f}"
+        return f"{value:,.1f}" if not value or abs(value) >= _TENTH else f"{value:.2f}"
     return "" if value is None else str(value)

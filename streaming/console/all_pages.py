@@ -3,9 +3,11 @@
 from typing import Final
 
 from streaming.console.page import Page
+from streaming.console.pages.alerts import alerts
 from streaming.console.pages.audit import audit
 from streaming.console.pages.balance import balance
 from streaming.console.pages.causes import causes
+from streaming.console.pages.changes import changes
 from streaming.console.pages.clients import channels, connections, consumers, exchanges
 from streaming.console.pages.compare import compare
 from streaming.console.pages.definitions import definitions, plan
@@ -14,7 +16,8 @@ from streaming.console.pages.goto import goto
 from streaming.console.pages.health import health
 from streaming.console.pages.message import message, message_body, message_scenario
 from streaming.console.pages.now import now
-from streaming.console.pages.queues import changes, queue, queues
+from streaming.console.pages.quarantine import quarantine
+from streaming.console.pages.queues import queue, queues
 from streaming.console.pages.redrives import (
     approve_redrive,
     control_redrive,
@@ -35,10 +38,10 @@ PAGES: Final = (
     Page("/queues", queues, nav=say("Queues"), key="q"),
     Page("/queue", queue),
     Page("/changes", changes),
-    Page("/exchanges", exchanges),
-    Page("/connections", connections),
-    Page("/channels", channels),
-    Page("/consumers", consumers),
+    Page("/exchanges", exchanges, name=say("Exchanges")),
+    Page("/connections", connections, name=say("Connections")),
+    Page("/channels", channels, name=say("Channels")),
+    Page("/consumers", consumers, name=say("Consumers")),
     Page("/topology", topology, nav=say("Topology"), key="t", scripts="'wasm-unsafe-eval'"),
     Page("/topology/changes", topology_changes, scripts="'wasm-unsafe-eval'"),
     Page("/balance", balance, nav=say("Balance"), key="b"),
@@ -66,5 +69,7 @@ PAGES: Final = (
     Page("/sql/export", export_sql, is_file=True),
     Page("/audit", audit, nav=say("Audit"), key="a"),
     Page("/health", health, nav=say("Health"), key="h"),
+    Page("/alerts", alerts, name=say("Alerts")),
+    Page("/quarantine", quarantine, name=say("Quarantine")),
 )
 """Every page of the console, in the order of the navigation."""

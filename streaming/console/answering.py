@@ -98,6 +98,8 @@ class Answering:
             with view:
                 self._require(page, asked.user)
                 view.require_vhost()
+                if dated := {} if page.is_action or page.is_file else view.dated():
+                    return Answered(303, {"location": view.here(**dated)})
                 found = page.answer(view)
                 match found:
                     case Redirect(path):
@@ -182,6 +184,7 @@ class Answering:
             page=page,
             navigation=[one for one in self.console.pages if one.nav is not None],
             can_log_out=self._can_log_out,
+            shown_at=view.shown_at,
             **values,
         )
 

@@ -21,7 +21,7 @@ from streaming.console.front_clients import FrontClients
 from streaming.console.fronts import FrontWatch
 from streaming.console.lag import LagWatch
 from streaming.console.languages import ENGLISH, Language, Languages
-from streaming.console.reader import Reader, portable, read_instant
+from streaming.console.reader import Reader, is_clock, portable, read_instant, with_date
 from streaming.console.rendering import make_templates
 from streaming.console.rights import Role, User
 from streaming.queries import Queries
@@ -37,6 +37,9 @@ from topology.errors import DlxError, Problem
 LIVE: Final = "live"
 KEPT: Final = ("as_of", "vhost")
 """The parameters that links between pages keep."""
+
+_TIMES: Final = ("as_of", "since", "until", "new_since", "from", "to", "compared_with")
+"""The parameters that are instants."""
 
 MAX_TEXT: Final = 10_000
 PAGE_ROWS: Final = 100
@@ -178,6 +181,17 @@ class View:
             return cut.at
         last = last_batches(self.tables, 1)
         return datetime.fromtimestamp(last[0].at_s, UTC) if last else datetime.now(UTC)
+
+    @property
+    def shown_at(self) -> datetime | None:
+        """The instant of the past that the page shows; None: it is live, or needs no tables."""
+        is_past = self.as_of is not None and self.has_instant and "tables" in self.__dict__
+        return self.known_until if is_past else None
+
+    def dated(self) -> dict[str, str]:
+        """The parameters of the URL that are times of day, with their dates: they stay the same."""
+        given = ((name, self.values.get(name, "")) for name in _TIMES)
+        return {name: with_date(one) for name, one in given if is_clock(one)}
 
     def before(self, seconds: float) -> datetime:
         """The instant this many seconds before the end of what the page shows."""
@@ -387,6 +401,7 @@ class Page(NamedTuple):
         path: may have parts such as `{name}` or `{name:path}`; the function finds them in
             `view.names`.
         nav: its name in the navigation; None: it is not in it.
+        name: what "Go to" calls a page that is not in the navigation; None: it leads nowhere there.
         key: the key that opens it, after `g`.
         role: who may open it. Anything but viewer changes something.
         is_action: it answers a form (POST) instead of being opened.
@@ -397,6 +412,7 @@ class Page(NamedTuple):
     path: str
     answer: Callable[[View], Answer]
     nav: str | None = None
+    name: str | None = None
     key: str | None = None
     role: Role = "viewer"
     is_action: bool = False

@@ -143,6 +143,20 @@ def portable(text: str) -> str:
     return read_instant(wanted).isoformat().replace("+00:00", "Z")
 
 
+def is_clock(text: str) -> bool:
+    """Whether a text is a time of day alone."""
+    return _CLOCK.fullmatch(text.strip()) is not None
+
+
+def with_date(text: str) -> str:
+    """A time of day with its date: the last one that has been.
+
+    Raises:
+        QueryError: there is no such time.
+    """
+    return f"{read_instant(text):%Y-%m-%d} {text.strip().zfill(5)}"
+
+
 def read_instant(text: str) -> datetime:
     """Read an instant as the pages write it, UTC unless it names a zone; or @, and epoch seconds.
 

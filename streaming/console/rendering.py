@@ -5,6 +5,7 @@ from typing import Final
 
 import jinja2
 
+from streaming.console.event_words import REASONS
 from streaming.console.languages import ENGLISH, Language
 from streaming.console.shown import FILTERS, finalize, preview
 from streaming.queries.message_history import LOSSES
@@ -31,6 +32,7 @@ def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
         "ngettext": language.ngettext,
         "pgettext": language.pgettext,
         "language": language.code,
+        "reasons": REASONS,
     }
     templates.filters |= FILTERS
     templates.filters |= {

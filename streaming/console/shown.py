@@ -112,12 +112,17 @@ def size(value: float | None) -> Sentence | str:
 
 
 def rate(value: float) -> Sentence | str:
-    """How often in a second, or in a minute if that is less than once: `12/s`, `4/min`."""
+    """How often in a second, with two digits: `120/s`, `12/s`, `1.5/s`, `0.7/s`, `0.02/s`."""
     if not value:
         return "0"
-    if value < 1:
-        return say("%(rate)s/min", rate=round(max(value * 60, 1)))
-    return say("%(rate)s/s", rate=value if value < 10 else round(value))  # noqa: PLR2004 - two digits
+    digits = 0 if value >= 10 else 1 if value >= 0.1 else 2  # noqa: PLR2004 - two digits
+    shown = max(round(value, digits), 0.01)
+    return say("%(rate)s/s", rate=int(shown) if shown == int(shown) else shown)
+
+
+def iso(value: str | float | datetime | None) -> str:
+    """An instant as the attribute `datetime` has it."""
+    return "" if value is None else _time(value).isoformat()
 
 
 def later_than(value: str, since: datetime | None, seconds: float) -> bool:
@@ -145,6 +150,7 @@ FILTERS: Final = {
     "ago": ago,
     "duration": duration,
     "instant": instant,
+    "iso": iso,
     "later_than": later_than,
     "number": number,
     "pairs": pairs,

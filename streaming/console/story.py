@@ -122,7 +122,7 @@ def story_of(
     for one in drawn:
         starts.setdefault(row_of[one.copy_id], []).append(scale.x(spans[one.copy_id].start))
     bars = [
-        _bar(one, spans[one.copy_id], scale, row_of[one.copy_id], starts, who, language.said)
+        _bar(one, spans[one.copy_id], scale, row_of[one.copy_id], starts, who, language)
         for one in drawn
     ]
     by_copy = {one.copy_id: one for one in drawn}
@@ -254,15 +254,16 @@ def _bar(
     row: int,
     starts: Mapping[int, Sequence[float]],
     doers: Mapping[int, str],
-    say_it: Callable[[str], str],
+    language: Language,
 ) -> Bar:
     x, right = scale.x(span.start), scale.x(span.end)
     width = max(right - x, _LEAST_BAR)
-    lasts = say_it(_lasts(span.end.ms - span.start.ms))
-    said = one.reason if one.end in _BAD and one.reason else one.end or say("still here")
+    lasts = language.said(_lasts(span.end.ms - span.start.ms))
+    how = one.reason if one.end in _BAD and one.reason else one.end
+    said = language.word(how) if how else language.said(say("still here"))
     if one.copy_id in doers:
         said = say("%(what)s by %(user)s", what=said, user=doers[one.copy_id])
-    said = preview(say_it(said), _NAME)
+    said = preview(language.said(said), _NAME)
     free = min((place for place in starts[row] if place > x), default=WIDTH) - (x + width)
     room = len(said) * _LETTER + 10
     inside = width > room + len(lasts) * _LETTER

@@ -204,8 +204,8 @@ def _concerns(facts: Facts) -> list[Concern]:
         found.append(_marked(what, facts.unserved, "unserved"))
     if facts.nearly_full:
         what = say_count(
-            "%(queue)s is nearly full",
-            "%(count)s queues are nearly full, such as %(queue)s",
+            "%(queue)s is full, or nearly",
+            "%(count)s queues are full, or nearly, such as %(queue)s",
             len(facts.nearly_full),
             queue=facts.nearly_full[0].queue,
         )

@@ -22,7 +22,7 @@ from streaming.job_locations import checkpoint_place
 from streaming.kafka_offsets import ends_of, quiet_admin
 from streaming.ledger.batch_detail import by_partition
 from streaming.metrics.alerting.alerter import Alerter
-from streaming.metrics.alerting.notices import Kept
+from streaming.metrics.alerting.notices import KEPT_FILE, Kept
 from streaming.metrics.alerting.webhook import Webhook, read_secret
 from streaming.metrics.figures import JobFigures, Lag, TableSize, Unhandled
 from streaming.metrics.health import Health
@@ -42,9 +42,6 @@ from streaming.queries.redrives.outcomes import letters_by_outcome
 from streaming.queries.table_info import describe
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.storage.json_file import DamagedFileError, read_json_file, write_json_file
-
-KEPT_FILE: Final = "alerts.json"
-"""Beside the checkpoint: what was told, and what ended the last run."""
 
 MAX_SHARE: Final = 0.1
 """The most time that questions to the tables may take."""

@@ -17,6 +17,7 @@ WHO: Final = (
 """Who sent a command, in SQL: by the management API the operator does, for the user it names."""
 
 _WHAT: Final = "(detail ->> '$.what')"
+_NAMED: Final = "concat_ws(' ', detail ->> '$.name', detail ->> '$.version')"
 _POLICIES: Final = f"{_WHAT} LIKE '%policy%'"
 _PERMISSIONS: Final = f"{_WHAT} LIKE '%permission%'"
 _DEPLOYMENTS: Final = f"{_WHAT} = 'deployed'"
@@ -82,6 +83,7 @@ def list_actions(
     action: str | None = None,
     user: str | None = None,
     queue: str | None = None,
+    named: str | None = None,
     vhost: str | None = None,
     whole: bool = True,
     until: datetime | None = None,
@@ -93,6 +95,7 @@ def list_actions(
     Args:
         action: one of ACTIONS; None: all.
         queue: those on one queue: its purges, declarations, bindings and deletions.
+        named: those about a name that contains this text, with a version if it has one.
         whole: whether those of no vhost are wanted too: erasures.
         until: none that is later.
         first: how many rows precede the page.
@@ -105,6 +108,8 @@ def list_actions(
         conditions.append(f'"user" = {text(user)}')
     if queue is not None:
         conditions.append(on_queue(queue))
+    if named is not None:
+        conditions.append(f"contains(lower({_NAMED}), lower({text(named)}))")
     if vhost is not None:
         conditions.append(f"vhost = {text(vhost)}")
     if not whole:

@@ -22,12 +22,14 @@ def list_quarantine(
     since: datetime | None = None,
     until: datetime | None = None,
     limit: int | None = 50,
+    first: int = 0,
 ) -> tuple[list[Row], int]:
     """List quarantined records, the latest first; and say how many there are in all.
 
     Args:
         since, until: by the timestamp of the Kafka record.
         limit: how many to list; None: all.
+        first: how many precede them.
     """
     tables.view(NAME)
     conditions, parameters = ["true"], []
@@ -40,7 +42,7 @@ def list_quarantine(
             moment = f"CAST({text(instant.isoformat())} AS TIMESTAMPTZ)"
             conditions.append(f'origin."timestamp" {operator} {moment}')
     where = " AND ".join(conditions)
-    limited = "" if limit is None else f"LIMIT {limit}"
+    limited = "" if limit is None else f"LIMIT {limit} OFFSET {first}"
     found = tables.rows(
         f"""
         SELECT * REPLACE ({_ENCODED}) FROM {NAME} WHERE {where}

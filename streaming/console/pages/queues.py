@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
-from streaming.console.reader import portable, read_instant
+from streaming.console.shown import duration
 from streaming.console.verdict import STALE_S
-from streaming.queries.as_of.instant import first_event, resolve
+from streaming.queries.as_of.instant import first_event
 from streaming.queries.dead_letters.waiting import (
     WaitingLetters,
     deaths_before,
@@ -18,14 +18,13 @@ from streaming.queries.dead_letters.waiting import (
 )
 from streaming.queries.death_rates import dropped_by_queue, pattern_of
 from streaming.queries.depth_curve import DepthCurve, depth_curve, first_change
-from streaming.queries.duckdb_tables import BeforeHistoryError, Row
-from streaming.queries.queue_changes import queue_changes
+from streaming.queries.duckdb_tables import Row
 from streaming.queries.queue_flow import NO_FLOW, WINDOW, QueueFlow, ever_taken, queue_flows
 from streaming.queries.queues import QueueDepth, list_queues, peek
 from streaming.queries.vhosts.changes import DEPLOYED
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.queries.vhosts.listings import rows_of_queues
-from streaming.sentences import say, to_say
+from streaming.sentences import Sentence, say
 from topology.policies import QueueSettings
 
 NO_CONSUMER: Final = "DlxNoConsumer"
@@ -43,8 +42,8 @@ LEAST_S: Final = 60
 """The shortest stretch of a curve, if the tables know no longer one."""
 
 PREVIEWED: Final = 50
-CHANGES: Final = (to_say("entered"), to_say("left"))
-"""What can happen to a copy in a queue; pages translate it."""
+_SHORT_S: Final = 10.0
+"""Shorter parts of a curve are named with tenths of a second."""
 
 _LABEL: Final = 24
 """How much of a deployment's name stands in the curve; the list below it has all."""
@@ -411,7 +410,8 @@ def _purge(view: View, vhost: str, name: str) -> str:
     return view.dlx(*words, names=[name], vhost=False, as_of=False, tables=False)
 
 
-def _of_several(name: str) -> str:
+def of_several(name: str) -> str:
+    """Why one queue has to be chosen."""
     return say("Several vhosts have a queue %(queue)s: add the parameter vhost.", queue=repr(name))
 
 
@@ -429,7 +429,7 @@ def queue_of(view: View) -> tuple[QueueDepth, Row]:
         what = say("There is no queue %(queue)s at this instant.", queue=repr(name))
         raise Refused(404, what)
     if len(found) > 1:
-        raise Refused(400, _of_several(name))
+        raise Refused(400, of_several(name))
     return found[0], rows_of(view, found)[0]
 
 
@@ -441,12 +441,22 @@ def rows_of(view: View, found: Sequence[QueueDepth]) -> list[Row]:
 def _drawn(curve: DepthCurve, view: View) -> dict[str, Any]:
     """Return the curve as curve.js reads it."""
     said = view.language.said
+    span = _span(curve)
+    bars = (
+        ("died", say("died in %(span)s", span=span), curve.died),
+        ("purged", say("purged in %(span)s", span=span), curve.purged),
+    )
     return {
         "at_s": curve.at_s,
+        "unit": said(say("messages in the queue")),
+        "bars_unit": said(say("messages in %(span)s", span=span)),
         "series": [
-            {"label": said(say("depth")), "values": curve.depth},
-            {"label": said(say("died")), "values": curve.died, "bars": True},
-            {"label": said(say("purged")), "values": curve.purged, "bars": True},
+            {"what": "depth", "label": said(say("depth")), "values": curve.depth},
+            *(
+                {"what": what, "label": said(label), "values": values, "bars": True}
+                for what, label, values in bars
+                if any(values)
+            ),
         ],
         "marks": [
             {
@@ -459,42 +469,11 @@ def _drawn(curve: DepthCurve, view: View) -> dict[str, Any]:
     }
 
 
-def changes(view: View) -> Answer:
-    """List what entered and left a queue between two instants."""
-    name = view.name("queue")
-    if name is None:
-        raise Refused(400, say("Choose a queue: the address has no parameter queue."))
-    view.title = say("%(queue)s: entered and left", queue=name)
-    first = view.text("from") or (view.end - timedelta(minutes=5)).isoformat(timespec="seconds")
-    last = view.text("to") or view.as_of or view.end.isoformat(timespec="seconds")
-    vhosts = [vhost for vhost, each in view.declared.items() if name in each.queues]
-    vhost = view.vhost or (vhosts[0] if len(vhosts) == 1 else None)
-    if vhost is None:
-        if vhosts:
-            raise Refused(400, _of_several(name))
-        what = say("There is no queue %(queue)s: add the parameter vhost.", queue=repr(name))
-        raise Refused(404, what)
-    view.require_read(vhost, name)
-    ends = [portable(first), portable(last)]
-    view.command = view.dlx("queues", "diff", "--limit", 0, names=[name, *ends], as_of=False)
-    try:
-        opening = resolve(view.tables, first, read_instant)
-    except BeforeHistoryError as error:  # it shows what is known of the time
-        if error.first is None:
-            raise
-        first = error.first.isoformat(timespec="milliseconds")
-        opening = resolve(view.tables, first, read_instant)
-    cuts = [opening, resolve(view.tables, last, read_instant)]
-    rows = queue_changes(view.tables, name, cuts[0], cuts[1], vhost)
-    counts = Counter((row["change"], row["why"]) for row in rows)
-    begin = (view.page - 1) * PAGE_ROWS
-    return {
-        "name": name,
-        "of_vhost": vhost,
-        "first": first,
-        "last": last,
-        "counts": counts.most_common(),
-        "rows": rows[begin : begin + PAGE_ROWS],
-        "total": len(rows),
-        "size": PAGE_ROWS,
-    }
+def _span(curve: DepthCurve) -> Sentence:
+    """How long a part of the curve is, which a bar stands for."""
+    width_s = curve.at_s[1] - curve.at_s[0]
+    if width_s < 1:
+        return say("%(count)s ms", count=max(round(width_s * 1000), 1))
+    tenths = round(width_s, 1)
+    is_short = width_s < _SHORT_S and tenths % 1
+    return say("%(count)s s", count=tenths) if is_short else duration(width_s)

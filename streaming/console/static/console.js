@@ -1,5 +1,6 @@
 // What every page does: keys, copying the command, and fetching the content again after a batch.
 // Pages need none of it to work.
+import { fit } from "/static/tables.js";
 import { say } from "/static/words.js";
 
 const keysDialog = document.getElementById("keys");
@@ -234,6 +235,7 @@ async function draw() {
   if (document.querySelector("[data-dot]")) (await import("/static/graph.js")).draw();
 }
 document.addEventListener("htmx:after:swap", draw);
+fit();
 draw();
 
 // On a phone many fields are folded until somebody wants them.

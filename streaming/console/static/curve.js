@@ -13,6 +13,10 @@ async function load() {
 }
 
 const plots = new WeakMap();
+const from0 = (_plot, _low, high) => [0, Math.max(high, 1) * 1.08];
+// Without the pointer, the legend has the last values.
+const rest = (plot) => plot.setLegend({ idx: plot.data[0].length - 1 });
+const instant = (seconds) => seconds && new Date(seconds * 1e3).toISOString().slice(0, 19).replace("T", " ");
 
 // How the axis writes instants: the least step in seconds, each mark, and what is added to the first
 // mark, at a new day and at a new minute.
@@ -34,7 +38,7 @@ export async function draw() {
     const style = getComputedStyle(place);
     const ink = style.getPropertyValue("--text").trim() ? style.color : "#888";
     const axis = { stroke: ink, grid: { stroke: "#8884" }, ticks: { stroke: "#8884" } };
-    const colours = ["#2f7de1", "#d33f49", "#c98a00"];
+    const colours = { depth: "#2f7de1", died: "#d33f49", purged: "#c98a00" };
     const named = "#8a5cf6";
     plots.get(place)?.plot.destroy();
     const plot = new Plot(
@@ -42,26 +46,33 @@ export async function draw() {
         width: Math.max(place.clientWidth - 14, 280),
         height: 270,
         tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
-        axes: [{ ...axis, values: times }, { ...axis, size: 62 }],
-        scales: { y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.08] } },
+        axes: [
+          { ...axis, values: times },
+          { ...axis, size: 62, label: found.unit, labelSize: 18 },
+          { ...axis, show: found.series.some((one) => one.bars), scale: "bars", side: 1, size: 50, label: found.bars_unit, labelSize: 18, grid: { show: false } },
+        ],
+        scales: { y: { range: from0 }, bars: { range: from0 } },
         series: [
-          { label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
+          { label: "UTC", value: (_plot, seconds) => instant(seconds) },
           ...found.series.map((one, number) => ({
             label: one.label,
-            stroke: colours[number],
+            scale: one.bars ? "bars" : "y",
+            value: (_plot, value) => value?.toLocaleString(document.documentElement.lang),
+            stroke: colours[one.what],
             width: number ? 1 : 2,
-            fill: number ? undefined : "#2f7de133",
+            fill: number ? undefined : `${colours.depth}33`,
             paths: one.bars ? Plot.paths.bars({ size: [0.9, 60] }) : undefined,
           })),
         ],
         hooks: {
+          ready: [rest],
           draw: [(drawn) => {
             const { ctx, bbox } = drawn;
             const ends = []; // where the last name of each row of names ends
             for (const mark of found.marks) {
               const x = drawn.valToPos(mark.at_s, "x", true);
               ctx.save();
-              ctx.strokeStyle = mark.label ? named : colours[2];
+              ctx.strokeStyle = mark.label ? named : colours.purged;
               ctx.setLineDash(mark.label ? [] : [4, 3]);
               ctx.beginPath();
               ctx.moveTo(x, bbox.top);
@@ -87,6 +98,7 @@ export async function draw() {
       place,
     );
     plots.set(place, { plot, source: place.dataset.curve });
+    plot.over.addEventListener("mouseleave", () => rest(plot));
     if (!found.link) continue;
     plot.over.addEventListener("click", () => {
       if (plot.select.width > 0 || plot.cursor.idx === null) return;

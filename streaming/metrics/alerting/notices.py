@@ -21,6 +21,9 @@ from streaming.metrics.alerts import ShippedAlert
 MOST: Final = 1_000
 """Alerts that are remembered at once."""
 
+KEPT_FILE: Final = "alerts.json"
+"""Beside the checkpoint: what was told, and what ended the last run."""
+
 SETTLE_S: Final = 360.0
 """After a start, alerts of the last run do not end: conditions look at minutes of which nothing is
 known yet."""

@@ -18,6 +18,7 @@ from streaming.queries.actions import WHO
 from streaming.queries.as_of.snapshots import opening_batch
 from streaming.queries.duckdb_tables import Tables, iso, text
 from streaming.queries.vhosts.declared import Declared
+from streaming.sentences import say
 from topology.declarations import Exchange, Policy, Queue
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import read_operator_policy, read_policy
@@ -106,9 +107,9 @@ def changed_name(detail: dict[str, Any]) -> str:
         case "deployed":
             return f"{name} {detail.get('version', '')}"
         case "bound":
-            return f"{name} to {detail.get('source', '')}"
+            return say("%(name)s to %(exchange)s", name=name, exchange=detail.get("source", ""))
         case "unbound":
-            return f"{name} from {detail.get('source', '')}"
+            return say("%(name)s from %(exchange)s", name=name, exchange=detail.get("source", ""))
     return name
 
 

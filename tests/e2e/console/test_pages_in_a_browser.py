@@ -26,7 +26,9 @@ CLIPPED = (
     "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)"
     ".map(one => one.getAttribute('aria-label'))"
 )
-"""The tables that are wider than the screen."""
+"""What is wider than the screen: tables, and the picture of a life."""
+
+CLIPPED_TABLES = CLIPPED.replace("'.scroll'", "'.scroll:has(> table)'")
 
 SMALL = (
     "[...document.querySelectorAll('header a, header button, main button, main select, "
@@ -109,12 +111,13 @@ def test_a_page_is_accessible_in_the_light_in_the_dark_and_on_a_phone(visit, add
     assert visitor.page.evaluate(SMALL) == []
 
 
-@pytest.mark.parametrize("address", ["/", "/queue?queue=billing", "/search"])
+@pytest.mark.parametrize("address", ["/", "/queue?queue=billing", "/search", "/audit", "/queues"])
 def test_a_german_browser_gets_german_pages_that_fit_and_are_accessible(visit, address):
     visitor = visit(address, locale="de-DE", viewport={"width": 1280, "height": 900})
 
     expect(visitor.page.locator("html")).to_have_attribute("lang", "de")
-    expect(visitor.page.get_by_role("link", name="Jetzt", exact=True)).to_be_visible()
+    pages = visitor.page.get_by_role("navigation", name="Seiten", exact=True)
+    expect(pages.get_by_role("link", name="Jetzt", exact=True)).to_be_visible()
     expect(visitor.page.locator("#live")).to_have_text(re.compile(r"live · Batch \d+|vor \d"))
     assert visitor.violations() == []
     assert visitor.page.evaluate(CLIPPED) == []
@@ -125,6 +128,48 @@ def test_a_german_browser_gets_german_pages_that_fit_and_are_accessible(visit, a
 
     visitor.page.set_viewport_size(PHONE)
     assert not visitor.is_wider_than_the_screen()
+
+
+@pytest.mark.parametrize(
+    "address", ["/queues", "/search", "/audit", "/alerts", "/quarantine", "/message?id=0/0/0"]
+)
+def test_on_a_phone_no_table_is_cut_off_and_cards_are_accessible(visit, address):
+    visitor = visit(address, viewport=PHONE)
+    visitor.page.wait_for_function(f"{CLIPPED_TABLES}.length === 0")
+    assert visitor.violations() == []
+
+
+@pytest.mark.parametrize("address", ["/queues", "/search", "/causes", "/audit", "/"])
+def test_on_a_phone_a_row_of_a_wide_table_is_a_card(visit, address):
+    page = visit(address, viewport=PHONE).page
+    card = page.locator("table.cards tbody tr").first
+    expect(card).to_be_visible()
+    label = "getComputedStyle(document.querySelector('.cards td[data-label]'), '::before').content"
+    column = page.locator(".cards td[data-label]").first.get_attribute("data-label")
+    assert column
+    assert page.evaluate(label) == f'"{column}"'
+    expect(page.locator("table.cards").first).to_have_role("table")
+    expect(card).to_have_role("row")
+
+    page.set_viewport_size({"width": 1280, "height": 900})
+    expect(page.locator("table.cards")).to_have_count(0)
+
+
+def test_only_what_scrolls_is_a_stop_of_the_tab_key(visit):
+    stops = visit("/queues", viewport={"width": 1280, "height": 900}).page.locator(
+        ".scroll[tabindex]"
+    )
+    expect(stops).to_have_count(0)
+    phone = visit("/message?id=0/0/0", viewport=PHONE).page
+    expect(phone.get_by_role("region", name="The life as a picture")).to_have_attribute(
+        "tabindex", "0"
+    )
+
+
+def test_the_legend_of_the_curve_names_what_a_bar_stands_for(visit):
+    legend = visit("/queue?queue=billing&stretch=all").page.locator(".u-legend")
+    expect(legend).to_contain_text("died in")
+    expect(legend).not_to_contain_text("purged")
 
 
 def test_the_instant_is_chosen_on_the_page_and_stays_in_links(visit):

@@ -45,11 +45,12 @@ def make_client():
 def make_client_of_anna(make_client, tmp_path_factory):
     """Makes a client that logs in as anna with a password; she is a viewer unless told."""
 
-    def make(root, role="viewer"):
+    def make(root, role="viewer", **settings):
         file = tmp_path_factory.mktemp("users") / "users.toml"
         password = hash_password("secret")
         file.write_text(f'[users.anna]\npassword = "{password}"\nrole = "{role}"\n')
-        client = make_client(root, Guard(frozenset({HOST}), credentials=Credentials(file)))
+        guard = Guard(frozenset({HOST}), credentials=Credentials(file))
+        client = make_client(root, guard, **settings)
         client.auth = ("anna", "secret")
         return client
 

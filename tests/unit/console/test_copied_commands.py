@@ -36,11 +36,13 @@ ADDRESSES = {
     "/sql": "sql=SELECT+queue,+count(*)+AS+letters+FROM+dead_letters+GROUP+BY+ALL",
     "/audit": "action=definitions",
     "/health": "",
+    "/quarantine": "",
 }
 """What each page is asked; each has a command."""
 
-WITHOUT_COMMAND = {"/redrive", "/goto"}
-"""The commands of `/redrive` are those of `dlx redrives`, and it needs a plan; `/goto` leads on."""
+WITHOUT_COMMAND = {"/redrive", "/goto", "/alerts"}
+"""The commands of `/redrive` are those of `dlx redrives`, and it needs a plan; `/goto` leads on. No
+command lists alerts."""
 
 MORE = (
     "/search?id=0/0/0",

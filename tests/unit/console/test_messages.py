@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+from streaming.broker import commands
+from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
 from tests.unit.console.two_vhosts import TREASURE
 from tests.unit.queries.recording import Recording
@@ -132,6 +134,46 @@ def test_an_id_and_an_instant_open_at_once(shop_console, text, page):
 )
 def test_the_only_thing_that_has_a_text_opens_at_once(shop_console, text, page):
     assert found_by(shop_console, text).replace("%2F", "/") == page
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [("illi", "/queue?vhost=/&queue=billing"), ("ORDERS", "/topology?vhost=/&around=orders")],
+)
+def test_a_part_of_a_name_opens_the_only_queue_or_exchange(shop_console, text, page):
+    assert found_by(shop_console, text).replace("%2F", "/") == page
+
+
+def test_an_id_that_no_message_has_is_said_on_the_page_of_find(shop_console):
+    answer = shop_console.get("/find?q=3/0/9")
+
+    assert answer.status_code == 200
+    assert "there is no message" in words(answer.text)
+    assert 'value="3/0/9"' in answer.text
+
+
+def test_a_release_is_found_by_its_service_and_by_its_version(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("invoices")
+    for service, version in (("invoices-worker", "2.0"), ("mailer", "1.7")):
+        broker.do(commands.Deployed(service=service, version=version))
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    client = make_client(recording.root)
+
+    def releases(text):
+        page = client.get("/find", params={"q": text}).text
+        return re.findall(r">([^<]+)</a> <time", page.partition('id="releases"')[2])
+
+    assert releases("invoices-worker") == ["invoices-worker 2.0"]
+    assert releases("WORKER 2") == ["invoices-worker 2.0"]
+    assert releases("1.7") == ["mailer 1.7"]
+    assert releases("' OR true") == []
+    page = client.get("/find?q=invo").text
+    assert 'href="/queue?vhost=%2F&amp;queue=invoices"' in page
+    assert "action=deployments" in page
 
 
 def test_several_messages_are_listed_with_where_the_text_is(shop_console):

@@ -59,7 +59,7 @@ def test_marks_are_on_what_needs_a_look_alone(client):
     assert listed(client, "show=nearly_full") == []
     assert listed(client, "show=dead") == ["work"]
     assert "no consumer" in row(client, "forgotten")
-    assert "No queues of those with “near the limit”." in words(
+    assert "No queues of those with “at or near the limit”." in words(
         client.get("/queues?as_of=0&show=nearly_full").text
     )
     for name in ("delay", "dead", "full", "ring"):
@@ -82,16 +82,16 @@ def test_a_queue_near_its_limit_says_how_full_it_is(make_client, tmp_path):
 
     assert listed(client, "show=nearly_full") == ["bytes", "full"]
     now = words(client.get("/?as_of=0").text)
-    assert "2 queues are nearly full, such as" in now
+    assert "2 queues are full, or nearly, such as" in now
     quiet = make_client(recording.root, quiet=("by*", "full"))
     assert listed(quiet, "show=nearly_full") == []
-    assert "nearly full, such as" not in words(quiet.get("/?as_of=0").text)
+    assert "or nearly, such as" not in words(quiet.get("/?as_of=0").text)
     quiet_of = {"DlxNearMaxLength": ("full",), "DlxNoConsumer": ("bytes",)}
     other = make_client(recording.root, quiet_of=quiet_of)
     assert listed(other, "show=nearly_full") == ["bytes"]
     assert listed(other, "show=unserved") == ["full", "ring"]
     alone = words(other.get("/?as_of=0").text)
-    assert "bytes is nearly full" in alone
+    assert "bytes is full, or nearly" in alone
     assert "2 queues have messages and no consumer, such as" in alone
     assert "90 % full" in row(client, "full")
     assert "95 % full" in row(client, "bytes")
@@ -145,8 +145,8 @@ def test_a_full_queue_that_drops_dead_letters_is_worse_than_one_without_a_consum
     now = parked.get("/?as_of=2").text
     assert "parking is full of dead letters and drops its oldest: 5 in the last hour" in now
     assert 'class="verdict bad"' in now
-    assert "parking is nearly full" not in now
-    assert "parking is nearly full" in parked.get("/?as_of=1").text
+    assert "parking is full, or nearly" not in now
+    assert "parking is full, or nearly" in parked.get("/?as_of=1").text
     page = parked.get("/queue?queue=parking&vhost=/&as_of=2").text
     assert "full: 5 dropped" in words(page)
     assert "drops its oldest: 5 messages in the last hour" in words(page)
@@ -178,7 +178,7 @@ def test_every_column_sorts_both_ways(client, sort, first):
 def test_the_list_says_rates_depth_age_consumers_and_letters(client):
     found = row(client, "work")
 
-    assert re.search(r"work / 1 0 1 5/min 4/min 59 s 0 4 ", found)
+    assert re.search(r"work / 1 0 1 0.08/s 0.07/s 59 s 0 4 ", found)
     assert 'aria-label="0, ' in client.get("/queues?as_of=0&name=work").text
 
 

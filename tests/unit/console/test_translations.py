@@ -9,7 +9,10 @@ from babel.messages.pofile import read_po, write_po
 
 from streaming.console.app import PAGES
 from streaming.console.languages import FOLDER, Languages, fits
+from streaming.metrics.alerts import alert_names
 from tests.unit.console.addresses import ORIGIN
+from tests.unit.console.eventful import ADDRESSES as EVENTFUL
+from tests.unit.console.eventful import write_eventful
 from tests.unit.console.test_pages import PARAMETERS
 from tools.docs.translations import template
 
@@ -18,6 +21,8 @@ VALUES = re.compile(r"%\(\w+\)s|\{\w+\}")
 TAGS = re.compile(r"<[^>]+>")
 WORD = re.compile(r"(?<!\w)[A-Za-z_][\w.-]*\w")
 OPEN, SHUT = "⟦", "⟧"
+GERMAN = {"Name", "Filter", "Keys"}
+"""Texts that are German words, too."""
 
 
 def messages(file):
@@ -140,21 +145,18 @@ ADDRESSES = (
 NO_TEXTS = {
     word
     for line in (
-        "dlx direct fanout topic headers classic rejected expired maxlen delivery_limit orphaned",
-        "enqueued delivered died consumed acked unroutable publish_error entered published ready",
-        "bound declared dead_lettered dead_letter_exchange overflow drop-head reject-publish",
-        "message_ttl_ms max_length guest editor default binding absent to x-dead-letter-exchange",
-        "x-message-ttl x-overflow x-max-length exchange_declared queue_declared",
-        "queue vhost reason exchange routing_key cause outcome header x message_id redrive",
-        "redrives definitions deployments erasures permissions policies purges snapshots messages",
-        "events dead_letters queue_contents quarantine snapshot_contents search_keys body what",
-        "name source destination_type arguments type declaration durable auto_delete internal",
-        "alternate_exchange true false text code NOT_FOUND topic_number partition offset",
-        "timestamp discard restore keep clear csv jsonl parquet hex json raw live SQL NAME VALUE",
+        "dlx direct fanout topic headers classic dead_letter_exchange overflow drop-head",
+        "reject-publish message_ttl_ms max_length guest editor absent x-dead-letter-exchange",
+        "routing_key quorum x-message-ttl x-overflow x-max-length queue header x message_id",
+        "snapshots messages events dead_letters queue_contents quarantine snapshot_contents",
+        "search_keys body what name source destination_type arguments type declaration durable",
+        "auto_delete internal alternate_exchange true false code NOT_FOUND topic_number partition",
+        "offset timestamp csv jsonl parquet hex json raw live SQL NAME VALUE",
         "LIKE eu tenant attempt decode replace eur EUR priority expiration",
         "billing mail dead box orders missing order line anna clerk dlx.publishes bill.eu mail.eu",
         "cash.eu bill first same acme nowhere arrow amq.direct amq.fanout amq.headers amq.match",
         "amq.topic n x07é",
+        " ".join(alert_names()),
     )
     for word in line.split()
 }
@@ -170,6 +172,39 @@ def test_every_word_that_people_read_can_be_translated(make_client, shop_root, s
 
     words = {word for text in unsaid(answer.text) for word in WORD.findall(text)}
     assert words - NO_TEXTS == set()
+
+
+@pytest.fixture(scope="module")
+def eventful(tmp_path_factory):
+    """The folder of tables in which nearly everything happened."""
+    return write_eventful(tmp_path_factory.mktemp("eventful") / "tables")
+
+
+@pytest.mark.parametrize("address", EVENTFUL)
+def test_every_word_about_what_happened_can_be_translated(make_client, eventful, strange, address):
+    answer = make_client(eventful, languages=strange).get(address)
+
+    words = {word for text in unsaid(answer.text) for word in WORD.findall(text)}
+    assert answer.status_code in {200, 202}
+    assert {word for word in words - NO_TEXTS if not word.startswith(("z_", "r-"))} == set()
+
+
+def test_no_german_page_has_an_english_text(make_client, shop_root, eventful):
+    english = {
+        one.id: one.string
+        for one in messages(FOLDER / "de.po")
+        if isinstance(one.id, str) and one.id != one.string and not VALUES.search(one.id)
+    }
+    left = {}
+    for root, addresses in ((shop_root, ADDRESSES), (eventful, EVENTFUL)):
+        client = make_client(root)
+        for address in addresses:
+            answer = client.get(address, headers={"accept-language": "de"})
+            if "text/html" in answer.headers["content-type"]:
+                assert '<html lang="de">' in answer.text
+                left[address] = english.keys() & {*unsaid(answer.text)} - GERMAN
+
+    assert {address: texts for address, texts in left.items() if texts} == {}
 
 
 def test_what_a_form_answers_can_be_translated(make_client, shop_root, strange, state_home):

@@ -18,7 +18,15 @@ from streaming.metrics.alerting import alerter as module
 from streaming.metrics.alerting import webhook as sending
 from streaming.metrics.alerting.alerter import Alerter
 from streaming.metrics.alerting.conditions import Alert
-from streaming.metrics.alerting.notices import MOST, SETTLE_S, Kept, Notice, Notices, document
+from streaming.metrics.alerting.notices import (
+    KEPT_FILE,
+    MOST,
+    SETTLE_S,
+    Kept,
+    Notice,
+    Notices,
+    document,
+)
 from streaming.metrics.alerting.webhook import (
     SecretError,
     Webhook,
@@ -28,7 +36,7 @@ from streaming.metrics.alerting.webhook import (
     signature,
 )
 from streaming.metrics.alerts import shipped_alerts
-from streaming.metrics.service import KEPT_FILE, Metrics
+from streaming.metrics.service import Metrics
 from tests.fixtures.receiver import Receiver
 from tests.fixtures.waiting import wait_until
 from tests.unit.metrics.job import CLOSED, Batches
