@@ -24,7 +24,7 @@ def run_ruby(suite: RubySuite, folder: Path, only: Sequence[str]) -> Outcomes:
             put(f"permissions/{vhost}/{user}", rights)
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    options = ["-I", str(SUPPORT / "ruby"), "-I", "lib", "-I", "spec"]
+    options = ["-I", str(SUPPORT / "ruby"), "-I", "lib", "-I", "spec", "-r", "patience"]
     results = ["--no-color", "-f", "json", "-o", str(report), "-f", "documentation"]
     log = folder / "log.txt"
     run(["rspec", *options, *results, *(only or suite.tests)], source, {"CI": "true"}, log)
