@@ -127,6 +127,10 @@ class VhostLimits(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=Tru
         return "limits"
 
 
+Declaration = Exchange | Queue | Binding | Policy | Permission | TopicPermission | VhostLimits
+"""Whatever a definitions document declares in a vhost."""
+
+
 class Definitions(msgspec.Struct, frozen=True):
     """Everything declared in one vhost."""
 

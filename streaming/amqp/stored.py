@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.broker.events import ENDINGS, Events, Kind
+from streaming.broker.events import ENDING_KINDS, Events, Kind
 from streaming.broker.message import Message, PublishedHeaders
 
 _ENTERED: Final = int(Kind.ENQUEUED)
@@ -17,8 +17,6 @@ _HANDED_OUT: Final = int(Kind.DELIVERED)
 _MESSAGE_BYTES: Final = 250
 _COPY_BYTES: Final = 450
 """What a message, and each copy of it, takes besides body and properties, as measured."""
-
-_ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
 
 
 class Stored(msgspec.Struct, gc=False):
@@ -89,7 +87,7 @@ class StoredMessages:
             if kind == _ENTERED:
                 by_offset[copy.message.offset].copies += 1
                 self.resident_bytes += _COPY_BYTES
-            elif kind in _ENDINGS:
+            elif kind in ENDING_KINDS:
                 offset = copy.message.offset
                 if copy.copy_id != seq:  # otherwise it died on arrival, and never was in its queue
                     by_offset[offset].copies -= 1

@@ -7,24 +7,18 @@ share one.
 import re
 from typing import Final
 
-from streaming.broker.dead_letters.x_death import X_DEATH
-from streaming.broker.message import Envelope, Publication
+from streaming.broker.message import MAX_PRIORITY, X_DEATH, Envelope, Publication
 from streaming.broker.state.pages import shared
 from topology.erlang_terms import erlang_string
 from topology.refusals import Refusal, precondition_failed
+from topology.validation.arguments import MAX_TTL_MS
 from topology.values import amqp_type
-
-MAX_EXPIRATION_MS: Final = 315_360_000_000
-"""Ten years (R-TTL-6)."""
-
-MAX_PRIORITY: Final = 255
-"""AMQP gives the priority one byte."""
 
 MAX_KNOWN = 50_000
 """Envelopes that publications share."""
 
 _INTEGER: Final = re.compile(r"([+-]?)0*([0-9]+)(.*)", re.DOTALL)
-_MAX_DIGITS: Final = len(str(MAX_EXPIRATION_MS))
+_MAX_DIGITS: Final = len(str(MAX_TTL_MS))
 _LINE: Final = 80
 
 _envelopes: dict[tuple[str, str, str | None, int | None, str], Envelope] = {}
@@ -108,7 +102,7 @@ def _expiration(text: str) -> tuple[int | None, str]:
         return None, f"{{leftover_string,{erlang_string(rest.encode())}}}"
     if sign == "-" and digits != "0":
         return None, f"{{value_negative,-{digits}}}"
-    if len(digits) > _MAX_DIGITS or int(digits) > MAX_EXPIRATION_MS:
+    if len(digits) > _MAX_DIGITS or int(digits) > MAX_TTL_MS:
         return None, f"{{value_too_large,{digits}}}"
     return int(digits), ""
 

@@ -63,6 +63,9 @@ ENDINGS = frozenset(
 )
 """The events that end a copy's life in its queue."""
 
+ENDING_KINDS: Final = frozenset(int(kind) for kind in ENDINGS)
+"""The same as plain integers, as the columns of events have them."""
+
 
 class Event(NamedTuple):
     """One event, read back from the columns."""

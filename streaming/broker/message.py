@@ -38,7 +38,11 @@ ANY_QUEUE: Final = -1
 """In place of a queue's number: whatever queue has the name when the transaction is committed."""
 
 
-BROKER_HEADERS: Final = ("CC", "BCC", "x-death")
+MAX_PRIORITY: Final = 255
+"""AMQP gives the priority of a message one byte."""
+
+X_DEATH: Final = "x-death"
+BROKER_HEADERS: Final = ("CC", "BCC", X_DEATH)
 """The headers that the broker itself looks at; `x-death` only with compat 3.10 (R-DEATH-8)."""
 
 

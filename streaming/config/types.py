@@ -19,15 +19,13 @@ from urllib.parse import unquote
 
 import attrs
 
+from topology.declarations import MAX_NAME_BYTES
 from topology.errors import InvalidDocumentError, Problem
 from topology.suggestions import did_you_mean
 
 HOUR_MS: Final = 3_600_000
 TEN_YEARS_MS: Final = 315_360_000_000
 """RabbitMQ's limit for a time to live, used here for every duration."""
-
-MAX_NAME_BYTES: Final = 255
-"""Names and keys are AMQP short strings."""
 
 MAX_PARTITIONS: Final = 10_000
 MAX_TOPIC_CHARACTERS: Final = 249

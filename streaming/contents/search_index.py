@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from streaming.contents.replacement import replace_rows
 from streaming.contents.search_rows import forget
+from streaming.ledger.read.message_search import KEY
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import TABLES
 from streaming.ledger.schema.table_setup import Retention, load_table, open_table, table_exists
@@ -48,8 +49,7 @@ UPDATE_ROWS: Final = 500_000
 
 _SPEC: Final = TABLES[SEARCH_KEYS]
 _MESSAGES: Final = "messages"
-_KEY: Final = ("topic_number", "partition", "offset")
-_COLUMNS: Final = ("batch_id", "vhost", *_KEY)
+_COLUMNS: Final = ("batch_id", "vhost", *KEY)
 _READ: Final = (*_COLUMNS, "properties", "headers", "body")
 
 
@@ -177,10 +177,10 @@ class SearchIndexer:
         Whoever removes messages looks here afterwards, and saw nothing yet.
         """
         with Tables(self._root.url, self._root.options, threads=1) as tables:
-            columns = ["batch_id", *_KEY, "body_bytes", "body"]
+            columns = ["batch_id", *KEY, "body_bytes", "body"]
             files = tables.files(_MESSAGES, {"batch_id": done})
             tables.view(_MESSAGES, files=files, columns=columns)
-            view = tables.view(SEARCH_KEYS, columns=["batch_id", *_KEY])
+            view = tables.view(SEARCH_KEYS, columns=["batch_id", *KEY])
             forget(
                 self._root,
                 tables,

@@ -38,7 +38,7 @@ from streaming.ledger.write.data_file import (
     source_of_shard,
     write_data_file,
 )
-from streaming.pipeline.log_fold import copied_out, fold_log
+from streaming.pipeline.log_fold import FOLDED, copied_out, fold_log
 from streaming.pipeline.outbound import dead_letters
 from streaming.pipeline.outbound.producer import OutboundWriter
 from streaming.pipeline.reports import (
@@ -72,11 +72,6 @@ FAULTS: dict[int, FaultKind] = {
     Kind.PUBLISH_ERROR: "publish_errors",
 }
 """The kinds of events that report a fault of a publish."""
-
-_FOLDED = (
-    *("at_ms", "topic_number", "partition", "offset", "body_file", "body_row", "size"),
-    *("publication", "flags", "actor"),
-)
 
 _cache = VhostCache()  # of this worker process
 
@@ -276,7 +271,7 @@ def fold(
     columns = records.columns
     publications, actors = records.publications, records.actors
     publish = shard.publish
-    rows = zip(*(columns[name].tolist() for name in _FOLDED), strict=True)
+    rows = zip(*(columns[name].tolist() for name in FOLDED), strict=True)
     commands = columns["command"]
     for row, (at_ms, topic, partition, offset, file, place, size, code, flags, actor) in enumerate(
         rows

@@ -19,10 +19,11 @@ from streaming.broker.state.vhost_codec import VhostCache
 from streaming.pipeline.shard_block import Records
 from streaming.protocol.log_folding import fold_record
 
-_FOLDED: Final = (
+FOLDED: Final = (
     *("at_ms", "topic_number", "partition", "offset", "body_file", "body_row", "size"),
     *("publication", "flags", "actor"),
 )
+"""The columns of a record that both folds read."""
 
 
 def fold_log(
@@ -46,7 +47,7 @@ def fold_log(
     fold = LogFold(shard, store, terms)
     columns = records.columns
     publications, actors, epochs = records.publications, records.actors, records.epochs
-    rows = zip(*(columns[name].tolist() for name in _FOLDED), strict=True)
+    rows = zip(*(columns[name].tolist() for name in FOLDED), strict=True)
     values = columns["command"]
     for row, (at_ms, topic, partition, offset, file, place, size, code, flags, who) in enumerate(
         rows

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from streaming.broker.message import MAX_PRIORITY
 from streaming.broker.redrive_letters import Edit, Letter, RedriveOptions, StoredLetter
 from streaming.broker.redrives.letters import is_expiration, stored_headers
 from streaming.broker.redrives.version_keys import is_hash
@@ -30,7 +31,6 @@ _LIMITS: Final = {
 }
 _MAX_INT: Final = 1 << 62
 _MAX_BYTES: Final = 1 << 31
-_MAX_PRIORITY: Final = 255
 _MAX_TIME_S: Final = 253_402_300_799
 """The last second of the year 9999."""
 
@@ -79,8 +79,8 @@ def letter_fault(letter: Letter) -> str:
 def _edit_fault(edit: Edit) -> str:
     if not is_hash(edit.original) or not is_hash(edit.version):
         return "an edit needs the SHA-256 of its content before and after"
-    if edit.priority is not None and not 0 <= edit.priority <= _MAX_PRIORITY:
-        return f"priority must be from 0 to {_MAX_PRIORITY}, not {edit.priority}"
+    if edit.priority is not None and not 0 <= edit.priority <= MAX_PRIORITY:
+        return f"priority must be from 0 to {MAX_PRIORITY}, not {edit.priority}"
     if edit.expiration and not is_expiration(edit.expiration):
         return "expiration: expected milliseconds up to ten years"
     return ""

@@ -4,12 +4,11 @@ from typing import Final
 
 import msgspec
 
-from streaming.broker.events import ENDINGS
+from streaming.queries.as_of.contents import SQL_ENDINGS
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import QueueDepth, list_queues
 from streaming.queries.vhosts.clients import consumer_counts
 
-_ENDINGS: Final = f"({', '.join(sorted(repr(kind.name.lower()) for kind in ENDINGS))})"
 _LAST_BATCH: Final = """
     SELECT arg_max(query_id, {'at': "at", 'batch_id': batch_id}) AS query_id,
            max(batch_id) AS batch_id
@@ -53,7 +52,7 @@ def queue_activity(tables: Tables, after_batch: int | None) -> QueueActivity:
         found = tables.values(
             f"""
             SELECT vhost, queue, count(*) FILTER (WHERE kind = 'enqueued'),
-                   count(*) FILTER (WHERE kind IN {_ENDINGS})
+                   count(*) FILTER (WHERE kind IN {SQL_ENDINGS})
             FROM events WHERE batch_id > ? AND query_id = ? AND queue IS NOT NULL GROUP BY ALL
             """,
             [after_batch, query_id],

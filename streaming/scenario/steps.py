@@ -4,7 +4,7 @@ Each has a virtual time, `at_ms`, in milliseconds since the scenario began. Step
 in file order. A `comment` may explain a step.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,9 +16,10 @@ from streaming.protocol.json_input import CommandFields
 from topology.declarations import too_long
 from topology.definitions.json_object import Fields, Report
 from topology.suggestions import did_you_mean
+from topology.validation.arguments import MAX_TTL_MS
 from topology.values import Table, json_type, table_from_json
 
-MAX_MS = 315_360_000_000
+MAX_MS: Final = MAX_TTL_MS
 """Ten years, the longest duration RabbitMQ accepts."""
 
 _ALSO_KNOWN = ("op", "at_ms", "comment")

@@ -18,7 +18,7 @@ from typing import Final
 from streaming.amqp.properties import see
 from streaming.amqp.publications import stored_seen
 from streaming.amqp.stored import Stored, StoredMessages
-from streaming.broker.events import ENDINGS, Events, Kind
+from streaming.broker.events import ENDING_KINDS, Events, Kind
 from streaming.broker.message import Message, PublishedHeaders
 from streaming.sequencer.log_reader import LogReader
 from streaming.sequencer.needed_offsets import NeededOffsets
@@ -35,7 +35,6 @@ Fetch = Callable[[int], "Future[Fetched]"]
 """Reads messages from an offset on, elsewhere; the first is that of the offset."""
 
 _ENTERED: Final = int(Kind.ENQUEUED)
-_ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
 _NONE: Final = -1
 _OBJECTS: Final = 370
 """The objects of a message, and its place in the dictionary."""
@@ -153,7 +152,7 @@ class Bodies(StoredMessages):
                 stored = recent.get(copy.message.offset)
                 if stored is not None:
                     stored.copies += 1
-            elif kind in _ENDINGS:
+            elif kind in ENDING_KINDS:
                 offset = copy.message.offset
                 if copy.copy_id != seq and offset in recent:  # else it died on arrival
                     recent[offset].copies -= 1

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.broker.events import ENDINGS, Events, Kind
+from streaming.broker.events import ENDING_KINDS, Events, Kind
 
 KEY: Final = "needed"
 """Of the state store."""
@@ -21,7 +21,6 @@ KEY: Final = "needed"
 _RANGE_BITS: Final = 10
 _ENTERED: Final = int(Kind.ENQUEUED)
 _EDITED: Final = int(Kind.EDITED)
-_ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
 
 
 class _Record(msgspec.Struct, array_like=True):
@@ -62,7 +61,7 @@ class NeededOffsets:
             elif kind == _ENTERED:
                 number = copy.message.offset >> _RANGE_BITS
                 copies[number] = copies.get(number, 0) + 1
-            elif kind in _ENDINGS and copy.copy_id != seq:  # else it died on arrival
+            elif kind in ENDING_KINDS and copy.copy_id != seq:  # else it died on arrival
                 number = copy.message.offset >> _RANGE_BITS
                 left = copies.get(number, 0) - 1
                 if left:

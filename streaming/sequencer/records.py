@@ -8,6 +8,7 @@ import msgspec
 from streaming.amqp.entries import Ask, Entry, Publish, Settle, Then
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
+from streaming.broker.sequence.fold import NO_EPOCH
 from streaming.protocol.command_codec import encode_command
 from streaming.protocol.copied_records import COPIED, Source
 from streaming.protocol.log_records import (
@@ -29,7 +30,6 @@ MAX_SETTLEMENTS: Final = 1_000
 """Settlements of one record, which must not become larger than Kafka takes."""
 
 _MAX_KNOWN: Final = 20_000
-_NO_EPOCH: Final = -1
 
 
 class Record(msgspec.Struct, gc=False):
@@ -170,6 +170,6 @@ def _copied(source: Source | None) -> Headers:
 
 def epoch_record(at_ms: int, epoch: Epoch) -> Record:
     """The record with which a writer begins."""
-    header = LogHeader(FIRST_VERSION, _NO_EPOCH, LogKind.EPOCH)
+    header = LogHeader(FIRST_VERSION, NO_EPOCH, LogKind.EPOCH)
     value = encode(epoch)
     return Record(LogKind.EPOCH, at_ms, [(LOG, encode(header))], value, len(value))

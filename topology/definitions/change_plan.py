@@ -7,6 +7,7 @@ import msgspec
 
 from topology.declarations import (
     Binding,
+    Declaration,
     Definitions,
     Exchange,
     Permission,
@@ -15,7 +16,7 @@ from topology.declarations import (
     TopicPermission,
     VhostLimits,
 )
-from topology.definitions.dump import Declaration, exported
+from topology.definitions.dump import exported
 from topology.definitions.objects import declaration_document
 from topology.refusals import Refusal
 from topology.validation.refuse import inequivalent_exchange, inequivalent_queue

@@ -4,18 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from topology.declarations import (
     RESERVED_PREFIX,
-    Binding,
+    Declaration,
     Definitions,
-    Exchange,
-    Permission,
-    Policy,
-    Queue,
-    TopicPermission,
     VhostLimits,
 )
 from topology.definitions.objects import declaration_document
-
-Declaration = Exchange | Queue | Binding | Policy | Permission | TopicPermission | VhostLimits
 
 
 def dump_definitions(vhosts: Mapping[str, Definitions]) -> dict[str, object]:

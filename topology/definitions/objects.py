@@ -6,6 +6,7 @@ import msgspec
 
 from topology.declarations import (
     Binding,
+    Declaration,
     DestinationType,
     Exchange,
     Permission,
@@ -100,9 +101,7 @@ def read_vhost_limits(fields: Fields) -> VhostLimits:
     return VhostLimits(limit("max-connections"), limit("max-queues"))
 
 
-def declaration_document(
-    declaration: Exchange | Queue | Binding | Policy | Permission | TopicPermission | VhostLimits,
-) -> dict[str, object]:
+def declaration_document(declaration: Declaration) -> dict[str, object]:
     """Write a declaration as RabbitMQ exports it; `exclusive` only if it is true."""
     if isinstance(declaration, VhostLimits):
         return dict(msgspec.to_builtins(declaration))

@@ -17,12 +17,12 @@ from topology.declarations import (
     RESERVED_PREFIX,
     Binding,
     BindingEnd,
+    Declaration,
     Definitions,
     Exchange,
     Permission,
     Policy,
     Queue,
-    TopicPermission,
     VhostLimits,
 )
 from topology.definitions.json_object import Fields, Report
@@ -48,8 +48,6 @@ from topology.validation.arguments import (
 )
 from topology.validation.problems import find_problems
 from topology.values import Compat
-
-Declaration = Exchange | Queue | Binding | Policy | Permission | TopicPermission | VhostLimits
 
 OTHER_QUEUE_TYPES = ("stream", "mqtt_qos0")
 """Queue types that RabbitMQ has and dlx-stream does not."""

@@ -10,13 +10,12 @@ from typing import Any
 
 import msgspec
 
-from streaming.broker.message import Death, DeathNote, Envelope, PublishedHeaders
+from streaming.broker.message import X_DEATH, Death, DeathNote, Envelope, PublishedHeaders
 from topology.values import Timestamp
 
 REJECTED = "rejected"
 _MAX_COUNT = 1 << 62
 """A client's count beyond this is not an AMQP integer, or soon would not be."""
-X_DEATH = "x-death"
 FIRST_DEATH = ("x-first-death-reason", "x-first-death-queue", "x-first-death-exchange")
 LAST_DEATH = ("x-last-death-reason", "x-last-death-queue", "x-last-death-exchange")
 

@@ -23,7 +23,7 @@ from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
 from streaming.broker.commands import Redrive, RedriveVerdict
 from streaming.broker.context import ShardContext
-from streaming.broker.events import ENDINGS, Kind
+from streaming.broker.events import ENDING_KINDS, Kind
 from streaming.broker.message import NEVER
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.redrive_letters import Letter
@@ -53,7 +53,6 @@ _encode: Final = msgspec.msgpack.Encoder(order="sorted").encode
 _open = msgspec.msgpack.Decoder(list[OpenRecord])
 _chunk = msgspec.msgpack.Decoder(ChunkRecord)
 _closed = msgspec.msgpack.Decoder(ClosedRecord)
-_ENDINGS: Final = frozenset(int(kind) for kind in ENDINGS)
 _GOOD: Final = frozenset({int(Kind.ACKED), int(Kind.CONSUMED)})
 
 
@@ -383,7 +382,7 @@ class OpenRedrives:
             return
         kinds, copies = events.kinds, events.copies
         for row in range(first, self._scanned):
-            if kinds[row] not in _ENDINGS:
+            if kinds[row] not in ENDING_KINDS:
                 continue
             copy = copies[row]
             assert copy is not None, "every ending is of a copy"

@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from streaming.broker.message import Copy, Death, Envelope
+from streaming.broker.message import X_DEATH, Copy, Death, Envelope
 from streaming.broker.state.encoding import decode_table, encode_table, pack, unpack
 from streaming.broker.state.page_records import DeathRecord, EnvelopeRecord, PageRecord
 
 _encoder = msgspec.msgpack.Encoder()
 _encoder_of_one = msgspec.msgpack.Encoder(enc_hook=lambda _envelope: 0)
-_X_DEATH = "x-death"
 MAX_KNOWN = 50_000
 """Envelopes that a worker remembers by their encoded form."""
 
@@ -47,7 +46,7 @@ def _encode_envelope(envelope: Envelope) -> bytes:
             envelope.first_death,
             envelope.last_death,
             envelope.rerouted,
-            _raw(None if given is None else {_X_DEATH: given}),
+            _raw(None if given is None else {X_DEATH: given}),
             envelope.dropped,
             _raw(envelope.added),
         )
@@ -96,7 +95,7 @@ def _decode_envelope(data: bytes) -> Envelope:
     record = _envelope_decoder.decode(data)
     fields = msgspec.structs.asdict(record)
     given = decode_table(record.given_x_death)
-    fields["given_x_death"] = given and given[_X_DEATH]
+    fields["given_x_death"] = given and given[X_DEATH]
     fields["added"] = decode_table(record.added)
     fields["deaths"] = tuple(
         Death(**msgspec.structs.asdict(death) | {"given": decode_table(death.given)})

@@ -13,15 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streaming.broker.message import BROKER_HEADERS
+from streaming.broker.message import BROKER_HEADERS, X_DEATH
 from streaming.ledger.schema.schemas import MESSAGES
 from streaming.pipeline.rows.amqp_columns import properties_array, table_bytes
 from streaming.protocol.amqp_properties import PROPERTIES, WHOLE_PROPERTIES, Properties
 from streaming.protocol.record_headers import MalformedRecordError, headers_of, properties_of
 from topology.declarations import MAX_NAME_BYTES
 from topology.values import INTEGERS, table_from_json
-
-X_DEATH: Final = "x-death"
 
 _UNREAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _Integer = Annotated[int, msgspec.Meta(ge=INTEGERS.start, le=INTEGERS.stop - 1)]

@@ -21,8 +21,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from streaming.broker.dead_letters.x_death import X_DEATH
-from streaming.broker.message import Message
+from streaming.broker.message import X_DEATH, Message
 from streaming.pipeline.rows.amqp_columns import table_bytes
 from streaming.protocol import record_headers as wire
 from topology.values import to_json

@@ -56,6 +56,9 @@ _COLUMNS: Final = (
 _KEY: Final = "vhost, lane, copy_id"
 _HELD: Final = Kind.HELD.name.lower()
 _ENDINGS: Final = sorted(kind.name.lower() for kind in ENDINGS)
+SQL_ENDINGS: Final = f"({', '.join(map(text, _ENDINGS))})"
+"""The kinds of the events that end a copy's life in its queue, as a list of SQL."""
+
 LEAVING: Final = sorted([*_ENDINGS, _HELD])
 """The kinds of events with which a copy leaves its queue."""
 

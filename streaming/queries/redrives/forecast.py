@@ -35,6 +35,7 @@ from streaming.broker.redrives.letters import X_REDRIVE_COUNT, X_REDRIVE_ID, sto
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.protocol.letter_content import LetterContent
+from streaming.protocol.sealed_plan import LETTERS_PER_COMMAND
 from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
 from streaming.queries.redrives.candidates import overtaken, stored_letter
@@ -56,8 +57,6 @@ FORECASTS: Final = (
     *(EXPIRED, WAITS, MAXLEN, CYCLE, NO_CONSUMER, OVERTAKEN, AGAIN, COPY),
 )
 """What may become of a letter; the first five and the last do not move."""
-
-LETTERS_PER_COMMAND: Final = 2_000
 
 _VERSIONS: Final = (1 << 31) - 1
 """The topic of the new versions of letters, which nobody has published yet."""

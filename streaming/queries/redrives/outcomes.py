@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.broker.events import ENDINGS
+from streaming.queries.as_of.contents import SQL_ENDINGS
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
 from streaming.queries.message_attributes import MessageId, document
 from topology.suggestions import did_you_mean
@@ -13,7 +13,6 @@ _COLUMNS: Final = (
     *("vhost", "lane", "seq", "at", "kind", "message_id", "copy_id", "parent_copy_id", "queue"),
     *("reason", "user", "detail"),
 )
-_ENDINGS: Final = f"({', '.join(sorted(repr(kind.name.lower()) for kind in ENDINGS))})"
 _FATES: Final = f"""
     CREATE OR REPLACE TEMP TABLE redrive_fates AS
     WITH moves AS (
@@ -28,7 +27,8 @@ _FATES: Final = f"""
             AND born.seq > moves.seq
         WHERE moves.kind <> 'discarded'),
     endings AS (
-        SELECT vhost, lane, copy_id, kind, reason, "at" FROM redrive_log WHERE kind IN {_ENDINGS}),
+        SELECT vhost, lane, copy_id, kind, reason, "at" FROM redrive_log
+        WHERE kind IN {SQL_ENDINGS}),
     fates AS (
         SELECT vhost, lane, move_seq, children.queue AS went_to, children.message_id,
                endings.reason,
