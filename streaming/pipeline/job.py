@@ -21,6 +21,7 @@ from streaming.machine_memory import this_machine
 from streaming.pipeline.attempt import Attempt, Orders
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.folders import lease_ms
+from streaming.pipeline.checkpoint.job_state import FailingFile
 from streaming.pipeline.flow.memory import memory_marks
 from streaming.pipeline.observe.failures import SparkLostError, failure_text, wait_for_end
 from streaming.pipeline.observe.retries import Retries
@@ -65,7 +66,7 @@ class Job:
         self._given_spark: SparkSession | None = None
         self._own_spark: SparkSession | None = None
         self._is_cold = True  # no executor has been asked for its versions yet
-        self._retries = Retries()
+        self._retries = Retries(FailingFile(self.checkpoint.path))
         self._orders: Orders
         self._attempt: Attempt | None = None
 
@@ -102,7 +103,11 @@ class Job:
             creates_mapped=creates_mapped,
             on_batch=self._batch_done,
         )
-        self._begin()
+        try:
+            self._begin()
+        except Exception as error:
+            self._retries.ended(failure_text(error))
+            raise
 
     def _begin(self) -> None:
         attempt = Attempt(self._orders)
@@ -182,8 +187,9 @@ class Job:
         self.attempt.flow.bounds.end()
         try:
             return wait_for_end(self.query, timeout_s, self.attempt.watch, self._own_spark)
-        except SparkLostError:
+        except SparkLostError as error:
             self.attempt.query = None
+            self._retries.ended(failure_text(error))
             raise
         except (StreamingQueryException, DlxError) as error:
             self.checkpoint.lock.check()  # a lost lease is the cause, whatever failed first

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.pipeline.checkpoint.job_state import read_failing
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from tests.fixtures.jobs import RunningJob
@@ -34,9 +35,11 @@ def test_a_job_survives_a_kafka_that_is_gone_longer_than_a_batch_waits(
                 connection.channel().declare_queue("work")
                 kafka.kill()
                 wait_until(lambda: job.wait(0.1) or "attempt 2" in caplog.text, lambda: caplog.text)
+                failing = read_failing(job.checkpoint.path)
                 kafka.start()
                 seen = len(batches)
                 wait_until(lambda: job.wait(0.1) or len(batches) > seen, lambda: caplog.text)
+                wait_until(lambda: read_failing(job.checkpoint.path) is None)
 
                 connection.publisher().publish("", "work", b"after")
                 found: list[bytes] = []
@@ -51,3 +54,7 @@ def test_a_job_survives_a_kafka_that_is_gone_longer_than_a_batch_waits(
             job.stop()
 
     assert found == [b"after"]
+    assert failing is not None
+    assert (failing.cause, failing.attempts) == ("Kafka", 1)
+    assert failing.next_ms is not None
+    assert failing.said in caplog.text

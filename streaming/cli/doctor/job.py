@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streaming.cli.doctor.machine import Finding, Status, check_folder
-from streaming.cli.doctor.running import check_running, is_running
+from streaming.cli.doctor.running import check_running
 from streaming.storage.port import StoreError
 from topology.errors import DlxError, InvalidDocumentError
 
@@ -194,6 +194,7 @@ def _checkpoint(config: Any) -> Iterator[Finding]:
     from streaming.broker.config import CORE_VERSION
     from streaming.job_locations import checkpoint_place
     from streaming.pipeline.checkpoint.folders import lease_ms
+    from streaming.pipeline.checkpoint.job_state import is_running
     from streaming.pipeline.checkpoint.lease import read_lease
     from streaming.pipeline.checkpoint.manifest import read_manifest
     from streaming.pipeline.checkpoint.spark_logs import SparkLogs

@@ -1,49 +1,32 @@
 """What a running job says of itself: health, progress, gate, and the records that wait for it."""
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from streaming.cli.doctor.machine import Finding
 
 if TYPE_CHECKING:
     from streaming.ledger.batch_detail import BatchRow
+    from streaming.pipeline.checkpoint.job_state import Failing
 
 STALE_S: Final = 60.0
 """Records that wait longer than this, while the job runs, are a finding."""
 
 
-def is_running(config: Any) -> bool:
-    """Whether a job holds the lock or the lease of the checkpoint."""
-    from streaming.job_locations import checkpoint_place
-    from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
-    from streaming.pipeline.checkpoint.folders import lease_ms
-    from streaming.pipeline.checkpoint.lease import read_lease
-
-    if lease_ms(config) is not None:
-        lease = read_lease(checkpoint_place(config, os.environ))
-        return lease is not None and lease.held and lease.age_ms < lease.duration_ms
-    lock = Path(config.job.checkpoint_location) / LOCK_FILE
-    try:
-        with lock.open("rb") as opened:  # it may be on a volume that can only be read
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
-
-
 def check_running(config: Any, timeout_s: float) -> Iterator[Finding]:
-    """Check a job that has batches; nothing if there is none."""
+    """Check whether attempts fail, and a job that has batches; nothing if there is none."""
+    from streaming.pipeline.checkpoint.job_state import job_state
+
+    state = job_state(config, os.environ)
+    runs = bool(state.runs)
+    if state.failing is not None:
+        yield _failing(state.failing, runs=runs)
     last = last_batch(config)
     if last is None:
         return
-    runs = is_running(config)
     if runs and config.metrics.listen is not None:
         yield _health(config.metrics.listen, timeout_s)
     if runs:
@@ -83,6 +66,22 @@ def _running_batch(config: Any) -> Iterator[Finding]:
         last = "none" if mark.id is None else mark.id
         what = f"a batch runs for {mark.running_ms / 1000:.0f} s; the last committed one is {last}"
         yield Finding("warn", "batch", what, "see dlx.log and spark.log in job.log_dir")
+
+
+def _failing(failing: "Failing", *, runs: bool) -> Finding:
+    """Say why no batch is committed."""
+    since_s, last_s = (
+        max(time.time() - at_ms / 1000, 0.0) for at_ms in (failing.since_ms, failing.last_ms)
+    )
+    attempts = "1 attempt" if failing.attempts == 1 else f"{failing.attempts} attempts"
+    what = (
+        f"no batch is committed since {since_s:.0f} s ago: {attempts} failed, the last "
+        f"{last_s:.0f} s ago: {failing.said}"
+    )
+    remedy = f"dlx doctor explain {failing.code}"
+    if not runs:
+        remedy += "; then start the job again: it finishes the batch that failed"
+    return Finding("fail", "batches", what, remedy)
 
 
 def last_batch(config: Any) -> "BatchRow | None":

@@ -58,7 +58,7 @@ LISTING: Final = Listing(
 
 _CHECKPOINT: Final = (
     *("metadata", ".metadata.crc", "commits", "offsets", "sources", "state"),
-    *("dlx.json", "dlx.lock", "batches.json", "flow.json"),
+    *("dlx.json", "dlx.lock", "batches.json", "flow.json", "failing.json"),
 )
 _KAFKA: Final = ("data", "data.new", "logs", "lock", "ports.json", "broker.properties")
 _LOGS: Final = ("*.log", "*.log.*", "*.out", "work")

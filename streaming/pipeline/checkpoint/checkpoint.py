@@ -33,6 +33,8 @@ from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.storage.location import AnyPath
 
 LOCK_FILE = "dlx.lock"
+LOCK_S = 0.5
+"""How long a job waits for the lock: whoever looks whether one runs has it for a moment."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class CheckpointLock:
         """
         make_folder("job.checkpoint_location", self._checkpoint)
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=LOCK_S)
         except Timeout as error:
             raise CheckpointInUseError(
                 f"job.checkpoint_location: another job uses {self._checkpoint}. Stop it, or give "

@@ -195,7 +195,12 @@ class CheckpointLease:
         now_ms = time.time_ns() // 1_000_000
         epoch = now_ms if before is None else max(before.epoch + 1, now_ms)
         self._mine = Held(
-            epoch, held=True, host=platform.node(), pid=os.getpid(), duration_ms=self._duration_ms
+            epoch,
+            held=True,
+            host=platform.node(),
+            pid=os.getpid(),
+            duration_ms=self._duration_ms,
+            renewed_ms=now_ms,
         )
         taken = self._file.replace(msgspec.json.encode(self._mine), version)
         if taken is None:

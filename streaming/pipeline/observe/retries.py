@@ -5,7 +5,8 @@
                                         +------------------------+
 
 A pause doubles with each attempt in vain; a committed batch resets it. Trying again is what the
-next start after a crash would do: Spark replays the unfinished batch.
+next start after a crash would do: Spark replays the unfinished batch. A file beside the checkpoint
+says so to others.
 """
 
 import logging
@@ -14,7 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from streaming.pipeline.observe.failures import code_of_failure
+from streaming.pipeline.checkpoint.job_state import STORAGE, FailingFile
+from streaming.pipeline.observe.failures import code_of_failure, reason_of_failure
 
 FIRST_PAUSE_S: Final = 1.0
 MOST_PAUSE_S: Final = 60.0
@@ -41,7 +43,7 @@ _CAUSES: Final = (
         ),
     ),
     (
-        "the storage",
+        STORAGE,
         re.compile(
             r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE"
             r"|REQUEST_TIMEOUT|UNKNOWN)|SdkClientException|Generic "
@@ -96,14 +98,16 @@ class Retries:
     """When to start again after a failure.
 
     Args:
+        file: tells others which attempts failed.
         monotonic: the clock; seconds.
 
     Attributes:
         due_s: when the next attempt is due; None: none is needed.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, file: FailingFile, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.due_s: float | None = None
+        self._file = file
         self._monotonic = monotonic
         self._attempts = 0
 
@@ -111,16 +115,23 @@ class Retries:
         """Plan another attempt, and return True, unless the failure does not pass by itself."""
         cause = passing_cause(text)
         if cause is None:
+            self.ended(text)
             return False
         pause_s = min(FIRST_PAUSE_S * 2.0**self._attempts, MOST_PAUSE_S)
         self._attempts += 1
         self.due_s = self._monotonic() + pause_s
         code = code_of_failure(text)
+        self._file.failed(code, _shown(text), cause, pause_s)
         logging.getLogger("dlx").warning(
             "the batch failed because of %s; attempt %d starts in %g s (dlx doctor explain %s): %s",
             *(cause, self._attempts + 1, pause_s, code, _shown(text)),
         )
         return True
+
+    def ended(self, text: str) -> None:
+        """Note a failure after which the job ends."""
+        said = reason_of_failure(text) or text
+        self._file.failed(code_of_failure(text), _shown(said))
 
     def left_s(self) -> float:
         """Seconds until the next attempt; 0 if it is due."""
@@ -134,6 +145,7 @@ class Retries:
     def succeeded(self) -> None:
         """Notify that a batch is committed."""
         self._attempts = 0
+        self._file.succeeded()
 
 
 def _shown(text: str) -> str:
@@ -143,4 +155,4 @@ def _shown(text: str) -> str:
         if found is not None:
             begin = text.rfind("\n", 0, found.start()) + 1
             return text[begin:].splitlines()[0].strip()[:MAX_SHOWN]
-    return text.splitlines()[0][:MAX_SHOWN]
+    return next(iter(text.splitlines()), "")[:MAX_SHOWN]

@@ -12,9 +12,9 @@ from filelock import FileLock
 
 from streaming.cli.doctor import job
 from streaming.cli.doctor.machine import FULL_DISK_BYTES, LOW_DISK_BYTES, check_folder, size_text
-from streaming.cli.doctor.running import is_running
 from streaming.config import JobConfig
 from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
+from streaming.pipeline.checkpoint.job_state import is_running
 
 pytestmark = pytest.mark.usefixtures("here")
 

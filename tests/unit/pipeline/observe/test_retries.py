@@ -2,6 +2,8 @@
 
 import pytest
 
+from streaming.console.job_watch import CAUSES
+from streaming.pipeline.checkpoint.job_state import FailingFile, read_failing
 from streaming.pipeline.observe.retries import MOST_PAUSE_S, Retries, passing_cause
 
 TASK = """[STREAM_FAILED] Query terminated with exception: Job aborted due to stage failure: Task 0
@@ -47,6 +49,7 @@ def test_what_passes_by_itself_is_tried_again(text, cause):
 
     assert found is not None
     assert {"Kafka": "K", "the storage": "s"}.get(found, "e") == cause
+    assert found in CAUSES, "the console says what to do"
 
 
 @pytest.mark.parametrize(
@@ -64,14 +67,33 @@ def test_what_passes_by_itself_is_tried_again(text, cause):
         "DataFileConflictError: other content",
     ],
 )
-def test_what_lasts_ends_the_job(text):
+def test_what_lasts_ends_the_job(text, tmp_path):
     assert passing_cause(text) is None
-    assert not Retries().failed(text)
+    assert not Retries(FailingFile(tmp_path)).failed(text)
+    failing = read_failing(tmp_path)
+    assert failing is not None
+    assert (failing.attempts, failing.cause, failing.next_ms) == (1, "", None)
 
 
-def test_pauses_double_up_to_a_minute_and_a_batch_resets_them():
+def test_others_are_told_why_attempts_fail_until_a_batch_is_committed(tmp_path):
+    retries = Retries(FailingFile(tmp_path, lambda: 1_000))
+    text = TASK + "OutboundError: outbound records of vhost '/': 401 records were not confirmed"
+
+    assert retries.failed(text)
+    assert retries.failed(text)
+
+    failing = read_failing(tmp_path)
+    assert failing is not None
+    assert failing.said.startswith("OutboundError: outbound records of vhost '/'")
+    assert (failing.code, failing.cause) == ("batch-failed", "Kafka")
+    assert (failing.attempts, failing.next_ms) == (2, 3_000)
+    retries.succeeded()
+    assert read_failing(tmp_path) is None
+
+
+def test_pauses_double_up_to_a_minute_and_a_batch_resets_them(tmp_path):
     now_s = 100.0
-    retries = Retries(lambda: now_s)
+    retries = Retries(FailingFile(tmp_path), lambda: now_s)
     pauses = []
 
     for _ in range(8):
@@ -85,9 +107,9 @@ def test_pauses_double_up_to_a_minute_and_a_batch_resets_them():
     assert retries.left_s() == 1
 
 
-def test_an_attempt_is_due_after_its_pause():
+def test_an_attempt_is_due_after_its_pause(tmp_path):
     clock_s = [100.0]
-    retries = Retries(lambda: clock_s[0])
+    retries = Retries(FailingFile(tmp_path), lambda: clock_s[0])
     retries.failed("SendError: timed out")
 
     clock_s[0] = 102.0
