@@ -75,3 +75,24 @@ def traffic(tables: Tables, vhost: str, begin: datetime, end: datetime) -> Vhost
                 if number:
                     counts[queue] = counts.get(queue, 0) + number
     return VhostTraffic(entered, deaths, lost, unrouted, dropped)
+
+
+def most_deaths(tables: Tables, begin: datetime, end: datetime) -> list[str]:
+    """The vhosts in which messages died from an instant up to another, most deaths first."""
+    if not tables.has("dead_letters"):
+        return []
+    view = tables.view(
+        "dead_letters",
+        files=tables.files("dead_letters", {"at": begin}, inclusive=True),
+        columns=("vhost", "at"),
+        view=tables.new_name("dead_letters"),
+    )
+    rows = tables.values(
+        f"""
+        SELECT vhost FROM {view}
+        WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ)
+        GROUP BY vhost ORDER BY count(*) DESC, vhost
+        """,
+        [begin.isoformat(), end.isoformat()],
+    )
+    return [vhost for (vhost,) in rows]

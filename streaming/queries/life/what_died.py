@@ -2,6 +2,7 @@
 
     deaths by queue and reason --> who rejected, the TTL, the limit and the rates --> words
                                --> the last change that concerns the queue, before the first
+                               --> what has ended them, and since when
 
 The worst come first: what is lost, then what died after a change, then what dies in numbers. What a
 queue drops as it was declared to, such as the head of a full queue without a dead-letter exchange,
@@ -17,6 +18,7 @@ import msgspec
 from streaming.queries.as_of.instant import at_time, last_batch
 from streaming.queries.death_rates import IS_LOST
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
+from streaming.queries.life.repaired import Ended, Repair, repairs
 from streaming.queries.life.why import CHANGED_BEFORE
 from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning, suspects
 from streaming.queries.vhosts.declared import Declared
@@ -25,6 +27,9 @@ from streaming.sentences import say, say_count
 from topology.policies import QueueSettings
 
 MAX_GROUPS: Final = 10
+
+STILL: Final = timedelta(minutes=1)
+"""Deaths of which the last was longer ago have stopped."""
 
 RATE_S: Final = 300
 """The rates of a full queue are those while messages died, but of the last seconds at most."""
@@ -54,6 +59,7 @@ class DeathGroup(msgspec.Struct, frozen=True):
         why: in words.
         cause: the most frequent, in the words of a consumer.
         change: the last one that may have broken the queue, in the day before the first.
+        repair: what has ended them; None: they go on, or nobody knows.
     """
 
     vhost: str
@@ -68,6 +74,7 @@ class DeathGroup(msgspec.Struct, frozen=True):
     why: str
     cause: str | None
     change: Change | None
+    repair: Repair | None = None
 
 
 def what_died(
@@ -118,13 +125,17 @@ def what_died(
     first = min(datetime.fromisoformat(iso(row["since"]) or "") for row in rows)
     recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost)
     groups = []
+    ended = []
     for row in rows:
         place = (row["vhost"], row["queue"])
         since, last = iso(row["since"]) or "", iso(row["last"]) or ""
         chosen = [*concerning(recorded, *place, declared.get(place[0]))]
         before = datetime.fromisoformat(since)
         changed = suspects(tables, chosen, place[1], before - CHANGED_BEFORE, before)
-        limits = _limits_at(tables, declared, chosen, *place, datetime.fromisoformat(last), keep)
+        last_at = datetime.fromisoformat(last)
+        limits = _limits_at(tables, declared, chosen, *place, last_at, keep)
+        if last_at < end - STILL:
+            ended.append(Ended(place, row["reason"], before, last_at, chosen))
         groups.append(
             DeathGroup(
                 *place,
@@ -140,6 +151,11 @@ def what_died(
                 next(changed, None),
             )
         )
+    found = repairs(tables, ended, end)
+    groups = [
+        msgspec.structs.replace(one, repair=found.get(((one.vhost, one.queue), one.reason)))
+        for one in groups
+    ]
     groups.sort(key=lambda one: (-one.lost, one.is_declared, one.change is None))
     return groups
 

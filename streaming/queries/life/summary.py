@@ -1,0 +1,160 @@
+"""A message in two sentences: what happened to it, and where it is now. Its deaths, by cause.
+
+copies of a message --> "It died 3 times in work: anna rejected it. It was sent back once."
+                    --> "It waits in parked."
+                    --> what can be done: send it back, publish it again, restore it
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from streaming.queries.life.copies import CopyLife
+from streaming.sentences import Sentence, say, say_count
+
+Todo = Literal["", "redrive", "publish", "restore"]
+
+_SENT: Final = ("redriven", "republished")
+
+
+class Cause(msgspec.Struct):
+    """The deaths of a message in one queue for one reason.
+
+    Attributes:
+        why: of the last of them, in words.
+        first_at, last_at: when the first and the last of them was.
+    """
+
+    queue: str
+    reason: str
+    count: int
+    why: Sentence
+    first_at: str
+    last_at: str
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What to know of a message first.
+
+    Attributes:
+        happened, now: in sentences.
+        todo: what can be done: send it back from where it waits, publish it again from the tables,
+            or restore it; empty: nothing, or nothing is needed.
+        causes: why it died, the first death first.
+    """
+
+    happened: list[Sentence]
+    now: Sentence
+    todo: Todo
+    causes: list[Cause]
+
+
+def summary_of(
+    copies: Sequence[CopyLife], now: Mapping[int, str], *, has_content: bool = True
+) -> Summary:
+    """Sum up the copies of a message.
+
+    Args:
+        now: the state of each copy that is in a queue.
+        has_content: whether its body is stored, so that it can be sent.
+    """
+    causes = _causes(copies)
+    sent = sum(copy.end in _SENT for copy in copies)
+    happened = [_died(causes)] if causes else []
+    if sent:
+        happened.append(say_count("It was sent back.", "It was sent back %(count)s times.", sent))
+    there = [copy for copy in copies if copy.copy_id in now]
+    died = {copy.copy_id for copy in copies if copy.why is not None}
+    todo: Todo = ""
+    if there:
+        if any(now[one.copy_id] == "ready" and one.parent_copy_id in died for one in there):
+            todo = "redrive"
+        return Summary(happened, _there(there, now), todo if has_content else "", causes)
+    last = max(
+        (copy for copy in copies if copy.left_at and not copy.children),
+        key=lambda copy: (copy.copy_id in died, copy.left_at or "", copy.copy_id),
+        default=None,
+    )
+    if last is not None and last.end == "discarded":
+        todo = "restore"
+    elif last is not None and last.copy_id in died:
+        todo = "publish"
+    return Summary(happened, _gone(last), todo if has_content else "", causes)
+
+
+def _causes(copies: Sequence[CopyLife]) -> list[Cause]:
+    found: dict[tuple[str, str], Cause] = {}
+    for copy in sorted(copies, key=lambda one: (one.left_at or "", one.copy_id)):
+        if copy.why is None:
+            continue
+        reason, at = copy.reason or "", copy.left_at or ""
+        key = (copy.queue, reason)
+        known = found.setdefault(key, Cause(copy.queue, reason, 0, copy.why, at, at))
+        known.count, known.why, known.last_at = known.count + 1, copy.why, at
+    return list(found.values())
+
+
+def _died(causes: Sequence[Cause]) -> Sentence:
+    first = causes[0]
+    if len(causes) == 1:
+        return say_count(
+            "It died in %(queue)s: %(why)s.",
+            "It died %(count)s times in %(queue)s: %(why)s.",
+            first.count,
+            queue=first.queue,
+            why=first.why,
+        )
+    last = max(causes, key=lambda one: one.last_at)
+    if last is first:  # it came back
+        last = causes[-1]
+    return say_count(
+        "It died %(count)s time: first in %(queue)s (%(why)s), and then in %(last)s "
+        "(%(last_why)s).",
+        "It died %(count)s times: first in %(queue)s (%(why)s), and then in %(last)s "
+        "(%(last_why)s).",
+        sum(one.count for one in causes),
+        queue=first.queue,
+        why=first.why,
+        last=last.queue,
+        last_why=last.why,
+    )
+
+
+def _there(there: Sequence[CopyLife], now: Mapping[int, str]) -> Sentence:
+    if len(there) > 1:
+        names = ", ".join(dict.fromkeys(one.queue for one in there))
+        return say_count(
+            "%(count)s copy of it is in %(queues)s.",
+            "%(count)s copies of it are in %(queues)s.",
+            len(there),
+            queues=names,
+        )
+    [one] = there
+    match now[one.copy_id]:
+        case "unacked":
+            return say("A consumer of %(queue)s has it.", queue=one.queue)
+        case "held":
+            return say(
+                "%(queue)s holds it until its dead-letter targets accept it.", queue=one.queue
+            )
+    return say("It waits in %(queue)s.", queue=one.queue)
+
+
+def _gone(last: CopyLife | None) -> Sentence:
+    if last is None:
+        return say("It is in no queue.")
+    match last.end:
+        case "acked" | "consumed":
+            return say("It was acked in %(queue)s, so nothing is left to do.", queue=last.queue)
+        case "purged":
+            return say("It was purged from %(queue)s.", queue=last.queue)
+        case "deleted":
+            return say("It was deleted with its queue %(queue)s.", queue=last.queue)
+        case "discarded":
+            return say("It was discarded from %(queue)s.", queue=last.queue)
+    if last.why is not None:
+        return say(
+            "It is in no queue: nothing took it when it died in %(queue)s.", queue=last.queue
+        )
+    return say("It is in no queue.")
