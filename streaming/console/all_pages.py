@@ -26,6 +26,7 @@ from streaming.console.pages.redrives import (
     redrive_plan,
     redrives,
     seal_plan,
+    send_redrive,
 )
 from streaming.console.pages.search import export_search, forget_view, save_view, search
 from streaming.console.pages.sql import export_sql, sql
@@ -61,6 +62,7 @@ PAGES: Final = (
     Page("/redrives", redrives, nav=say("Redrives"), key="r"),
     Page("/redrive", redrive),
     Page("/redrive/plan", redrive_plan),
+    Page("/redrive/send", send_redrive, role="operator", is_action=True),
     Page("/redrive/seal", seal_plan, role="operator", is_action=True),
     Page("/redrive/approve", approve_redrive, role="operator", is_action=True),
     Page("/redrive/forget", forget_plan, role="operator", is_action=True),

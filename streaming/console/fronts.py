@@ -1,6 +1,5 @@
 """Which front leads each sequenced vhost, from the heartbeats in Kafka, asked on a thread."""
 
-import logging
 import os
 import threading
 import time
@@ -8,20 +7,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from streaming.console.asking import FRESH_S, Asking
+
 if TYPE_CHECKING:
     from streaming.config import JobConfig
     from streaming.sequencer.leaders import Leaders
 
-logger = logging.getLogger(__name__)
-
-FRESH_S: Final = 3.0
-"""How long an answer of Kafka is used."""
+PATIENCE_S: Final = 1.0
+"""How long a page waits for an answer."""
 
 CURRENT_S: Final = 5.0
 """How long it may take to read the heartbeats."""
 
-UNWATCHED_S: Final = 30.0
-"""How long it listens to Kafka although nobody looks."""
+UNWATCHED_S: Final = 150.0
+"""How long it listens to Kafka although nobody looks. An open page looks once a minute."""
 
 
 class Heard(NamedTuple):
@@ -32,17 +31,19 @@ class Heard(NamedTuple):
         ended: whether it said that it stops.
         at_s: when it was heard, on the monotonic clock.
         takeover_s: after how long a standby takes over.
+        told_s: until when it was listened to.
     """
 
     name: str
     ended: bool = False
     at_s: float = 0.0
     takeover_s: float = 0.0
+    told_s: float = 0.0
 
     @property
     def silent_s(self) -> float:
         """How long nothing was heard of it."""
-        return max(time.monotonic() - self.at_s, 0.0)
+        return max(self.told_s - self.at_s, 0.0)
 
     @property
     def leads(self) -> bool:
@@ -59,26 +60,11 @@ class FrontWatch:
 
     def __init__(self, ask: Ask | None = None) -> None:
         self._ask = ask or KafkaFronts()
-        self._heard: Mapping[str, Heard] | None = None
-        self._asked_s = float("-inf")
-        self._lock = threading.Lock()
+        self._heard: Asking[Mapping[str, Heard]] = Asking("fronts")
 
     def of(self, config: Path) -> Mapping[str, Heard] | None:
-        """Return the front of each sequenced vhost as Kafka told last; None: it has not told."""
-        with self._lock:
-            is_due = time.monotonic() - self._asked_s >= FRESH_S
-            if is_due:
-                self._asked_s = time.monotonic()
-        if is_due:
-            threading.Thread(target=self._renew, args=(config,), name="fronts", daemon=True).start()
-        return self._heard
-
-    def _renew(self, config: Path) -> None:
-        try:
-            self._heard = self._ask(config)
-        except Exception as error:  # noqa: BLE001 - the page says that it is unknown
-            logger.debug("console: Kafka does not tell which fronts lead: %s", error)
-            self._heard = None
+        """Return the front of each sequenced vhost as Kafka tells; None: it does not tell."""
+        return self._heard.get(lambda: self._ask(config), PATIENCE_S)
 
 
 class KafkaFronts:
@@ -129,7 +115,8 @@ class KafkaFronts:
             found[vhost] = Heard("")
             if leader is not None:
                 beat = leader.beat
-                found[vhost] = Heard(beat.name, beat.ends, leader.heard_s, takeover_s)
+                times = (leader.heard_s, takeover_s, time.monotonic())
+                found[vhost] = Heard(beat.name, beat.ends, *times)
         return found
 
     def _close_unwatched(self) -> None:

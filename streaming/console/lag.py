@@ -3,22 +3,16 @@
 Spark commits no offsets, so only the batch's row says how far the job has come.
 """
 
-import logging
 import os
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-logger = logging.getLogger(__name__)
-
-FRESH_S: Final = 3.0
-"""How long an answer of Kafka is used."""
+from streaming.console.asking import Asking
 
 TIMEOUT_S: Final = 10.0
-PATIENCE_S: Final = 0.1
-"""How long a page waits for the first answer."""
+PATIENCE_S: Final = 0.3
+"""How long a page waits for an answer."""
 
 NEEDED_S: Final = 2.0
 """How long it waits if its verdict depends on the answer."""
@@ -42,51 +36,27 @@ class LagWatch:
 
     def __init__(self, ask: Ask | None = None) -> None:
         self._ask = ask or KafkaEnds()
-        self._ends: Mapping[Partition, int] = {}
-        self._asked_s = float("-inf")
-        self._lock = threading.Lock()
-        self._is_known = False
-        self._asked = threading.Event()
+        self._ends: Asking[Mapping[Partition, int]] = Asking("lag")
 
     def of(
         self, config: Path, read: Mapping[Partition, int], *, is_needed: bool = False
     ) -> Lag | None:
-        """Return the lag behind the ends that Kafka told last; None: it has not told them.
+        """Return the lag behind the ends that Kafka has told; None: it has not told them.
 
         Args:
             config: the job's configuration.
             read: the next offset to read of each topic and partition, as a batch's row has them.
-            is_needed: whether the page waits longer for the first answer.
+            is_needed: whether the page waits longer for an answer.
         """
         if not read:
             return None
-        with self._lock:
-            is_due = time.monotonic() - self._asked_s >= FRESH_S
-            if is_due:
-                self._asked_s = time.monotonic()
-        if is_due:
-            arguments = (config, list(read))
-            threading.Thread(target=self._renew, args=arguments, name="lag", daemon=True).start()
-        is_asked = self._asked.wait(NEEDED_S if is_needed else PATIENCE_S)
-        if not is_asked or not self._is_known:  # after a failure no page waits for the next answer
+        patience_s = NEEDED_S if is_needed else PATIENCE_S
+        ends = self._ends.get(lambda: self._ask(config, list(read)), patience_s)
+        if ends is None:
             return None
-        behind = [
-            (*one, max(self._ends[one] - offset, 0))
-            for one, offset in read.items()
-            if one in self._ends
-        ]
+        behind = [(*one, max(ends[one] - offset, 0)) for one, offset in read.items() if one in ends]
         behind.sort(key=lambda one: (-one[2], one[:2]))
         return Lag(sum(records for *_, records in behind), [one for one in behind if one[2]])
-
-    def _renew(self, config: Path, partitions: list[Partition]) -> None:
-        try:
-            self._ends = self._ask(config, partitions)
-        except Exception as error:  # noqa: BLE001 - the page says that it is unknown
-            logger.debug("console: Kafka does not tell the ends of its topics: %s", error)
-            self._is_known = False
-        else:
-            self._is_known = True
-        self._asked.set()
 
 
 class KafkaEnds:

@@ -19,6 +19,7 @@ import msgspec
 from streaming.console.balance_watch import BalanceWatch
 from streaming.console.front_clients import FrontClients
 from streaming.console.fronts import FrontWatch
+from streaming.console.job_watch import JobWatch
 from streaming.console.lag import LagWatch
 from streaming.console.languages import ENGLISH, Language, Languages
 from streaming.console.reader import Reader, is_clock, portable, read_instant, with_date
@@ -465,6 +466,7 @@ class Console(msgspec.Struct):
         balance: the last balances of the tables.
         lag: how far the job is behind Kafka.
         fronts: which AMQP fronts lead.
+        job: whether the job runs, and why its batches fail.
         quiet: queues that the verdict leaves out, as `metrics.quiet_queues` names them.
         quiet_of: queues that are left out of one alert, and of what agrees with it, by its name.
         is_beside_job: whether it ends with the process of the job.
@@ -482,6 +484,7 @@ class Console(msgspec.Struct):
     balance: BalanceWatch = msgspec.field(default_factory=BalanceWatch)
     lag: LagWatch = msgspec.field(default_factory=LagWatch)
     fronts: FrontWatch = msgspec.field(default_factory=FrontWatch)
+    job: JobWatch = msgspec.field(default_factory=JobWatch)
     quiet: tuple[str, ...] = ()
     quiet_of: Mapping[str, tuple[str, ...]] = {}
     is_beside_job: bool = False

@@ -7,8 +7,8 @@ What counts as a concern is what the shipped alerts fire for: see `streaming.que
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Final, Literal, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from streaming.console.lag import Lag
 from streaming.console.shown import ago, duration, instant
@@ -17,6 +17,9 @@ from streaming.queries.dead_letters.waiting import WaitingQueue
 from streaming.queries.death_rates import BURST, BURST_LETTERS, OLD_S
 from streaming.queries.queues import QueueDepth
 from streaming.sentences import say, say_count
+
+if TYPE_CHECKING:
+    from streaming.pipeline.checkpoint.job_state import Failing
 
 STALE_S: Final = 300.0
 """Without a batch for so long, the figures no longer say how things are now."""
@@ -61,7 +64,8 @@ class Facts(NamedTuple):
         silence_s: how long ago the last batch was; None: of the past, where this means nothing.
         has_batch: whether there is a batch at all.
         lag: the records that wait in Kafka; None: not known.
-        is_beside_job: whether the process of the job is known to run.
+        runs: whether the process of the job runs; None: not known.
+        failing: the attempts that failed since the last batch; None: none that is known.
         unexplained: what the balance says; None: nothing yet.
         known_since: the earliest instant of which the tables know everything.
         missing: tables that could not be read.
@@ -80,7 +84,8 @@ class Facts(NamedTuple):
     silence_s: float | None = None
     has_batch: bool = True
     lag: Lag | None = None
-    is_beside_job: bool = False
+    runs: bool | None = None
+    failing: "Failing | None" = None
     unexplained: str = ""
     known_since: datetime | None = None
     missing: Sequence[str] = ()
@@ -142,17 +147,7 @@ def _concerns(facts: Facts) -> list[Concern]:
         )
         found.append(_marked(what, facts.dropping, "dropping", "bad"))
     is_open = facts.gate is None or facts.gate.open
-    if facts.is_stale and facts.lag is not None and facts.lag.records and is_open:
-        assert facts.silence_s is not None
-        what = say_count(
-            "no batch for %(age)s, although %(count)s record waits in Kafka: the job does not run, "
-            "or is stuck",
-            "no batch for %(age)s, although %(count)s records wait in Kafka: the job does not run, "
-            "or is stuck",
-            facts.lag.records,
-            age=duration(facts.silence_s),
-        )
-        found.append(Concern("bad", what, "/health"))
+    found += _of_job(facts, is_open=is_open)
     recent = sum(facts.minutes[-_RECENT:])
     usual = _usual(facts)
     if recent >= BURST_LETTERS and (usual is None or recent > BURST * usual * _RECENT):
@@ -213,6 +208,69 @@ def _concerns(facts: Facts) -> list[Concern]:
     return found
 
 
+def _of_job(facts: Facts, *, is_open: bool) -> list[Concern]:
+    """What is wrong with the job itself: its batches fail, it does not run, or it is stuck."""
+    failing, silence_s = facts.failing, facts.silence_s
+    waiting = 0 if facts.lag is None else facts.lag.records
+    age = "" if silence_s is None else duration(silence_s)
+    tone: Tone = "bad"
+    if failing is not None:
+        since = instant(datetime.fromtimestamp(failing.since_ms / 1000, UTC))
+        tone = "warn" if failing.attempts == 1 else "bad"
+        if facts.runs is False or failing.next_ms is None:
+            tone = "bad"
+            what = say_count(
+                "the job has ended: %(count)s attempt to commit a batch failed, at %(since)s",
+                "the job has ended: %(count)s attempts to commit a batch failed since %(since)s",
+                failing.attempts,
+                since=since,
+            )
+        else:
+            what = say_count(
+                "no batch is committed: %(count)s attempt failed, at %(since)s",
+                "no batch is committed: %(count)s attempts failed since %(since)s",
+                failing.attempts,
+                since=since,
+            )
+    elif facts.runs is False and not facts.has_batch:
+        what = say("the job does not run, and has committed no batch: start it with `dlx run`")
+        tone = "warn"
+    elif facts.runs is False and waiting:
+        what = say_count(
+            "the job does not run since the last batch, %(age)s ago, and %(count)s record waits "
+            "in Kafka: start it with `dlx run`",
+            "the job does not run since the last batch, %(age)s ago, and %(count)s records wait "
+            "in Kafka: start it with `dlx run`",
+            waiting,
+            age=age,
+        )
+    elif facts.runs is False:
+        what = say(
+            "the job does not run since the last batch, %(age)s ago: start it with `dlx run`",
+            age=age,
+        )
+        tone = "warn"
+    elif not (facts.is_stale and waiting and is_open):
+        return []
+    elif facts.runs:
+        what = say_count(
+            "no batch for %(age)s, although %(count)s record waits in Kafka: the job is stuck",
+            "no batch for %(age)s, although %(count)s records wait in Kafka: the job is stuck",
+            waiting,
+            age=age,
+        )
+    else:
+        what = say_count(
+            "no batch for %(age)s, although %(count)s record waits in Kafka: the job does not run, "
+            "or is stuck",
+            "no batch for %(age)s, although %(count)s records wait in Kafka: the job does not run, "
+            "or is stuck",
+            waiting,
+            age=age,
+        )
+    return [Concern(tone, what, "/health")]
+
+
 def _usual(facts: Facts) -> float | None:
     """Deaths a minute in the half hour before the last minutes; None: too little is known of it."""
     known = _known_before(facts)
@@ -250,7 +308,7 @@ def _unknown(facts: Facts) -> list[str]:
                 "permissions with `dlx permissions set`."
             )
         )
-    if not facts.has_batch:
+    if not facts.has_batch and facts.failing is None and facts.runs is not False:
         found.append(
             say(
                 "The job has committed no batch yet. If it stays so, it does not run or its "
@@ -261,7 +319,7 @@ def _unknown(facts: Facts) -> list[str]:
         say("The table %(name)s cannot be read, so deaths are not known.", name=one)
         for one in facts.missing
     ]
-    if facts.is_stale:
+    if facts.is_stale and facts.failing is None and facts.runs is not False:
         assert facts.silence_s is not None
         age = duration(facts.silence_s)
         if facts.lag is None:
@@ -272,7 +330,7 @@ def _unknown(facts: Facts) -> list[str]:
                     age=age,
                 )
             )
-        elif not facts.lag.records and not facts.is_beside_job:
+        elif not facts.lag.records and not facts.runs:
             found.append(
                 say(
                     "The last batch was %(age)s ago and no record waits in Kafka: the job is idle, "

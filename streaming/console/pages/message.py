@@ -14,6 +14,7 @@ from streaming.queries.actions import actions_on
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.life.copies import copies_of
 from streaming.queries.life.related import related_to
+from streaming.queries.life.summary import summary_of
 from streaming.queries.message_attributes import MessageId, decoded
 from streaming.queries.message_history import MessageHistory, history_of
 from streaming.sentences import say
@@ -49,6 +50,7 @@ def message(view: View) -> Answer:
         "history": history,
         "row": row,
         "copies": copies,
+        "summary": summary_of(copies, history.now, has_content=history.forgotten.body is None),
         "why": {(copy.copy_id, copy.left_at): copy.why for copy in copies},
         "doings": doings,
         "waits": _waits(history.events),

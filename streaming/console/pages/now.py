@@ -10,6 +10,7 @@ from streaming.console.account import account_of_all, entered_none
 from streaming.console.fronts import Heard
 from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
+from streaming.console.pages.health import job_of
 from streaming.console.pages.queues import Marked, marked
 from streaming.console.shown import instant
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
@@ -86,6 +87,7 @@ def now(view: View) -> Answer:
             batch=str(balance.batch_id),
         )
     lag = _lag(view, last, silence_s)
+    job = job_of(view)
     marks = Marked([], []) if last is None else marked(view)
     facts = Facts(
         end=end,
@@ -100,7 +102,8 @@ def now(view: View) -> Answer:
         silence_s=silence_s,
         has_batch=last is not None,
         lag=lag,
-        is_beside_job=view.console.is_beside_job,
+        runs=job.runs,
+        failing=job.failing,
         unexplained=unexplained,
         known_since=first_event(view.tables) if last is not None else None,
         missing=[] if has_deaths else ["dead_letters"],
@@ -126,6 +129,7 @@ def now(view: View) -> Answer:
         "account": None if balance is None else account_of_all(balance),
         "entered_none": 0 if balance is None else entered_none(balance),
         "lag": lag if view.user.administrator else None,
+        "job": job,
         "fronts": _fronts(view),
         "compared": {} if last is None else last.detail.compared,
     }

@@ -1,5 +1,6 @@
 """Redrives: what was sent back and what became of it; plan one, edit, approve and control it."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, get_args
@@ -75,7 +76,7 @@ def redrives(view: View) -> Answer:
     }
 
 
-def redrive_plan(view: View) -> Answer:
+def redrive_plan(view: View) -> Mapping[str, Any]:
     """Show what a redrive of the letters of a search would do now; nothing moves."""
     wish = wish_of(view)
     view.command = view.dlx(
@@ -99,6 +100,7 @@ def redrive_plan(view: View) -> Answer:
         "can_edit": can_edit,
         "content": _content(view, wish) if can_edit and count == 1 else None,
         "kept": {**kept(view), **_chosen(view)},
+        "wish_is_changed": bool(_chosen(view).keys() - {"gone"}),
         "search": kept(view),
         "wish": wish,
         "destinations": DESTINATIONS,
@@ -106,7 +108,38 @@ def redrive_plan(view: View) -> Answer:
         "deaths": DEATHS,
         "actions": ACTIONS,
         "may_act": view.may("operator"),
+        "knows_job": view.console.config is not None,
+        "shown": "" if found is None else _digest(found.sealed),
+        "typed_above": TYPED_ABOVE,
+        "fault": "",
     }
+
+
+def send_redrive(view: View) -> Answer:
+    """Make the plan that was shown, seal it and approve it, with the user and a reason.
+
+    If that fails, the form is shown again, as it was filled in, with what went wrong.
+    """
+    try:
+        wish = wish_of(view)
+        sealed = planned_letters(view, wish).sealed
+        if _digest(sealed) != view.form.get("shown"):
+            what = say("Meanwhile other letters match. This is the plan of now: look at it again.")
+            raise Refused(409, what)
+        _require_confirmed(view, sealed)
+    except DlxError as error:
+        view.close()  # a condition of the user's has locked them
+        view.path, view.template = "/redrive/plan", "redrive_plan.html"
+        view.status = error.status if isinstance(error, Refused) else 400
+        return {**redrive_plan(view), "fault": said(error)}
+    keep_plan(sealed)
+    return _approved(view, sealed)
+
+
+def _digest(sealed: SealedPlan) -> str:
+    """What two plans have in common that do the same to the same letters."""
+    same = msgspec.json.encode([sealed.vhost, sealed.options, sealed.letters])
+    return hashlib.sha256(same).hexdigest()
 
 
 def seal_plan(view: View) -> Answer:
@@ -129,7 +162,10 @@ def seal_plan(view: View) -> Answer:
 
 def redrive(view: View) -> Mapping[str, Any]:
     """Show one redrive: its sealed plan until it is approved, then its progress and outcome."""
-    redrive_id = plan_id(view)
+    return _shown(view, plan_id(view))
+
+
+def _shown(view: View, redrive_id: str) -> Mapping[str, Any]:
     view.title = redrive_id
     sealed = kept_plan(view, redrive_id)
     try:
@@ -208,31 +244,42 @@ def approve_redrive(view: View) -> Answer:
     if sealed is None:
         what = say("There is no plan %(id)s that you may see: make a new one.", id=repr(redrive_id))
         raise Refused(404, what)
+    return _approved(view, sealed)
+
+
+def _approved(view: View, sealed: SealedPlan) -> Answer:
     try:
         _approve(view, sealed)
     except DlxError as error:
-        return _again(view, error)
-    return Redirect(view.url("/redrive", id=redrive_id, sent="yes", vhost=sealed.vhost))
+        return _again(view, sealed.id, error)
+    return Redirect(view.url("/redrive", id=sealed.id, sent="yes", vhost=sealed.vhost))
 
 
-def _approve(view: View, sealed: SealedPlan) -> None:
+def _require_confirmed(view: View, sealed: SealedPlan) -> str:
+    """Return the reason that the form gives; the number of many letters must be typed."""
     reason, count = reason_of(view), len(sealed.letters)
     if count > TYPED_ABOVE and view.form.get("count", "").strip() != str(count):
         what = say(
             "The plan has %(count)s letters: type %(count)s to approve it.", count=str(count)
         )
         raise Refused(400, what)
+    return reason
+
+
+def _approve(view: View, sealed: SealedPlan) -> None:
+    reason = _require_confirmed(view, sealed)
     rates = {name: number_of(view, name) for name in _RATES}
     options = msgspec.structs.replace(sealed.options, **{**rates, "canary": rates["canary"] or 0})
     with job_channel(view, sealed.vhost) as channel:
         channel.approve_redrive(sealed, reason, options)
 
 
-def _again(view: View, error: DlxError) -> Answer:
+def _again(view: View, redrive_id: str, error: DlxError) -> Answer:
     """The page of the redrive, with what went wrong and the form as it was filled in."""
+    view.close()
     view.path, view.template = "/redrive", "redrive.html"
     view.status = error.status if isinstance(error, Refused) else 400
-    return {**redrive(view), "fault": said(error)}
+    return {**_shown(view, redrive_id), "fault": said(error)}
 
 
 def forget_plan(view: View) -> Answer:
@@ -264,7 +311,7 @@ def control_redrive(view: View) -> Answer:
         with job_channel(view, vhost) as channel:
             channel.control_redrive(redrive_id, action, reason)
     except DlxError as error:
-        return _again(view, error)
+        return _again(view, redrive_id, error)
     return Redirect(view.url("/redrive", id=redrive_id, vhost=vhost))
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -15,7 +16,8 @@ from streaming.console.pages.topology_graph import (
     name_of,
     picture,
 )
-from streaming.queries.traffic import VhostTraffic
+from streaming.console.shown import instant
+from streaming.queries.traffic import VhostTraffic, most_deaths
 from streaming.queries.traffic import traffic as traffic_of
 from streaming.sentences import say
 from topology.analysis.diagram import Diagram, draw
@@ -27,13 +29,13 @@ _LOOPS: Final = re.compile("cycle|loop")
 
 def topology(view: View) -> Answer:
     """Show the declared topology of one vhost with the traffic of a stretch of time."""
-    vhost = chosen_vhost(view)
     stretch = view.one_of("stretch", *STRETCHES)
+    end = view.end
+    begin = view.before(STRETCHES[stretch])
+    vhost = view.vhost or _where_most_died(view, begin, end) or chosen_vhost(view)
     around = view.text("around", "") or ""
     view.command = view.dlx("bindings", "list")
     declared = view.declared[vhost]
-    end = view.end
-    begin = view.before(STRETCHES[stretch])
     diagram = view.of_topology(
         f"diagram {vhost}",
         lambda: draw(referred(declared.definitions()), vhost=declared.vhost()),
@@ -57,13 +59,23 @@ def topology(view: View) -> Answer:
         "total": total,
         "drawn": sum(spot.members for spot in drawn.spots if spot.kind != "lost"),
         "dot": dot(
-            drawn, lambda kind, name: topology_address(view, vhost, kind, name), view.language
+            drawn,
+            lambda kind, name: topology_address(view, vhost, kind, name, begin),
+            view.language,
         ),
         "traffic": moved,
         "ways": _ways(diagram, moved, sources),
         "loops": [one for one in findings if _LOOPS.search(one.code)],
         "dead_ends": [one for one in findings if not _LOOPS.search(one.code)],
     }
+
+
+def _where_most_died(view: View, begin: datetime, end: datetime) -> str | None:
+    """The vhost that a visitor most likely wants to see; None: nothing died in any."""
+    if len(view.declared) < 2:  # noqa: PLR2004 - there is nothing to choose from
+        return None
+    found = most_deaths(view.tables, begin, end)
+    return next((one for one in found if one in view.declared), None)
 
 
 def chosen_vhost(view: View) -> str:
@@ -74,8 +86,17 @@ def chosen_vhost(view: View) -> str:
     return view.vhost or ("/" if "/" in vhosts else vhosts[0])
 
 
-def topology_address(view: View, vhost: str, kind: str, name: str) -> str:
-    """The page about a part of the picture."""
+def topology_address(
+    view: View, vhost: str, kind: str, name: str, begin: datetime | None = None
+) -> str:
+    """The page about a part of the picture.
+
+    Args:
+        begin: of the time that the picture is about.
+    """
+    if kind == "deaths":
+        since = None if begin is None else instant(begin.replace(second=0, microsecond=0))
+        return view.url("/search", vhost=vhost, queue=name, since=since)
     if kind == "queue":
         return view.url("/queue", vhost=vhost, queue=name)
     return view.url("/topology", vhost=vhost, around=name) if name else ""

@@ -1,7 +1,8 @@
 """The picture of a topology, in Graphviz's language: what moved, what was lost, what would change.
 
-Colours are those of the page: nodes and edges have classes. A name leads to its page. The thicker
-an edge is, the more took it. Queues that are bound alike become one node if there are too many.
+Colours are those of the page: nodes and edges have classes. A name leads to its page; an edge leads
+to the queue that it ends in, or to the letters that died. The thicker an edge is, the more took it.
+Queues that are bound alike become one node if there are too many.
 """
 
 import math
@@ -23,6 +24,7 @@ ALIKE: Final = 3
 """So many queues that are bound alike become one node."""
 
 THICKEST: Final = 5.0
+_LEAST_HEAD: Final = 0.7
 NEW_LINE: Final = "\n"
 _LOST: Final = to_say("%(count)s lost")
 _DROPPED: Final = to_say("%(count)s dropped, as declared")
@@ -43,7 +45,7 @@ SHAPES: Final = {"exchange": "hexagon", "queue": "cylinder", "missing": "note", 
 STYLES: Final = {"binding": "solid", "dead letters": "dashed", "otherwise": "bold"}
 
 Link = Callable[[str, str], str]
-"""Kind (`exchange`, `queue` or `queues`) and name -> an address."""
+"""Kind (`exchange`, `queue`, `queues` or `deaths`) and name -> an address."""
 
 
 class Spot(NamedTuple):
@@ -222,26 +224,49 @@ def busiest(drawn: Picture, most: int = MAX_DRAWN) -> Picture:
 def dot(drawn: Picture, link: Link, language: Language = ENGLISH) -> str:
     """The picture in Graphviz's language, ending in a newline, with words in one of people."""
     most = max((way.copies for way in drawn.ways), default=0)
-    lines = ["digraph topology {", '    bgcolor="transparent"; rankdir=LR;']
+    lines = [
+        "digraph topology {",
+        '    bgcolor="transparent"; rankdir=LR; nodesep=0.35; ranksep=0.8;',
+    ]
+    spots = {spot.id: spot for spot in drawn.spots}
     for spot in drawn.spots:
         kinds = _text(" ".join((spot.kind, *spot.marks)))
         label = _label(spot.lines, language)
         lines.append(
             f"    {spot.id} [shape={SHAPES[spot.kind]}, class={kinds}, "
-            f"URL={_text(_address(spot, link))}, label={label}];"
+            f"URL={_text(_address(spot, link))}, label={label}, "
+            f"tooltip={_text(' '.join(map(language.said, spot.lines)))}];"
         )
     for way in drawn.ways:
         marks = way.marks or (("dead",) if way.kind == "dead letters" else ())
         width = 1 + (THICKEST - 1) * math.log1p(way.copies) / math.log1p(most) if way.copies else 1
+        ends = spots[way.source], spots[way.target]
         lines.append(
             f"    {way.source} -> {way.target} [style={STYLES[way.kind]}, penwidth={width:.2f}, "
-            f"class={_text(' '.join(marks))}, label={_label(way.lines, language)}];"
+            f"arrowsize={_LEAST_HEAD + width / THICKEST:.2f}, "
+            f"class={_text(' '.join(marks))}, label={_label(way.lines, language)}, "
+            f"URL={_text(_way_address(*ends, link))}, "
+            f"tooltip={_text(_said_of(way, *ends, language))}];"
         )
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def _label(lines: Iterable[str], language: Language) -> str:
     return _text(NEW_LINE.join(map(language.said, lines)))
+
+
+def _way_address(source: Spot, target: Spot, link: Link) -> str:
+    """The page about what took a way: letters that died, or the queue or exchange at its end."""
+    if source.kind == "queue" and source.members == 1:
+        return link("deaths", source.name)
+    return _address(source if target.kind == "lost" else target, link)
+
+
+def _said_of(way: Way, source: Spot, target: Spot, language: Language) -> str:
+    """A way in words: `orders → work: order.# 1,000`."""
+    names = (language.said(one.lines[0]) for one in (source, target))
+    words = " ".join(map(language.said, way.lines))
+    return " → ".join(names) + (f": {words}" if words else "")
 
 
 def _address(spot: Spot, link: Link) -> str:

@@ -194,18 +194,20 @@ if (document.querySelector("main[data-live]")) {
   let connected = false;
   const show = () => {
     const age = committed === null ? 0 : (Date.now() - committed) / 1000;
-    const late = connected && age >= STALE_S;
+    const failing = document.querySelector("[data-failing]") !== null;
+    const late = connected && (failing || age >= STALE_S);
     status.classList.toggle("on", connected && !late);
     status.classList.toggle("late", late);
     if (!connected) status.textContent = say("unconnected");
+    else if (failing) status.textContent = say("failing");
     else if (known === null) status.textContent = say("live");
     else status.textContent = late ? say("late", { batch: known, age: lasting(age) }) : say("batch", { batch: known });
-    return late;
   };
   let looked = Date.now();
   setInterval(() => {
-    // without a batch nothing fetches the page again, which then says how old things are
-    if (show() && Date.now() - looked > 60_000 && !busy()) {
+    show();
+    // without a batch nothing else fetches the page again, which then says why there is none
+    if (Date.now() - looked > 60_000 && !busy()) {
       looked = Date.now();
       refresh();
     }

@@ -97,6 +97,29 @@ function listen(place) {
   field?.addEventListener("input", () => find(place, field.value));
 }
 
+// Says in words what a node or an edge is, and makes thin lines as easy to hit as thick ones.
+function explain(svg) {
+  for (const link of svg.querySelectorAll("a")) {
+    const said = link.getAttribute("xlink:title") ?? link.getAttribute("title");
+    if (!said) continue;
+    const title = link.closest(".node, .edge")?.querySelector(":scope > title");
+    if (title) title.textContent = said;
+    if (link.querySelector("text")) continue; // that is its name
+    link.setAttribute("role", "link");
+    link.setAttribute("aria-label", said);
+  }
+  for (const edge of svg.querySelectorAll(".edge")) {
+    const [line, label] = edge.querySelectorAll("a");
+    label?.setAttribute("tabindex", "-1"); // it leads where the line leads
+    const path = (line ?? edge).querySelector("path");
+    if (!path) continue;
+    const hit = path.cloneNode();
+    hit.removeAttribute("style");
+    hit.setAttribute("class", "hit");
+    path.after(hit);
+  }
+}
+
 export async function draw() {
   viz ??= await instance();
   for (const place of document.querySelectorAll("[data-dot]")) {
@@ -106,6 +129,7 @@ export async function draw() {
       const svg = viz.renderSVGElement(place.dataset.dot);
       svg.removeAttribute("width");
       svg.removeAttribute("height");
+      explain(svg);
       place.replaceChildren(svg);
       const { x, y, width, height } = svg.viewBox.baseVal;
       place.whole = [x, y, width, height];

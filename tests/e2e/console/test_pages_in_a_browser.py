@@ -40,7 +40,7 @@ SMALL = (
 """The targets that a finger misses: everything that is no link inside a sentence."""
 
 NO_PAGES = {"/search/export", "/sql/export", "/message/body", "/message/scenario", "/redrive"}
-"""Files, and what needs a plan."""
+"""Files, and what needs a plan: `test_redrives_in_a_browser`."""
 
 ADDRESSES = [
     f"{one.path}?{PARAMETERS.get(one.path, '')}"

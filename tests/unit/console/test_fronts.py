@@ -4,7 +4,9 @@ import re
 import time
 from typing import ClassVar
 
-from streaming.console.fronts import FRESH_S, FrontWatch, Heard, KafkaFronts
+from streaming.console import fronts
+from streaming.console.asking import FRESH_S
+from streaming.console.fronts import FrontWatch, Heard, KafkaFronts
 from streaming.sequencer.leaders import Beat, Leader
 from tests.builders import Broker
 from tests.fixtures.waiting import wait_until
@@ -37,10 +39,29 @@ def test_without_an_answer_nothing_is_known(tmp_path):
 def test_a_front_leads_until_a_standby_would_take_over_or_it_says_that_it_stops():
     now_s = time.monotonic()
 
-    assert Heard("one", at_s=now_s, takeover_s=3.0).leads
-    assert not Heard("one", at_s=now_s - FRESH_S - 3.5, takeover_s=3.0).leads
-    assert not Heard("one", ended=True, at_s=now_s, takeover_s=3.0).leads
+    assert Heard("one", at_s=now_s, takeover_s=3.0, told_s=now_s).leads
+    assert not Heard("one", at_s=now_s - FRESH_S - 3.5, takeover_s=3.0, told_s=now_s).leads
+    assert not Heard("one", ended=True, at_s=now_s, takeover_s=3.0, told_s=now_s).leads
     assert not Heard("").leads
+
+
+def test_a_front_that_speaks_leads_also_for_the_first_who_looks_after_a_pause(
+    tmp_path, monkeypatch
+):
+    """Once, the page showed what was heard before the pause, and called the front silent."""
+    now_s = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(fronts, "PATIENCE_S", 3_600.0)
+    watch = FrontWatch(
+        lambda _config: {"shop": Heard("one", at_s=now_s[0] - 0.4, takeover_s=3.0, told_s=now_s[0])}
+    )
+
+    for pause_s in (0.0, 228.0, 12.0):
+        now_s[0] += pause_s
+        found = watch.of(tmp_path)
+        assert found is not None
+        assert found["shop"].leads
+        assert found["shop"].silent_s < 1
 
 
 def test_a_job_without_sequenced_vhosts_asks_nobody(tmp_path):

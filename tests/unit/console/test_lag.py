@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from streaming.console import lag
+from streaming.console import asking, lag
 from streaming.console.lag import Lag, LagWatch
 from tests.fixtures.waiting import wait_until
 
@@ -29,7 +29,7 @@ def test_the_lag_is_what_the_last_batch_has_not_read(config):
 
 
 def test_after_a_failure_no_page_waits_until_kafka_answers_again(config, monkeypatch):
-    monkeypatch.setattr(lag, "FRESH_S", 0.0)
+    monkeypatch.setattr(asking, "FRESH_S", 0.0)
     monkeypatch.setattr(lag, "NEEDED_S", 3_600.0)
     answers = threading.Event()
 

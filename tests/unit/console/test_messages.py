@@ -60,6 +60,18 @@ def test_a_message_says_in_words_why_it_died_and_where_it_is(shop_console):
     assert "anna rejected it on channel clerk" in rejected
 
 
+def test_a_message_is_summed_up_before_the_picture(shop_console):
+    page = shop_console.get("/message?id=0/0/2").text
+
+    [summary] = re.findall(r'<p class="summary" id="summary">.*?</p>', page, re.DOTALL)
+    assert words(summary) == (
+        "It died in mail: TTL 500 ms, no consumer took it. It waits in dead. Send it back…"
+    )
+    assert page.index('id="summary"') < page.index('class="story"')
+    [link] = re.findall(r'href="([^"]+)"', summary)
+    assert "Goes to" in shop_console.get(html.unescape(link)).text
+
+
 def test_a_message_that_was_redriven_has_a_page(make_client, tmp_path):
     shop = Shop(tmp_path)
     shop.approve(shop.plan())
@@ -225,7 +237,9 @@ def test_a_redrive_is_told_with_who_did_it_and_why(make_client, tmp_path):
     page = words(make_client(tmp_path).get("/message?id=0/0/0").text)
 
     assert re.search(r"redriven by the operator, fixed +\( r-[0-9a-f]{12} \)", page)
-    assert page.count("rejected it on channel killer") == 2  # among the facts, and where it died
+    assert (
+        page.count("rejected it on channel killer") == 3
+    )  # in a sentence, among the facts, and where it died
 
 
 def test_the_latest_x_death_comes_first_and_the_rest_is_folded(make_client, tmp_path):

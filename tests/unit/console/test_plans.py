@@ -193,7 +193,7 @@ def test_a_plan_to_discard_says_that_letters_are_removed(many):
     client, _ = many
     page = words(client.get("/redrive/plan?queue=work&action=discard").text)
 
-    assert "Plan to discard dead letters" in page
+    assert "Discard dead letters The letters: queue = work" in page
     assert "no queue: it is removed 101 removed; bodies stay in the tables" in page
     assert "arrives" not in page
     assert "Seal the plan to discard 101 letters" in page
@@ -238,3 +238,81 @@ def test_what_a_full_queue_dropped_can_be_planned_from_the_first_page(
     assert "2 go into a queue that is full" in plan
     without = words(client.get(address.replace("gone=yes", "gone=")).text)
     assert "no such letter rests in a queue: they were dropped, sent back" in without
+
+
+def shown_by(page):
+    [shown] = re.findall(r'name="shown" value="([0-9a-f]{64})"', page)
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("form", "fault"),
+    [
+        ({"reason": "<mended>", "count": "10"}, "has 101 letters: type 101 to approve it"),
+        ({"reason": "", "count": "101"}, "Give a reason"),
+        ({"reason": "<mended>", "count": "101", "shown": "0" * 64}, "Meanwhile other letters"),
+    ],
+)
+def test_what_cannot_be_sent_back_at_once_is_shown_again_as_it_was_filled_in(
+    many, state_home, form, fault
+):
+    client, _ = many
+    kept = set(state_home.rglob("r-*.json"))
+    page = client.get("/redrive/plan?queue=work").text
+    assert "Send 101 letters back now" in words(page)
+
+    form = {"shown": shown_by(page), **form}
+    answer = client.post("/redrive/send?queue=work", headers=ORIGIN, data=form)
+
+    assert answer.status_code in {400, 409}
+    assert fault in html.unescape(answer.text)
+    assert f'name="reason" value="{html.escape(form["reason"])}"' in answer.text
+    assert f'name="count" value="{form["count"]}"' in answer.text
+    assert shown_by(answer.text) == shown_by(page)
+    assert set(state_home.rglob("r-*.json")) == kept, "no plan was made"
+
+
+def test_what_a_condition_of_the_user_chose_is_shown_again_too(many):
+    client, _ = many
+    address = "queue=work&where=1+%3D+1"
+    form = {"shown": shown_by(client.get(f"/redrive/plan?{address}").text), "reason": ""}
+
+    answers = [
+        client.post(f"/redrive/send?{one}", headers=ORIGIN, data=form)
+        for one in (address, "where=nonsense")
+    ]
+
+    assert [one.status_code for one in answers] == [400, 400]
+    assert "Give a reason" in answers[0].text
+    assert shown_by(answers[0].text) == form["shown"]
+    assert "nonsense" in answers[1].text
+
+
+def test_what_kafka_did_not_take_at_once_is_kept_as_a_plan(many, monkeypatch):
+    client, _ = many
+    monkeypatch.setattr(job, "TIMEOUT_S", 1.0)
+    page = client.get("/redrive/plan?queue=work").text
+    form = {"shown": shown_by(page), "reason": "it is mended", "count": "101"}
+
+    answer = client.post("/redrive/send?queue=work", headers=ORIGIN, data=form)
+
+    assert answer.status_code == 503
+    assert "Kafka has not answered within 1 s" in answer.text
+    assert 'id="approve"' in answer.text
+    [redrive_id] = re.findall(r"<h1>Redrive (r-[0-9a-f]{12})</h1>", answer.text)
+    assert "nothing has moved" in client.get(f"/redrive?id={redrive_id}").text
+
+
+def test_a_console_without_a_job_offers_only_what_it_can_do(anna):
+    page = anna.get("/redrive/plan").text
+
+    assert 'id="no-job"' in page
+    assert 'id="send"' not in page
+    assert 'id="seal"' in page
+
+
+def test_other_choices_are_folded_until_one_is_made(many):
+    client, _ = many
+
+    assert '<details id="options">' in client.get("/redrive/plan?queue=work").text
+    assert '<details id="options" open>' in client.get("/redrive/plan?queue=work&to=queue").text

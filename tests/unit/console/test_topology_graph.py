@@ -13,6 +13,7 @@ from streaming.console.pages.topology_graph import (
 from streaming.queries.traffic import VhostTraffic
 from topology.analysis.diagram import draw
 from topology.declarations import Binding, Definitions, Exchange, Policy, Queue
+from topology.values import AmqpValue
 
 NOTHING = VhostTraffic({}, {}, {}, {})
 
@@ -42,10 +43,39 @@ def test_lines_are_as_thick_as_what_took_them_and_losses_are_marked():
     text = dot(drawn, address)
 
     assert 'class="queue loss", URL="/queue?name=work", label="work\\n7 died"' in text
-    assert 'penwidth=5.00, class="", label="order.#\\n1,000"' in text
-    assert 'penwidth=1.40, class="", label="order.#\\n1"' in text
-    assert '-> lost [style=solid, penwidth=2.20, class="loss", label="7 lost"]' in text
-    assert 'lost [shape=plaintext, class="lost loss", URL="", label="no queue"]' in text
+    assert 'penwidth=5.00, arrowsize=1.70, class="", label="order.#\\n1,000"' in text
+    assert 'penwidth=1.40, arrowsize=0.98, class="", label="order.#\\n1"' in text
+    assert '-> lost [style=solid, penwidth=2.20, arrowsize=1.14, class="loss", label' in text
+    assert 'lost [shape=plaintext, class="lost loss", URL="", label="no queue"' in text
+
+
+def test_an_edge_leads_to_what_took_it_and_says_what_it_is():
+    dead: dict[str, AmqpValue] = {
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "parked",
+    }
+    whole = Definitions(
+        exchanges=(Exchange("orders", "topic"), Exchange("inner", "fanout")),
+        queues=(Queue("work", arguments=dead), Queue("parked")),
+        bindings=(
+            Binding("orders", "work", routing_key="order.#"),
+            Binding("orders", "inner", destination_type="exchange", routing_key="x"),
+        ),
+    )
+    moved = VhostTraffic(
+        {("orders", "work"): 9}, {("work", "expired"): 7}, {"work": 2}, {"orders": 3}
+    )
+
+    text = dot(picture(draw(whole), moved), address, Languages("de").named("de"))
+
+    for said, link in (
+        ("orders → work: order.# 9", "/queue?name=work"),
+        ("orders → inner: x", "/exchange?name=inner"),
+        ("work → parked: Dead Letters 7", "/deaths?name=work"),
+        ("work → keine Queue: 2 verloren", "/deaths?name=work"),
+        ("orders → keine Queue: 3 ohne Route", "/exchange?name=orders"),
+    ):
+        assert f'URL="{link}", tooltip="{said}"];' in text, said
 
 
 def test_what_a_queue_drops_as_declared_is_no_loss_and_is_said_in_the_language_of_the_page():
@@ -56,7 +86,7 @@ def test_what_a_queue_drops_as_declared_is_no_loss_and_is_said_in_the_language_o
 
     assert "loss" not in text
     assert 'class="queue dropped"' in text
-    assert '-> dropped [style=solid, penwidth=5.00, class="dropped"' in text
+    assert '-> dropped [style=solid, penwidth=5.00, arrowsize=1.70, class="dropped"' in text
     assert 'label="1.200 verworfen, wie deklariert"' in text
 
 
@@ -71,7 +101,7 @@ def test_names_cannot_leave_their_place_in_the_text():
     name = 'a"];\\n evil [label="\\'
     text = dot(picture(draw(shop(name))), address)
 
-    assert 'label="a\\"];\\\\n evil [label=\\"\\\\"];' in text
+    assert 'label="a\\"];\\\\n evil [label=\\"\\\\", tooltip=' in text
     assert len(text.splitlines()) == 2 + 3 + 2 + 1
 
 

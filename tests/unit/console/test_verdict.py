@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 
 from streaming.config.alerts import ABOUT_QUEUES
 from streaming.console.lag import Lag
@@ -15,6 +16,7 @@ from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.batch_detail import GateState
 from streaming.metrics.alerts import RULES
+from streaming.pipeline.checkpoint.job_state import Failing
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.dead_letters.waiting import WaitingQueue
 from streaming.queries.death_rates import (
@@ -32,6 +34,7 @@ from tests.builders import START_MS, Broker
 from tests.unit.queries.recording import Recording
 
 END = datetime(2026, 11, 22, 10, tzinfo=UTC)
+END_MS = int(END.timestamp() * 1000)
 EMPTY = Lag(0, [])
 
 CLOSED = GateState(2_000, 0, "above", open=False)
@@ -58,8 +61,11 @@ def test_without_concerns_and_with_all_known_nothing_is_wrong():
         ({"lag": EMPTY}, "unknown", "idle, or does not run"),
         ({"lag": Lag(7, [])}, "bad", "no batch for 54 min, although 7 records wait"),
         ({"lag": Lag(7, []), "gate": CLOSED}, "warn", "flow control"),
-        ({"lag": EMPTY, "is_beside_job": True}, "good", ""),
-        ({"lag": None, "is_beside_job": True}, "unknown", "not known"),
+        ({"lag": EMPTY, "runs": True}, "good", ""),
+        ({"lag": None, "runs": True}, "unknown", "not known"),
+        ({"lag": Lag(7, []), "runs": True}, "bad", "7 records wait in Kafka: the job is stuck"),
+        ({"lag": None, "runs": False}, "warn", "does not run since the last batch, 54 min ago"),
+        ({"lag": Lag(1, []), "runs": False}, "bad", "54 min ago, and 1 record waits in Kafka"),
     ],
 )
 def test_a_job_without_batches_is_never_fine_unless_it_is_known_to_be_idle(members, tone, words):
@@ -67,6 +73,30 @@ def test_a_job_without_batches_is_never_fine_unless_it_is_known_to_be_idle(membe
 
     assert found[0] == tone
     assert words in found[1]
+
+
+FAILING = Failing(END_MS - 1_200_000, END_MS, 15, "outbound-records", "no", "Kafka", END_MS)
+ONCE = structs.replace(FAILING, attempts=1)
+ENDED = structs.replace(FAILING, next_ms=None)
+
+
+@pytest.mark.parametrize(
+    ("members", "tone", "words"),
+    [
+        ({"failing": FAILING}, "bad", "committed: 15 attempts failed since 2026-11-22 09:40:00"),
+        ({"failing": ONCE}, "warn", "committed: 1 attempt failed, at 2026-11-22 09:40:00"),
+        ({"failing": FAILING, "runs": False}, "bad", "the job has ended: 15 attempts"),
+        ({"failing": ENDED}, "bad", "the job has ended: 15 attempts to commit a batch failed"),
+        ({"runs": False}, "warn", "the job does not run, and has committed no batch"),
+    ],
+)
+def test_a_job_whose_batches_fail_is_wrong_before_and_after_its_first_batch(members, tone, words):
+    for more in ({"has_batch": False}, {"silence_s": 3_600.0, "lag": Lag(7, [])}):
+        found = said(**members, **more)
+        if "failing" in members or not more.get("has_batch", True):
+            assert found[0] == tone
+            assert words in found[1]
+            assert "dlx doctor`" not in found[1], "nothing is unknown"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from streaming.broker import commands
 from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
@@ -129,6 +130,37 @@ def test_a_line_says_when_the_last_died_and_the_rest_is_counted(make_client, tmp
     assert "last 9 min ago" in words(section(pages[1]))
     assert "still dying" not in words(section(pages[1]))
     assert "4 more deaths, in other queues or for other reasons" in pages[0]
+
+
+def test_what_was_repaired_is_said_with_since_when_and_leads_to_a_plan(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("orders", dead_letter_exchange="", dead_letter_routing_key="parked")
+    broker.queue("parked")
+    broker.publish("", "orders", "early")
+    broker.reject(*(one.ref for one in broker.get("orders", "bad")))
+    broker.at(60_000)
+    broker.do(commands.Deployed(service="worker", version="2.1"))
+    broker.publish("", "orders", "later")
+    broker.at(61_000)
+    broker.ack(*(one.ref for one in broker.get("orders", "good")))
+    recording.commit()
+    broker.at(120_000)
+    broker.queue("later")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+
+    client = make_client(recording.root)
+    page = client.get("/?as_of=1").text
+
+    [box] = re.findall(r'<div class="verdict good" id="repaired">.*?</div>', page, re.DOTALL)
+    assert "orders since 2020-09-13 12:27:40 , after deployed worker 2.1 : 1 message" in words(box)
+    assert "repaired 60 s ago" in words(section(page))
+    links = [html.unescape(one) for one in re.findall(r'href="([^"]+)"', box)]
+    assert any(one.startswith("/redrive/plan?") for one in links)
+    for link in links:
+        assert client.get(link).status_code == 200, link
 
 
 def test_every_link_of_it_opens(shop_console):
