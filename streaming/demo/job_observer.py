@@ -1,6 +1,5 @@
 """Observes a running job: its batches, the events they committed, the queues, the lag in Kafka."""
 
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.queries.as_of.contents import EVENTS, prepare_contents
 from streaming.queries.duckdb_tables import Tables
+from streaming.waiting import Flag
 
 REPLY_TIMEOUT_S: Final = 5.0
 
@@ -102,7 +102,7 @@ class JobObserver:
         self.first_batch_s: float | None = None
         self.last_batch_s = time.monotonic()
         self.next_deadline_ms = 0
-        self.arrived = threading.Event()
+        self.arrived = Flag()
         self._last_batch_id = -1
         self._waiting: deque[tuple[float, BatchDone]] = deque()
         self._inputs = (address.publishes, address.commands, *logs)
