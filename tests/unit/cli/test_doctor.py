@@ -14,7 +14,7 @@ from streaming.cli.doctor import job
 from streaming.cli.doctor.machine import FULL_DISK_BYTES, LOW_DISK_BYTES, check_folder, size_text
 from streaming.config import JobConfig
 from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
-from streaming.pipeline.checkpoint.job_state import is_running
+from streaming.pipeline.checkpoint.job_state import FailingFile, is_running
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -162,6 +162,19 @@ def test_whether_a_job_runs_is_seen_on_a_volume_that_can_only_be_read(tmp_path, 
         monkeypatch.setattr("os.open", open_read_only)
         assert is_running(config)
     assert not is_running(config)
+
+
+def test_attempts_that_fail_are_a_finding_that_leads_to_the_error(here, findings):
+    checkpoint = here / "checkpoint"
+    FailingFile(checkpoint).failed("kafka-unreachable", "no answer from a:1", "Kafka", 60.0)
+    config_with(here, checkpoint_location=str(checkpoint))
+
+    status, found = findings("--read-only")
+
+    assert (status, found["batches"]["status"]) == (1, "fail")
+    assert "1 attempt failed" in found["batches"]["detail"]
+    assert found["batches"]["detail"].endswith("no answer from a:1")
+    assert found["batches"]["remedy"].startswith("dlx doctor explain kafka-unreachable; then start")
 
 
 @pytest.mark.parametrize(

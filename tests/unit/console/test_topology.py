@@ -7,7 +7,7 @@ import pytest
 
 from streaming.broker import commands
 from tests.builders import Broker
-from tests.unit.queries.recording import Recording
+from tests.unit.queries.recording import Recording, apart
 from topology.declarations import Binding
 
 
@@ -49,6 +49,26 @@ def test_traffic_is_counted_at_the_last_exchange_before_a_queue(page):
 
 def test_traffic_over_a_binding_that_is_gone_is_marked(page):
     assert ("orders", "leftover", "1", "not", "now") in ways(page)
+
+
+def test_without_a_vhost_the_page_is_about_the_one_in_which_most_died(make_client, tmp_path):
+    quiet, loud = Broker(), apart(Broker(vhost="shop"), 500)
+    recording = Recording(tmp_path, quiet, loud)
+    for broker, count in ((quiet, 1), (loud, 2)):
+        broker.queue("box", max_length=1)
+        for _ in range(1 + count):
+            broker.publish("", "box", "m")
+    recording.commit()
+    recording.close()
+    client = make_client(recording.root)
+
+    page = client.get("/topology?as_of=0").text
+
+    assert "<h1>Topology of shop</h1>" in page
+    assert "<h1>Topology of /</h1>" in client.get("/topology?as_of=0&vhost=%2F").text
+    [link] = re.findall(r'<td class="n"><a href="(/search\?[^"]*)">2</a>', page)
+    letters = re.sub("<[^>]+>", "", client.get(html.unescape(link)).text)
+    assert "2 dead letters" in letters
 
 
 @pytest.fixture(scope="module")
