@@ -206,9 +206,9 @@ class Publishing:
 
     def _reply(self, method: PublishMethod, properties: bytes, body: bytes, number: int) -> None:
         """Hand a direct reply to its consumer; one that is mandatory is returned in any case."""
-        self._replies.deliver(method.routing_key, properties, body)
         if method.mandatory:
             self._return_reply(method, properties, body)
+        self._replies.deliver(method.routing_key, properties, body)
         if number:
             self._outgoing.confirms.accept(number)
             self._peer.output.has_confirms(self._number)

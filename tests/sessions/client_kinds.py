@@ -54,7 +54,7 @@ class ConsumersMaker(TypedQueuesMaker):
     def consume(self) -> Step:
         """A consumer, often with a priority, seldom with an argument that means nothing."""
         step = super().consume()
-        step.arguments["consumer_tag"] = self._pick(("", "", "", "t0", "t1"))
+        step.arguments["consumer_tag"] = self._pick(("", "t0", "t1", "t2", "t3", "t4"))
         arguments = {}
         if self._seldom(0.5) and not self._has_single_quorum:  # the end of R-CONS-6
             arguments["x-priority"] = self._pick((-10, -1, 0, 1, 5))

@@ -12,15 +12,15 @@ _NUMBERS = count()
 
 
 class MemoryWire(Wire):
-    """An open connection to a vhost `/`."""
+    """An open connection to a vhost `/`, of a user whose password is the name."""
 
-    def __init__(self, broker: MemoryBroker) -> None:
+    def __init__(self, broker: MemoryBroker, user: str = "guest") -> None:
         self._broker = broker
         self.name = f"session {next(_NUMBERS)}"
         self._connection = Connection(
             self.name, broker.server, Client(is_loopback=True), lambda: 0.0
         )
-        self._begin("guest", "guest", "/", FRAME_MAX)
+        self._begin(user, user, "/", FRAME_MAX)
 
     def send_bytes(self, data: bytes) -> None:
         """See `Wire`."""

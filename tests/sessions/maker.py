@@ -46,6 +46,10 @@ class Maker:
             self.error: 1,
         }
 
+    def first(self) -> list[Step]:
+        """What comes before all else."""
+        return []
+
     def step(self) -> Step:
         """A step of any kind."""
         (make,) = self._chance.choices(list(self._weights), list(self._weights.values()))

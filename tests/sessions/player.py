@@ -121,6 +121,8 @@ class Player:
         self._addresses: list[str] = []
         self._get_no_ack = False
         self._is_patient = False
+        self._users: dict[int, str] = {}
+        self._got: tuple[header.ContentHeader, bytes] | None = None
         self._counts: dict[tuple[int, int], str] = {}  # of each queue, as its channel told last
 
     def play(self, steps: list[Step]) -> Record:
@@ -183,13 +185,21 @@ class Player:
 
     def _open(self, connection: int, channel: int) -> _ChannelState:
         if connection not in self._wires:
-            self._wires[connection] = self._connect(self._url)
+            self._wires[connection] = self._connect(self._url_of(connection))
             self._note(connection, 0, "opened")
         if (connection, channel) not in self._channels:
             self._channels[connection, channel] = _ChannelState()
             self._no_ack[connection, channel] = set()
             self._call(connection, channel, Channel.Open())
         return self._channels[connection, channel]
+
+    def _url_of(self, connection: int) -> str:
+        user = self._users.get(connection)
+        if user is None:
+            return self._url
+        parts = urlsplit(self._url)
+        where = parts.netloc.rpartition("@")[2]
+        return parts._replace(netloc=f"{user}:{user}@{where}").geturl()
 
     def _call(self, connection: int, channel: int, *frames: base.Frame) -> None:
         self._wires[connection].send(channel, *frames)
@@ -266,7 +276,8 @@ class Player:
             return
         state = self._channels.get((connection, number))
         if state is None:
-            self._note(connection, number, f"unexpected {received}")
+            said = self._shown(received) if isinstance(received, base.Frame) else "content"
+            self._note(connection, number, f"unexpected {said}")
             return
         if isinstance(received, header.ContentHeader | body.ContentBody):
             self._take_content(connection, number, state, received)
@@ -323,6 +334,7 @@ class Player:
         )
         if is_unacked:
             state.unacked.append(method.delivery_tag)
+        self._got = content.top, b"".join(content.parts)
         payload = b"".join(content.parts).decode()
         sizes = [len(part) for part in content.parts]
         found = properties_of(content.top)
@@ -482,6 +494,38 @@ class Player:
         turns = chain.from_iterable(zip_longest(*contents, fillvalue=b""))
         self._wires[connection].send_bytes(b"".join(turns))
 
+    def _republish(
+        self, connection: int, channel: int, exchange: str, routing_key: str, *, mandatory: bool
+    ) -> None:
+        if self._got is None:
+            return
+        top, payload = self._got
+        method = Basic.Publish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
+        self._wires[connection].publish(channel, method, properties_of(top), payload)
+
+    def _method(self, connection: int, channel: int, name: str, fields: dict[str, Any]) -> None:
+        kind, _, method = name.partition(".")
+        one = getattr(getattr(commands, kind), method)(**fields)
+        self._call(connection, 0 if kind == "Connection" else channel, one)
+
+    def _permit(
+        self,
+        connection: int,
+        _channel: int,
+        user: str,
+        rules: dict[str, str],
+        topics: dict[str, str] | None,
+    ) -> None:
+        assert self._ask_api is not None
+        self._lost(connection)
+        self._users[connection] = user
+        where = f"{self._vhost_in_path}/{user}"
+        self._ask_api("PUT", f"users/{user}", {"password": user, "tags": ""})
+        self._ask_api("PUT", f"permissions/{where}", rules)
+        self._ask_api("DELETE", f"topic-permissions/{where}", None)
+        if topics is not None:
+            self._ask_api("PUT", f"topic-permissions/{where}", topics)
+
     def _wrong_frame(self, connection: int, channel: int, kind: str) -> None:
         self._wires[connection].send_bytes(wrong_frames(channel, kind))
 
@@ -511,6 +555,8 @@ class Player:
             return
         if arguments["no_ack"]:
             self._channels[connection, channel].silent_tags.add(arguments["consumer_tag"])
+        if arguments.get("nowait"):
+            self._channels[connection, channel].consumers.append(arguments["consumer_tag"])
         self._call(connection, channel, Basic.Consume(**arguments))
 
     def _cancel(self, connection: int, channel: int, which: int, *, nowait: bool) -> None:

@@ -23,6 +23,7 @@ from topology.refusals import (
     no_exchange,
     refuse_exchange_deletion,
 )
+from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.validation import refuse
 from topology.values import table_to_json
 
@@ -48,12 +49,16 @@ def refuse_exchange(shard: ShardState, actor: Actor, exchange: Exchange) -> Refu
     """Why this user may not declare the exchange; None if allowed, or if it is declared already."""
     vhost, compat = vhost_name(shard), shard.context.config.compat
     known = shard.context.vhost.router.exchanges.get(exchange.name)
-    if known is not None:
-        forbidden = refuse_access(shard, actor, [("configure", "exchange", exchange.name)])
-        return forbidden or refuse.inequivalent_exchange(known, exchange, vhost, compat)
-    return refuse.refuse_exchange(exchange, vhost, compat) or refuse_access(
-        shard, actor, needs_to_declare_exchange(exchange)
-    )
+    if known is None:
+        wrong = refuse.refuse_exchange(exchange, vhost, compat)
+    else:
+        wrong = refuse.inequivalent_exchange(known, exchange, vhost, compat)
+    if wrong is not None and (exchange.type not in EXCHANGE_TYPES or not exchange.name):
+        return wrong  # whoever declares it
+    forbidden = refuse_access(shard, actor, [("configure", "exchange", exchange.name)])
+    if forbidden is not None or wrong is not None or known is not None:
+        return forbidden or wrong
+    return refuse_access(shard, actor, needs_to_declare_exchange(exchange))
 
 
 def add_exchange(shard: ShardState, exchange: Exchange) -> None:
@@ -113,7 +118,8 @@ def _refuse_binding(shard: ShardState, actor: Actor, binding: Binding) -> Refusa
     if binding.destination_type == "queue":
         queue = usable_queue(shard, actor, binding.destination, None)
         if isinstance(queue, Refusal):
-            return queue
+            is_there = binding.destination in shard.context.vhost.queues
+            return (refuse_binding_key(shard, binding) if is_there else None) or queue
     elif binding.destination not in router.exchanges:
         return no_exchange(binding.destination, vhost)
     return refuse_binding_key(shard, binding)
@@ -154,11 +160,13 @@ def unbind(shard: ShardState, actor: Actor, command: commands.Unbind) -> Result:
 
 def _refuse_access(shard: ShardState, actor: Actor, binding: Binding) -> Refusal | None:
     """403 if the user may not bind and unbind there, or nobody may."""
-    refusal = refuse_access(shard, actor, needs_to_bind(binding))
+    to_destination, to_source = needs_to_bind(binding)
+    refusal = refuse_access(shard, actor, [to_destination])
+    if refusal is None and _touches_default_exchange(binding):
+        refusal = default_exchange()
+    refusal = refusal or refuse_access(shard, actor, [to_source])
     if refusal is not None:
         return refusal
-    if _touches_default_exchange(binding):
-        return default_exchange()
     vhost = shard.context.vhost
     source = vhost.router.exchanges.get(binding.source)
     if source is None:

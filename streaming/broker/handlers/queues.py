@@ -10,6 +10,7 @@ from streaming.broker.lanes import refuse_on_lanes
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
 from topology import limits
+from topology.declarations import RESERVED_PREFIX
 from topology.declarations import Queue as Declaration
 from topology.permissions import Access, needs_to_declare_queue
 from topology.refusals import (
@@ -75,14 +76,16 @@ def refuse_declaration(
         return precondition_failed(
             "Cannot declare a server-named queue for type rabbit_quorum_queue"
         )
-    over = limits.refuse_queue(
-        context.vhost.limits, len(context.vhost.queues), declaration.name, vhost
-    )
-    if over is not None:
-        return refuse_access(shard, actor, [("configure", "queue", declaration.name)]) or over
+    wrong = refuse_queue(declaration, vhost, context.config.compat, server_named=unnamed)
+    if wrong is not None and declaration.name.startswith(RESERVED_PREFIX) and not unnamed:
+        return wrong  # whoever declares it
     return (
-        refuse_queue(declaration, vhost, context.config.compat, server_named=unnamed)
+        refuse_access(shard, actor, [("configure", "queue", declaration.name)])
+        or limits.refuse_queue(
+            context.vhost.limits, len(context.vhost.queues), declaration.name, vhost
+        )
         or refuse_access(shard, actor, needs_to_declare_queue(declaration))
+        or wrong
         or _refuse_single_active(shard, declaration)
     )
 

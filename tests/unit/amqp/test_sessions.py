@@ -1,5 +1,7 @@
 """Random sessions on brokers in memory: however late one answers, every frame is the same."""
 
+from urllib.parse import urlsplit
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -10,7 +12,7 @@ from tests.delayed_broker import delayed_broker
 from tests.management_api import GUEST
 from tests.sessions.comparing import difference
 from tests.sessions.in_memory import MemoryWire
-from tests.sessions.kinds import KINDS, session
+from tests.sessions.kinds import KINDS, WITH_API, session
 from tests.sessions.player import Player
 
 SEEDS = [
@@ -19,7 +21,7 @@ SEEDS = [
         pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 8)
     ),  # the same with others
 ]
-OF_AMQP = [kind for kind in KINDS if kind != "managed"]
+OF_AMQP = [kind for kind in KINDS if kind not in WITH_API]
 
 
 def played(broker, steps, ask=None):
@@ -27,7 +29,10 @@ def played(broker, steps, ask=None):
         broker.clock.move_to(broker.clock.now_ms() + round(seconds * 1000))
         broker.server.advance()
 
-    player = Player("amqp://broker/%2F", lambda _url: MemoryWire(broker), pass_time, ask=ask)
+    def connect(url):
+        return MemoryWire(broker, urlsplit(url).username or "guest")
+
+    player = Player("amqp://broker/%2F", connect, pass_time, ask=ask)
     return player.play(steps)
 
 
@@ -43,8 +48,9 @@ def test_a_random_session_is_answered_later_as_it_is_answered_at_once(seed, kind
         assert found is None, f"\n{found}"
 
 
+@pytest.mark.parametrize("kind", sorted(WITH_API))
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_management_api_answers_all_that_a_random_session_asks(seed):
+def test_the_management_api_answers_all_that_a_random_session_asks(seed, kind):
     broker = memory_broker()
     management = TestClient(Management(MemoryFront(broker)), client=("127.0.0.1", 50_000))
     statuses = []
@@ -54,7 +60,7 @@ def test_the_management_api_answers_all_that_a_random_session_asks(seed):
         statuses.append(answer.status_code)
         return answer.status_code, answer.json() if answer.content else None
 
-    played(broker, session(seed, kind="managed"), ask)
+    played(broker, session(seed, kind=kind), ask)
 
     assert set(statuses) <= {200, 201, 204, 400, 404, 405}
-    assert {200, 204} <= set(statuses)
+    assert {"managed": {200, 204}, "users": {201}}[kind] <= set(statuses)

@@ -176,3 +176,54 @@ def test_permissions_are_kept_between_batches():
     assert broker.refusal(commands.Purge(queue="other"), user="ann") == forbidden(
         "read", "queue 'other'"
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "refusal"),
+    [
+        (
+            commands.DeclareExchange(exchange=Exchange("amq.mine")),
+            forbidden("configure", "exchange 'amq.mine'").text,
+        ),
+        (
+            commands.DeclareExchange(exchange=Exchange("new", "x-other")),
+            "PRECONDITION_FAILED - unknown exchange type 'x-other'",
+        ),
+        (
+            commands.DeclareExchange(exchange=Exchange("x", "x-other")),
+            "PRECONDITION_FAILED - unknown exchange type 'x-other'",
+        ),
+        (
+            commands.DeclareQueue(queue=Queue("amq.mine")),
+            "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'",
+        ),
+        (
+            commands.DeclareQueue(queue=Queue("new", arguments={"x-message-ttl": -1})),
+            forbidden("configure", "queue 'new'").text,
+        ),
+    ],
+)
+def test_what_rabbitmq_looks_at_before_the_permission_is_refused_first(command, refusal):
+    found = a_broker().refusal(command, user="ann")
+
+    assert found is not None
+    assert found.text == refusal
+
+
+@pytest.mark.parametrize("command", [commands.Bind, commands.Unbind])
+def test_the_default_exchange_is_refused_between_both_ends_of_a_binding(command):
+    to_queue = command(binding=Binding("", "q"))
+
+    assert a_broker().refusal(to_queue, user="ann") == forbidden("write", "queue 'q'")
+    refusal = a_broker(write=".*").refusal(to_queue, user="ann")
+    assert refusal is not None
+    assert refusal.text == "ACCESS_REFUSED - operation not permitted on the default exchange"
+
+
+def test_access_to_the_dead_letter_exchange_is_looked_at_before_other_arguments():
+    broker = a_broker(configure=".*", read=".*")
+    wrong = {"x-dead-letter-exchange": "x", "x-message-ttl": -1}
+
+    refusal = broker.refusal(commands.DeclareQueue(queue=Queue("new", arguments=wrong)), user="ann")
+
+    assert refusal == forbidden("write", "exchange 'x'")

@@ -307,3 +307,22 @@ def test_a_channel_that_closes_after_events_were_taken_is_closed_in_the_state_to
     broker.shard.finish()
 
     assert set(broker.store.values) == {"header", "channels"}
+
+
+@pytest.mark.parametrize(
+    ("binding", "code"),
+    [
+        (Binding("h", "x", arguments={"x-match": "some"}), 406),
+        (Binding("h", "x"), 405),
+        (Binding("h", "none", arguments={"x-match": "some"}), 404),
+    ],
+)
+def test_a_wrong_binding_of_anothers_exclusive_queue_is_refused_for_what_is_wrong(binding, code):
+    broker = Broker()
+    broker.exchange("h", "headers")
+    broker.do(commands.DeclareQueue(queue=Queue("x", exclusive=True), channel="a1"))
+
+    refusal = broker.refusal(commands.Bind(binding=binding, channel="b1"))
+
+    assert refusal is not None
+    assert refusal.code == code
