@@ -231,8 +231,11 @@ class FramesMaker(Maker):
         )
 
     def both(self) -> Step:
-        """Messages of both channels of a connection, frame by frame in turn."""
-        keys = [self._pick((*QUEUES, *KEYS)) for _ in CHANNELS]
+        """Messages of both channels of a connection, frame by frame in turn.
+
+        They go to different queues: which of two channels RabbitMQ serves first is chance.
+        """
+        keys = self._chance.sample((*QUEUES, *KEYS), len(CHANNELS))
         sizes = [self._pick((1, 4088, 4089, 9000)) for _ in CHANNELS]
         return self._step("both", routing_keys=keys, sizes=sizes)
 
