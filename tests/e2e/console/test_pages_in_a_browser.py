@@ -405,6 +405,8 @@ def test_the_life_of_a_message_is_a_picture_that_says_what_it_shows(visit):
     expect(picture).to_be_visible()
     expect(picture).to_contain_text("expired")
     region = page.get_by_role("region", name="The life as a picture")
+    page.set_viewport_size(PHONE)  # there it scrolls, so the Tab key stops at it
+    expect(region).to_have_attribute("tabindex", "0")
     region.focus()
     expect(region).to_be_focused()
     expect(page.locator("#life")).to_contain_text("TTL 500 ms, no consumer took it")
