@@ -103,7 +103,7 @@ class Story:
         """How many deaths the curve of a queue shows, and in how many of its parts."""
         self.open("/queue", queue=INVOICES, stretch="all")
         curve = json.loads(self.page.locator("[data-curve]").get_attribute("data-curve"))
-        [died] = [one["values"] for one in curve["series"] if one["label"] == "died"]
+        [died] = [one["values"] for one in curve["series"] if one["what"] == "died"]
         return sum(died), sum(map(bool, died))
 
     def cause(self):
