@@ -8,6 +8,7 @@ from tests.builders import Broker, a_queue
 from tests.event_sentences import error_of
 from topology.declarations import Binding, Exchange, Policy, Queue
 from topology.refusals import Refusal
+from topology.values import AmqpValue
 
 
 def a_broker(*, configure: str = "", write: str = "", read: str = "") -> Broker:
@@ -222,7 +223,7 @@ def test_the_default_exchange_is_refused_between_both_ends_of_a_binding(command)
 
 def test_access_to_the_dead_letter_exchange_is_looked_at_before_other_arguments():
     broker = a_broker(configure=".*", read=".*")
-    wrong = {"x-dead-letter-exchange": "x", "x-message-ttl": -1}
+    wrong: dict[str, AmqpValue] = {"x-dead-letter-exchange": "x", "x-message-ttl": -1}
 
     refusal = broker.refusal(commands.DeclareQueue(queue=Queue("new", arguments=wrong)), user="ann")
 
