@@ -54,8 +54,13 @@ SLOWEST = (
 """The files that take longest, in this order: begun at the end, one would keep a core idle."""
 
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background of a shell
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests get Ctrl-C
+def pytest_runtest_setup() -> None:
+    """Let Ctrl-C raise in each test and its processes.
+
+    In the background of a shell it is ignored, and a command that a test called may have left a
+    handler of its own.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
