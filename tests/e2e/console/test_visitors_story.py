@@ -128,7 +128,7 @@ class Story:
     def send_back(self, count):
         """Search, look at the plan and send; returns the id of the redrive."""
         self.open("/search")
-        self.page.get_by_label("Queue", exact=True).fill(INVOICES)
+        self.page.get_by_role("textbox", name="Queue", exact=True).fill(INVOICES)
         self.frame(1)
         self.page.get_by_role("button", name="Search").click()
         self.wait_until_drawn()
