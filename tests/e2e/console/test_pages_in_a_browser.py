@@ -65,18 +65,6 @@ def site(shop):
         yield place
 
 
-@pytest.fixture(scope="module")
-def cookies(browser, site):
-    """The cookies of someone who has opened the link."""
-    url, link = site
-    visitor = Visitor(browser, url)
-    visitor.page.goto(link)
-    expect(visitor.page).to_have_url(f"{url}/")
-    found = visitor.page.context.cookies()
-    visitor.close()
-    return found
-
-
 @pytest.fixture
 def visit(browser, site, cookies):
     """Opens the console as a visitor, and fails if the browser has reported a problem."""

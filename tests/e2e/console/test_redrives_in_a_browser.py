@@ -53,18 +53,6 @@ def site(shop, state, tmp_path_factory):
         yield place
 
 
-@pytest.fixture(scope="module")
-def cookies(browser, site):
-    """The cookies of someone who has opened the link."""
-    url, link = site
-    visitor = Visitor(browser, url)
-    visitor.page.goto(link)
-    expect(visitor.page).to_have_url(f"{url}/")
-    found = visitor.page.context.cookies()
-    visitor.close()
-    return found
-
-
 @pytest.fixture
 def visitor(browser, site, cookies):
     """Somebody who has logged in, on a usual screen; the browser reports refusals alone."""
