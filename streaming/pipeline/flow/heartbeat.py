@@ -6,7 +6,8 @@ A client may receive no deliveries for hours; the heartbeat lets it notice withi
 job is gone. It also says which topics and limits apply to the vhost and user, so a client needs no
 configuration of the job; and whose it is, so that a second job is not started on the same topics.
 `log` says how far that of a sequenced vhost is committed, so that its front lets publishers wait,
-and on which terms the job folds it, so that a front of other terms does not begin beside it.
+and on which terms the job folds it, so that a front of other terms does not begin beside it. The
+heartbeat of such a vhost comes after each batch, too: publishers wait no longer than they must.
 `batch` says which batch was committed last and how long ago, and how long the running one takes:
 the heartbeat is sent whatever Spark does, so this is how a stuck stream is seen. It has its own
 topic, so that the outbound topic is silent when there is nothing to deliver. It repeats the last
@@ -65,12 +66,16 @@ class Heartbeat:
         self._log_ends = self._ends_of_logs(ends)
         self._job = structs.asdict(job)
         self._addresses = {alive_topic(each.outbound): each for each in addresses}
+        self._of_logs = {
+            topic: each for topic, each in self._addresses.items() if each.vhost in logs
+        }
         self._sender = sender
         self._interval_s = interval_s
         self._failures = HeartbeatFailures()
         self._batch_id: int | None = None
         self._done_s = self._began_s = 0.0
-        self._stopping = threading.Event()
+        self._stops = False
+        self._news = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
 
@@ -86,6 +91,8 @@ class Heartbeat:
         """
         self._log_ends = self._ends_of_logs(ends)
         self._batch_id, self._done_s, self._began_s = batch_id, time.monotonic(), 0.0
+        if self._logs:
+            self._news.set()
 
     def _ends_of_logs(self, ends: Positions) -> dict[str, int]:
         """How far logs are committed; those that nothing is committed of, not at all."""
@@ -109,18 +116,26 @@ class Heartbeat:
 
     def stop(self) -> None:
         """Stop; returns when no further heartbeat will be sent."""
-        self._stopping.set()
+        self._stops = True
+        self._news.set()
         self._thread.join()
 
     def _run(self) -> None:
+        next_s = time.monotonic()
         while True:
-            self._beat()
-            self._failures.log_changes()
-            if self._stopping.wait(self._interval_s):
+            self._news.clear()
+            if self._stops:
                 return
+            now_s = time.monotonic()
+            is_due = now_s >= next_s
+            if is_due:
+                next_s = now_s + self._interval_s
+            self._beat(self._addresses if is_due else self._of_logs)
+            self._failures.log_changes()
+            self._news.wait(next_s - time.monotonic())
 
-    def _beat(self) -> None:
-        for topic, address in self._addresses.items():
+    def _beat(self, addresses: Mapping[str, JobAddress]) -> None:
+        for topic, address in addresses.items():
             value, headers = self._notices.record(
                 "alive",
                 address=structs.asdict(address),

@@ -2,7 +2,8 @@
 
 A reject that arrives during a batch is read by the next one, so its row is visible after at most
 two batches. Batches must therefore stay short under live traffic, even after a pause. A backlog is
-the opposite: each batch has fixed costs, so large batches work it off sooner.
+the opposite: each batch has fixed costs, so large batches work it off sooner. After a batch of few
+publishes, which is slow for each of them, the next may still be as large as one that was not.
 
 Whether there is a backlog shows in the batches: one that reads as much as it may has left something
 behind. Nobody has to configure the size for the traffic.
@@ -28,6 +29,9 @@ GROWTH: Final = 4
 ROOM: Final = 2
 """How many times the publishes of a batch of TARGET_S may come at once."""
 
+KEPT: Final = 0.9
+"""A batch lets the rate of earlier ones count for this part, at least."""
+
 FULL_SHARE: Final = 0.9
 """A batch with this part of what it may read is full; Spark rounds down for each partition."""
 
@@ -48,15 +52,18 @@ class Pace:
         self._max_rows = max_rows
         self.rows = max_rows
         self.has_backlog = False
+        self._rate = 0.0
 
     def batch_done(self, publishes: int, seconds: float) -> None:
         """Choose the size of the next batch from what a batch has read, and how long it took."""
         self.has_backlog = publishes >= FULL_SHARE * self.rows
+        if publishes:
+            self._rate = max(KEPT * self._rate, publishes / max(seconds, 0.001))
         if self.has_backlog:
             self.rows = min(self._max_rows, GROWTH * self.rows)
         elif publishes:
-            live = ROOM * TARGET_S * publishes / max(seconds, 0.001)
-            self.rows = min(self._max_rows, max(LEAST_ROWS, int(live)))
+            live = int(ROOM * TARGET_S * self._rate)
+            self.rows = min(self._max_rows, max(LEAST_ROWS, live))
 
 
 class CommandPace:

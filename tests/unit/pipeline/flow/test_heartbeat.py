@@ -53,8 +53,8 @@ class Sent:
             self.came.notify_all()
 
 
-def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed():
-    sent: Any = Sent()
+def beating_of(sent, interval_s):
+    """Heartbeats of an ordinary vhost and of two sequenced ones."""
     vhosts = {"/": VhostSettings(), "shop": VhostSettings(sequenced=True)}
     vhosts["new"] = VhostSettings(sequenced=True)
     config = JobConfig(vhosts=vhosts)
@@ -64,7 +64,30 @@ def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed():
     ends = {"dlx.log.shop": {"0": 12}}
     terms = dict.fromkeys(config.log_topics(), Terms(7, "abc"))
     logs_of = (config.log_topics(), ends, terms)
-    beating = Heartbeat(notices, addresses, mark, sent, *logs_of, interval_s=0.01)
+    return Heartbeat(notices, addresses, mark, sent, *logs_of, interval_s=interval_s)
+
+
+def test_a_front_hears_of_a_committed_batch_at_once():
+    sent: Any = Sent()
+    beating = beating_of(sent, interval_s=600)
+
+    def offsets(vhost):
+        logs = [one["log"] for one in sent.values if one["address"]["vhost"] == vhost]
+        return [each and each["next_offset"] for each in logs]
+
+    with sent.came:
+        assert sent.came.wait_for(lambda: len(sent.values) == 3, 30)
+    beating.batch_done(3, {"dlx.log.shop": {"0": 17}})
+    with sent.came:
+        assert sent.came.wait_for(lambda: offsets("shop") == [12, 17], 30), sent.values
+    beating.stop()
+
+    assert offsets("/") == [None], "its clients need not know"
+
+
+def test_a_heartbeat_says_how_far_the_log_of_its_vhost_is_committed():
+    sent: Any = Sent()
+    beating = beating_of(sent, interval_s=0.01)
 
     def said(offset):
         return {"next_offset": offset, "core_version": 7, "rules": "abc"}

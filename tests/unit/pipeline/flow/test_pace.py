@@ -76,6 +76,15 @@ def test_traffic_that_a_batch_of_half_a_second_can_carry_is_never_split():
     assert sum(rows for rows, _batch_s in found) >= 0.98 * 20 * 80_000
 
 
+def test_a_batch_of_few_publishes_does_not_make_the_next_one_small():
+    pace = Pace(MOST)
+    pace.batch_done(40_000, 1.0)
+    pace.batch_done(2_000, 0.4)
+
+    assert pace.rows == 36_000
+    assert not pace.has_backlog
+
+
 @pytest.mark.parametrize("most", [1, 20, 1_000])
 def test_batches_are_never_larger_than_configured(most):
     pace = Pace(most)
