@@ -102,7 +102,8 @@ class TablesSettings(Section):
     )
     compaction_target_bytes: int = setting(
         134_217_728,
-        "Maximum size of a joined file: 128 MiB. Files above 16 MiB are not joined again.",
+        "Maximum size of a joined file: 128 MiB. Files above 16 MiB, or a million rows, are not "
+        "joined again.",
         size(1_048_576, 4_294_967_296),
     )
     checkpoint_interval_commits: int = setting(

@@ -7,7 +7,7 @@ slower. `plan` chooses which files to compact, `compact` copies their rows and c
 
 Neighbouring files are compacted when together they outweigh the next older file by half. File sizes
 then double from the newest to the oldest: a row is rewritten at most about log2(size / batch)
-times, and never again once its file has LARGE_BYTES, or half the target size.
+times, and never again once its file has LARGE_BYTES, LARGE_ROWS, or half the target size.
 
 Delta's own conflict check does not see two simultaneous rewrites of one file (deltalake 1.6: both
 succeed, and the rows are doubled). A rewrite is therefore committed without retries: exactly onto
@@ -47,6 +47,9 @@ COMPACTED_PREFIX: Final = "joined-"
 LARGE_BYTES: Final = 16 * 1024 * 1024
 """Files above this size are left alone: joining them costs a rewrite and saves queries little."""
 
+LARGE_ROWS: Final = 1_000_000
+"""And files of more rows, however well they compress: a rewrite costs by the row."""
+
 SORTED_BYTES: Final = 32 * 1024 * 1024
 """The largest file of a table whose rows are sorted."""
 
@@ -83,9 +86,9 @@ def small_files(spec: TableSpec, files: ActiveFiles) -> list[SmallFile]:
     ]
 
 
-def is_large(size: int, target_bytes: int) -> bool:
-    """Whether a file of this size is left alone."""
-    return size > min(target_bytes // 2, LARGE_BYTES)
+def is_large(size: int, rows: int, target_bytes: int) -> bool:
+    """Whether a file of this size in bytes, and of so many rows, is left alone."""
+    return size > min(target_bytes // 2, LARGE_BYTES) or rows > LARGE_ROWS
 
 
 def plan(files: Sequence[SmallFile], target_bytes: int, least_files: int) -> list[list[SmallFile]]:
@@ -102,7 +105,7 @@ def plan(files: Sequence[SmallFile], target_bytes: int, least_files: int) -> lis
     groups: list[list[SmallFile]] = []
     run: list[SmallFile] = []
     weight = 0
-    unfinished = [file for file in files if not is_large(file.size, target_bytes)]
+    unfinished = [file for file in files if not is_large(file.size, file.rows, target_bytes)]
     for file in sorted(unfinished, key=lambda file: (file.order, file.path), reverse=True):
         if run and file.size > 2 * weight:
             groups += _cut(run, target_bytes, least_files)

@@ -181,8 +181,10 @@ class TableMaintenance:
         table = load_table(self._place)
         flush_checkpoint(self._place, table.version())
         self._due_version = table.version() + self._schedule.checkpoint_commits
-        sizes = ActiveFiles(table).sizes
-        small = sum(not is_large(int(size), self._schedule.target_bytes) for size in sizes)
+        files = ActiveFiles(table)
+        target = self._schedule.target_bytes
+        both = zip(files.sizes, files.rows, strict=True)
+        small = sum(not is_large(int(size), int(rows), target) for size, rows in both)
         if small >= self._schedule.compaction_files:
             self._has_many_files = True
             self._next_ms["compaction"] = 0

@@ -49,6 +49,14 @@ def test_files_above_16_mib_are_not_compacted_whatever_the_target():
     assert {file.path for group in groups for file in group} == {f"{n:02}" for n in range(10, 20)}
 
 
+def test_files_above_a_million_rows_are_not_compacted_however_small_they_are():
+    some = [SmallFile(f"{n:02}", 1_000, 600_000 * (1 + n // 10), (n,)) for n in range(20)]
+
+    groups = plan(some, 128 << 20, 10)
+
+    assert {file.path for group in groups for file in group} == {f"{n:02}" for n in range(10)}
+
+
 def test_a_few_small_files_are_compacted_later():
     small = [SmallFile(str(n), 1, 1, (n,)) for n in range(9)]
 
