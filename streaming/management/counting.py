@@ -429,34 +429,40 @@ class Counting:
         """Take a sample of the queues in which anything happened; yield the lengths of all."""
         shard = counts.vhost.shard
         touched, counts.touched = counts.touched, set()
-        ready = unacked = 0
+        ready = unacked = held = 0
         for done, name in enumerate(list(shard.vhost.queues)):
             if name not in shard.vhost.queues:
                 continue
             queue = shard.state.queues.named(name)
             ready += queue.ready
             unacked += queue.unacked
+            held += queue.held.count
             key = vhost, name
             series = self._of_queues.get(key)
             if name in touched or series is not None:
                 if series is None:
                     series = self._of_queues[key] = Series(_OF_QUEUE)
-                now = {**counts.of_queue(name), **lengths_of(queue.ready, queue.unacked)}
+                lengths = lengths_of(queue.ready, queue.unacked, queue.held.count)
+                now = {**counts.of_queue(name), **lengths}
                 series.add(at_ms, now)
                 if series.is_still:
                     del self._of_queues[key]
             if not done % _AT_ONCE:
-                yield lengths_of(ready, unacked)
+                yield lengths_of(ready, unacked, held)
         for key in list(self._of_queues):
             if key[0] == vhost and key[1] not in shard.vhost.queues:
                 del self._of_queues[key]
-        yield lengths_of(ready, unacked)
+        yield lengths_of(ready, unacked, held)
 
 
-def lengths_of(ready: int, unacked: int) -> dict[str, int]:
-    """The lengths of a queue, or of many, by RabbitMQ's names."""
+def lengths_of(ready: int, unacked: int, held: int) -> dict[str, int]:
+    """The lengths of a queue, or of many, by RabbitMQ's names.
+
+    Args:
+        held: by at-least-once dead-lettering: they count as messages, and are in no other place.
+    """
     return {
-        "messages": ready + unacked,
+        "messages": ready + unacked + held,
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
     }

@@ -135,6 +135,7 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
     declaration, settings = queue.declaration, queue.settings
     found = queue_basics(vhost.name, declaration)
     total, size = queue.ready + queue.unacked, queue.ready_bytes + queue.unacked_bytes
+    all_bytes = size + queue.held.bytes
     can = queue.can_deliver() if queue.line.consumers else False
     found |= {
         "consumer_capacity": float(can) if queue.line.consumers else 0,
@@ -142,13 +143,13 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
         "consumers": len(queue.line.consumers),
         "effective_policy_definition": _effective(vhost, queue),
         "memory": 4_096 + size,
-        "message_bytes": size,
-        "message_bytes_persistent": size if declaration.durable else 0,
+        "message_bytes": all_bytes,
+        "message_bytes_persistent": all_bytes if declaration.durable else 0,
         "message_bytes_ram": size,
         "message_bytes_ready": queue.ready_bytes,
         "message_bytes_unacknowledged": queue.unacked_bytes,
-        "messages": total,
-        "messages_persistent": total if declaration.durable else 0,
+        "messages": total + queue.held.count,
+        "messages_persistent": total + queue.held.count if declaration.durable else 0,
         "messages_ram": total,
         "messages_ready": queue.ready,
         "messages_unacknowledged": queue.unacked,

@@ -12,13 +12,14 @@ class Totals(NamedTuple):
 
     ready: int
     unacked: int
+    held: int
     consumers: int
 
 
 async def totals_of(vhosts: Iterable[OpenVhost]) -> Totals:
     """What is in the queues of vhosts."""
     pace = Pace()
-    ready = unacked = consumers = 0
+    ready = unacked = held = consumers = 0
     for vhost in vhosts:
         known, queues = vhost.shard.vhost.queues, vhost.shard.state.queues
         async for name in pace.each(list(known)):
@@ -26,5 +27,6 @@ async def totals_of(vhosts: Iterable[OpenVhost]) -> Totals:
                 queue = queues.named(name)
                 ready += queue.ready
                 unacked += queue.unacked
+                held += queue.held.count
                 consumers += len(queue.line.consumers)
-    return Totals(ready, unacked, consumers)
+    return Totals(ready, unacked, held, consumers)

@@ -14,8 +14,8 @@ _CONFIRM: Final = re.compile(r"Basic\.(Ack|Nack)\(")
 _PUSHED: Final = re.compile(r"Basic\.(Nack|Deliver|Return)\(")
 """What comes by itself: among the answers to a burst, anywhere."""
 
-_OF_QUEUES: Final = ("Basic.Ack(", "Basic.ConsumeOk(", "Basic.CancelOk(")
-"""What queues say when they have heard of it."""
+_OF_QUEUES: Final = ("Basic.Ack(", "Basic.ConsumeOk(", "Basic.CancelOk(", "Basic.Cancel(")
+"""What queues say when they have heard of it, or are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,9 @@ def difference(steps: list[Step], reference: Record, other: Record) -> Differenc
 def _certain(seen: dict[str, list[str]]) -> dict[str, list[str]]:
     """What does not depend on how fast RabbitMQ's queues are, of the answers to a burst.
 
-    They confirm, and answer to a consumer, on their own: perhaps together, or behind an error.
+    They confirm, and answer to a consumer, on their own: perhaps together, or behind an error. So
+    ends a consumer whose queue is deleted: behind what is sent with the deletion, or never, if the
+    channel is closed by then.
     """
     return {
         key: [text for text in texts if not text.startswith(_OF_QUEUES)]

@@ -111,13 +111,20 @@ class AtLeastOnce:
             plan = plan.cut(0)
             asked = []
         descendants[identity] += len(asked)
-        done = limited or (bool(plan.targets) and len(willing) == len(missing))
+        has_routes = bool(plan.targets) or (
+            bool(accepted) and plan.outcome.outcome == planning.NO_ROUTE  # its routes are gone
+        )
+        done = limited or (has_routes and len(willing) == len(missing))
         if done:
             queue.held.release(copy)
             events = self._context.events
             if held.cause is not None:
                 events.details[len(events)] = {"cause": held.cause}
-            events.add_death(DIED, queue.name, copy, plan.outcome)
+            outcome = plan.outcome
+            if not accepted.issubset(outcome.targets) and not limited:
+                names = (*held.accepted, *willing)
+                outcome = DeathOutcome(held.reason, outcome.envelope, names, "", outcome.cycles)
+            events.add_death(DIED, queue.name, copy, outcome)
         now_ms = self._context.clock.now_ms
         for target in asked:
             target.arrive(message, plan.outcome.envelope, copy.copy_id, now_ms, copy.failures)

@@ -24,6 +24,9 @@ from streaming.broker.state.vhost_codec import MissingAlternate
 MAX_DESCENDANTS = 10_000
 """Dead letters that one message may leave in one instant (D11)."""
 
+NO_ROUTE = "no_route"
+"""The outcome where an exchange is reached and no queue."""
+
 MAX_PLANS = 10_000
 """Cached plans per queue and reason."""
 
@@ -165,7 +168,7 @@ class DeathPlanner:
                 names = tuple(name for name in names if name not in excluded)
         outcome = ""
         if not names:
-            outcome = "cycle" if cycles else "no_route"
+            outcome = "cycle" if cycles else NO_ROUTE
         targets = tuple(map(self._queues.named, names))
         return DeathPlan(
             reason,
@@ -197,7 +200,7 @@ class DeathPlanner:
         after = envelope.replace(exchange=exchange, rerouted=True)
         route = route_of(self._context, after, copy.message)
         targets = tuple([self._queues.named(name) for name in route.queues])
-        outcome = "" if targets else "no_route"
+        outcome = "" if targets else NO_ROUTE
         return DeathPlan(reason, after, targets, outcome, (), route.missing_alternates)
 
 

@@ -114,7 +114,7 @@ async def overview(asked: Asked) -> Any:
     names = [vhost.name for vhost in vhosts]
     last_ms, samples = api.counting.last_ms, api.counting.all
     messages = api.counting.everything(names)
-    totals = lengths_of(in_queues.ready, in_queues.unacked)
+    totals = lengths_of(in_queues.ready, in_queues.unacked, in_queues.held)
     sees_all = asked.has(MONITORS)
     open_connections = [
         one

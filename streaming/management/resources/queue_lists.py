@@ -22,7 +22,7 @@ _BASICS: Final = frozenset(
     {"arguments", "auto_delete", "durable", "exclusive", "name", "node", "state", "type", "vhost"}
 )
 _SHORT: Final[dict[str, Callable[[Queue], int]]] = {
-    "messages": lambda queue: queue.ready + queue.unacked,
+    "messages": lambda queue: queue.ready + queue.unacked + queue.held.count,
     "messages_ready": lambda queue: queue.ready,
     "messages_unacknowledged": lambda queue: queue.unacked,
     "consumers": lambda queue: len(queue.line.consumers),
@@ -183,7 +183,8 @@ def _without_statistics(queue: Queue, item: Item, *, totals: bool) -> Item:
         found |= {"leader": NODE, "members": [NODE], "online": [NODE]}
     elif totals:
         found["online"] = None
-    return found | lengths_of(queue.ready, queue.unacked) if totals else found
+    lengths = lengths_of(queue.ready, queue.unacked, queue.held.count)
+    return found | lengths if totals else found
 
 
 def full_item(asked: Asked, vhost: OpenVhost, name: str, wanted: tuple[Range, Range]) -> Item:
@@ -193,7 +194,7 @@ def full_item(asked: Asked, vhost: OpenVhost, name: str, wanted: tuple[Range, Ra
     item = queue_item(vhost, queue)
     counts, series = counting.queue(vhost.name, name)
     rates, lengths = wanted
-    now = lengths_of(queue.ready, queue.unacked)
+    now = lengths_of(queue.ready, queue.unacked, queue.held.count)
     item |= with_rates(now, LENGTHS, series, counting.last_ms, lengths)
     if any(counts.values()):
         was_used = any(counts[name] for name in DELIVER_STATS)

@@ -44,7 +44,7 @@ async def vhost_item(asked: Asked, vhost: OpenVhost) -> dict[str, Any]:
     totals = await asked.api.shared.get([vhost], "totals", lambda: totals_of([vhost]))
     counting = asked.api.counting
     counts, series = counting.vhost(vhost.name)
-    lengths = lengths_of(totals.ready, totals.unacked)
+    lengths = lengths_of(totals.ready, totals.unacked, totals.held)
     wanted = Range(asked.query, "lengths")
     found |= with_rates(lengths, LENGTHS, series, counting.last_ms, wanted)
     if any(counts.values()):

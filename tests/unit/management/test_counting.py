@@ -177,3 +177,35 @@ def test_series_without_time_between_samples_have_no_rate():
     series.add(1000, {"a": 2})
     assert series.rate("a") == 0.0
     assert series.history("a", 1000, 0, 5)["avg_rate"] == 0.0
+
+
+def test_what_at_least_once_dead_lettering_holds_is_among_the_messages(api, amqp, sample):
+    """As in RabbitMQ 4.0.5: it is neither ready nor unacknowledged."""
+    arguments: Table = {
+        "x-queue-type": "quorum",
+        "x-dead-letter-exchange": "missing",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
+    amqp.ask(m.QueueDeclare(queue="q", durable=True, arguments=arguments))
+    amqp.publish("", "q", b"1234")
+    amqp.ask(m.BasicGet(queue="q"))
+    amqp.send(1, m.BasicReject(1, requeue=False))
+    sample()
+    lengths = {"messages": 1, "messages_ready": 0, "messages_unacknowledged": 0}
+    sizes = {"message_bytes": 4, "message_bytes_dlx": 4, "message_bytes_ready": 0}
+    whole = lengths | sizes | {"messages_dlx": 1, "messages_persistent": 1}
+
+    found = api.get("queues/%2F/q")
+
+    assert {name: found[name] for name in whole} == whole
+    totals = "?disable_stats=true&enable_queue_totals=true"
+    for shown in (
+        api.get("overview")["queue_totals"],
+        api.get("vhosts/%2F"),
+        api.get("queues")[0],
+        api.get(f"queues{totals}")[0],
+    ):
+        assert {name: shown[name] for name in lengths} == lengths
+    found = api.get("queues?lengths_age=60&lengths_incr=5")[0]
+    assert found["messages_details"]["samples"][0]["sample"] == 1

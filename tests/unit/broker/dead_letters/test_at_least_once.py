@@ -123,6 +123,64 @@ def test_a_target_that_accepted_its_copy_is_not_retried_even_if_it_is_full_now(c
     assert broker.story() == ["m1 died in work, rejected, to a, b", "m1 enqueued in b"]
 
 
+def held_by_one_of_two(*, cut: bool) -> Broker:
+    """`m1` has died; `a` accepted its dead letter, `b` refused it."""
+    broker = a_broker(cut=cut)
+    broker.exchange("dlx", "fanout")
+    for name in ("a", "b"):
+        broker.queue(name, max_length=1, overflow="reject-publish")
+        broker.bind("dlx", name)
+    broker.publish("", "b", "blocker")
+    reject(broker, "m1")
+    broker.story()
+    return broker
+
+
+@CUT
+def test_a_dead_letter_that_was_accepted_is_done_if_no_route_is_left(cut):
+    """R-ALO-3; the event names the queue that had accepted it."""
+    broker = held_by_one_of_two(cut=cut)
+    broker.do(commands.DeleteQueue(queue="a"))
+    broker.do(commands.DeleteQueue(queue="b"))
+    broker.story()
+
+    broker.at(1_000)
+
+    assert broker.story() == ["m1 died in work, rejected, to a"]
+    assert broker.shard.overview().next_deadline_ms == NEVER
+
+
+@CUT
+def test_a_dead_letter_that_was_accepted_stays_held_without_its_exchange(cut):
+    """R-ALO-3; the new exchange leads to a new target, and the event names both."""
+    broker = held_by_one_of_two(cut=cut)
+    broker.do(commands.DeleteExchange(exchange="dlx"))
+    broker.at(1_000)
+    without = broker.story()
+    broker.exchange("dlx", "fanout")
+    broker.queue("c")
+    broker.bind("dlx", "c")
+
+    broker.at(2_000)
+
+    assert (without, broker.story()) == (
+        [],
+        ["m1 died in work, rejected, to a, c", "m1 enqueued in c"],
+    )
+
+
+@CUT
+def test_a_dead_letter_that_was_accepted_is_done_if_the_target_that_refused_it_is_gone(cut):
+    """R-ALO-3."""
+    broker = held_by_one_of_two(cut=cut)
+    broker.do(commands.DeleteQueue(queue="b"))
+    broker.story()
+
+    broker.at(1_000)
+
+    assert broker.story() == ["m1 died in work, rejected, to a"]
+
+
 @CUT
 def test_a_dead_letter_that_its_target_refuses_and_dead_letters_is_held_nevertheless(cut):
     """R-ALO-3, R-LEN-9: the target refuses the copy, which dies there at each retry."""
