@@ -111,10 +111,8 @@ class AtLeastOnce:
             plan = plan.cut(0)
             asked = []
         descendants[identity] += len(asked)
-        has_routes = bool(plan.targets) or (
-            bool(accepted) and plan.outcome.outcome == planning.NO_ROUTE  # its routes are gone
-        )
-        done = limited or (has_routes and len(willing) == len(missing))
+        routes_are_gone = bool(accepted) and plan.outcome.outcome == planning.NO_ROUTE
+        done = limited or routes_are_gone or (bool(missing) and len(willing) == len(missing))
         if done:
             queue.held.release(copy)
             events = self._context.events
