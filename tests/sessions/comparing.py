@@ -17,6 +17,13 @@ _PUSHED: Final = re.compile(r"Basic\.(Nack|Deliver|Return)\(")
 _OF_QUEUES: Final = ("Basic.Ack(", "Basic.ConsumeOk(", "Basic.CancelOk(", "Basic.Cancel(")
 """What queues say when they have heard of it, or are gone."""
 
+_BEHIND_AN_ERROR: Final = (
+    "unexpected Basic.Deliver(",
+    "unexpected content",
+    "unexpected Channel.Close(reply_code=404, reply_text='NOT_FOUND - no previously declared",
+)
+"""What RabbitMQ 4.0.5 still says on a channel that it has closed; the client must ignore it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -55,12 +62,16 @@ def _certain(seen: dict[str, list[str]]) -> dict[str, list[str]]:
 
     They confirm, and answer to a consumer, on their own: perhaps together, or behind an error. So
     ends a consumer whose queue is deleted: behind what is sent with the deletion, or never, if the
-    channel is closed by then.
+    channel is closed by then. What a queue delivers to a channel that an error closes comes before
+    that or behind it.
     """
-    return {
-        key: [text for text in texts if not text.startswith(_OF_QUEUES)]
-        for key, texts in seen.items()
-    }
+    found = {}
+    for key, texts in seen.items():
+        is_closed = any(text.startswith("Channel.Close(") for text in texts)
+        delivered = ("Basic.Deliver(",) if is_closed else ()
+        chance = (*_OF_QUEUES, *_BEHIND_AN_ERROR, *delivered)
+        found[key] = [text for text in texts if not text.startswith(chance)]
+    return found
 
 
 def _comparable(

@@ -17,3 +17,12 @@ def test_when_a_consumer_ends_among_the_answers_to_a_burst_is_chance():
     assert not differ("burst", cancelled, [DELETED, CLOSE])
     assert differ("burst", cancelled, [CLOSE])
     assert differ("delete_queue", [DELETED, CANCEL], [DELETED])
+
+
+def test_what_is_delivered_to_a_channel_that_a_burst_closes_comes_before_or_behind_that():
+    delivery = "Basic.Deliver(delivery_tag=1)"
+    behind = [CLOSE, f"unexpected {delivery}", "unexpected content"]
+
+    assert not differ("burst", [delivery, CLOSE], behind)
+    assert differ("burst", [delivery], [])
+    assert differ("burst", [CLOSE, "unexpected Basic.GetOk()"], [CLOSE])
