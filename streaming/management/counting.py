@@ -18,6 +18,7 @@ from streaming.amqp.connection import Connection
 from streaming.amqp.vhosts import OpenVhost, Traffic
 from streaming.broker.events import ENQUEUED, Events, Kind
 from streaming.broker.message import NO_COPY
+from streaming.broker.queues.queue import Queue
 
 SAMPLE_S: Final = 5
 SAMPLE_MS: Final = SAMPLE_S * 1000
@@ -442,8 +443,7 @@ class Counting:
             if name in touched or series is not None:
                 if series is None:
                     series = self._of_queues[key] = Series(_OF_QUEUE)
-                lengths = lengths_of(queue.ready, queue.unacked, queue.held.count)
-                now = {**counts.of_queue(name), **lengths}
+                now = {**counts.of_queue(name), **lengths_of_queue(queue)}
                 series.add(at_ms, now)
                 if series.is_still:
                     del self._of_queues[key]
@@ -455,8 +455,13 @@ class Counting:
         yield lengths_of(ready, unacked, held)
 
 
+def lengths_of_queue(queue: Queue) -> dict[str, int]:
+    """The lengths of a queue, by RabbitMQ's names."""
+    return lengths_of(queue.ready, queue.unacked, queue.held.count)
+
+
 def lengths_of(ready: int, unacked: int, held: int) -> dict[str, int]:
-    """The lengths of a queue, or of many, by RabbitMQ's names.
+    """The lengths of one queue or of many, by RabbitMQ's names.
 
     Args:
         held: by at-least-once dead-lettering: they count as messages, and are in no other place.

@@ -135,7 +135,7 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
     declaration, settings = queue.declaration, queue.settings
     found = queue_basics(vhost.name, declaration)
     total, size = queue.ready + queue.unacked, queue.ready_bytes + queue.unacked_bytes
-    all_bytes = size + queue.held.bytes
+    messages, all_bytes = total + queue.held.count, size + queue.held.bytes
     can = queue.can_deliver() if queue.line.consumers else False
     found |= {
         "consumer_capacity": float(can) if queue.line.consumers else 0,
@@ -148,8 +148,8 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
         "message_bytes_ram": size,
         "message_bytes_ready": queue.ready_bytes,
         "message_bytes_unacknowledged": queue.unacked_bytes,
-        "messages": total + queue.held.count,
-        "messages_persistent": total + queue.held.count if declaration.durable else 0,
+        "messages": messages,
+        "messages_persistent": messages if declaration.durable else 0,
         "messages_ram": total,
         "messages_ready": queue.ready,
         "messages_unacknowledged": queue.unacked,

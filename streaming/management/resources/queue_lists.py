@@ -10,7 +10,7 @@ from typing import Any, Final
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.queues.queue import Queue
 from streaming.management.answers import LongAnswer, Pieces, encoded
-from streaming.management.counting import DELIVER_STATS, Range, lengths_of, with_rates
+from streaming.management.counting import DELIVER_STATS, Range, lengths_of_queue, with_rates
 from streaming.management.formats import GARBAGE, NODE, queue_basics, queue_item
 from streaming.management.listing import Item, Listing, has_no_statistics
 from streaming.management.pacing import Pace
@@ -183,8 +183,7 @@ def _without_statistics(queue: Queue, item: Item, *, totals: bool) -> Item:
         found |= {"leader": NODE, "members": [NODE], "online": [NODE]}
     elif totals:
         found["online"] = None
-    lengths = lengths_of(queue.ready, queue.unacked, queue.held.count)
-    return found | lengths if totals else found
+    return found | lengths_of_queue(queue) if totals else found
 
 
 def full_item(asked: Asked, vhost: OpenVhost, name: str, wanted: tuple[Range, Range]) -> Item:
@@ -194,7 +193,7 @@ def full_item(asked: Asked, vhost: OpenVhost, name: str, wanted: tuple[Range, Ra
     item = queue_item(vhost, queue)
     counts, series = counting.queue(vhost.name, name)
     rates, lengths = wanted
-    now = lengths_of(queue.ready, queue.unacked, queue.held.count)
+    now = lengths_of_queue(queue)
     item |= with_rates(now, LENGTHS, series, counting.last_ms, lengths)
     if any(counts.values()):
         was_used = any(counts[name] for name in DELIVER_STATS)

@@ -137,6 +137,17 @@ def held_by_one_of_two(*, cut: bool) -> Broker:
     return broker
 
 
+def tried_without_and_with(broker: Broker, target: str) -> tuple[list[str], list[str]]:
+    """The stories of a retry, and of the next one, before which a target of `dlx` is there."""
+    broker.at(1_000)
+    without = broker.story()
+    broker.exchange("dlx", "fanout")
+    broker.queue(target)
+    broker.bind("dlx", target)
+    broker.at(2_000)
+    return without, broker.story()
+
+
 @CUT
 def test_a_dead_letter_that_was_accepted_is_done_if_no_route_is_left(cut):
     """R-ALO-3; the event names the queue that had accepted it."""
@@ -156,15 +167,8 @@ def test_a_dead_letter_that_was_accepted_stays_held_without_its_exchange(cut):
     """R-ALO-3; the new exchange leads to a new target, and the event names both."""
     broker = held_by_one_of_two(cut=cut)
     broker.do(commands.DeleteExchange(exchange="dlx"))
-    broker.at(1_000)
-    without = broker.story()
-    broker.exchange("dlx", "fanout")
-    broker.queue("c")
-    broker.bind("dlx", "c")
 
-    broker.at(2_000)
-
-    assert (without, broker.story()) == (
+    assert tried_without_and_with(broker, "c") == (
         [],
         ["m1 died in work, rejected, to a, c", "m1 enqueued in c"],
     )
@@ -176,14 +180,8 @@ def test_a_dead_letter_waits_for_a_target_that_refused_it_and_is_gone(cut):
     broker = held_by_one_of_two(cut=cut)
     broker.do(commands.DeleteQueue(queue="b"))
     broker.story()
-    broker.at(1_000)
-    without = broker.story()
-    broker.queue("b")
-    broker.bind("dlx", "b")
 
-    broker.at(2_000)
-
-    assert (without, broker.story()) == (
+    assert tried_without_and_with(broker, "b") == (
         [],
         ["m1 died in work, rejected, to a, b", "m1 enqueued in b"],
     )
