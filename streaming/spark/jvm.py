@@ -24,6 +24,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
 from streaming.embedded.errors import EmbeddedError
+from streaming.niceness import yield_at_least
 
 END_TIMEOUT_S = 30
 SHOWN_LINES = 4
@@ -72,11 +73,11 @@ def make_nice(gateway: Any, nice: int) -> None:
     is busy in it; Spark has about three busy threads.
 
     Args:
-        nice: as the system counts it; 0 changes nothing.
+        nice: as the system counts it; 0 changes nothing, and a thread that is nicer stays so.
     """
     process: int = gateway.proc.pid
     if nice:
-        _each_thread(process, lambda thread: os.setpriority(os.PRIO_PROCESS, thread, nice))
+        _each_thread(process, lambda thread: yield_at_least(thread, nice))
     if nice > BUSY_THREADS_NICE:
         _make_session_nice(process, nice - BUSY_THREADS_NICE)
 

@@ -11,6 +11,7 @@ from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from tests.bench.processes import Process
 from tests.clients.programs import PROGRAMS, Program, text_of
 from tests.fixtures.waiting import wait_until
+from tests.fixtures.wheel import UV
 
 TIMEOUT_S: Final = 600
 
@@ -48,9 +49,10 @@ def _python(program: Program, folder: Path) -> Path:
         return Path(sys.executable)
     python = folder / "venv" / "bin" / "python"
     if not python.exists():
-        uv = str(Path(sys.executable).with_name("uv"))
-        _output((uv, "venv", "-q", "--python", "3.11", "venv"), folder)
-        _output((uv, "pip", "install", "-q", "--python", str(python), *program.packages), folder)
+        _output((str(UV), "venv", "-q", "--python", "3.11", "venv"), folder)
+        _output(
+            (str(UV), "pip", "install", "-q", "--python", str(python), *program.packages), folder
+        )
     return python
 
 

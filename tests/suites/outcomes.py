@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
+from tests.fixtures.archives import unpack
+
 Outcomes = dict[str, str]
 """Test to `passed`, `failed` or `skipped`. A test that passes after a rerun has passed."""
 
@@ -44,7 +46,7 @@ def unpacked(archive: Path, folder: Path) -> Path:
     shutil.rmtree(source, ignore_errors=True)
     with tarfile.open(archive) as packed:
         top = packed.getnames()[0].partition("/")[0]
-        packed.extractall(folder, filter="data")
+    unpack(archive, folder)
     (folder / top).rename(source)
     return source
 

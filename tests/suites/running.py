@@ -6,13 +6,14 @@ import re
 import shutil
 import socket
 import subprocess
-import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.fixtures.archives import unpack
+from tests.fixtures.wheel import UV
 from tests.suites.catalogue import (
     SUPPORT,
     Broker,
@@ -99,8 +100,7 @@ def _run_node(suite: NodeSuite, broker: Broker, folder: Path, only: Sequence[str
     if not (source / "node_modules" / ".bin" / "mocha").exists():
         shutil.rmtree(source, ignore_errors=True)
         archive = folder / output(["npm", "pack", "--silent", suite.package], folder).strip()
-        with tarfile.open(archive) as packed:
-            packed.extractall(folder, filter="data")
+        unpack(archive, folder)
         (folder / "package").rename(source)
         output(["npm", "install", "--no-save", *suite.requirements], source)
     report = folder / "report.json"
@@ -156,8 +156,8 @@ def _environment(suite: PythonSuite, folder: Path) -> Path:
     wanted = "\n".join([suite.requirement, *suite.requirements, *suite.build])
     done = folder / "venv" / "installed.txt"
     if not done.exists() or done.read_text("utf-8") != wanted:
-        output(["uv", "venv", "-q", "--clear", "--python", "3.11", str(folder / "venv")], folder)
-        install = ["uv", "pip", "install", "-q", "--python", str(python), "pip"]
+        output([str(UV), "venv", "-q", "--clear", "--python", "3.11", str(folder / "venv")], folder)
+        install = [str(UV), "pip", "install", "-q", "--python", str(python), "pip"]
         output([*install, *wanted.splitlines()], folder)
         done.write_text(wanted, "utf-8")
     return python

@@ -7,7 +7,6 @@ overlap, the second one is retried. Without maintenance the tables stay correct 
 import atexit
 import contextlib
 import logging
-import os
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from streaming.ledger.upkeep.compaction import SORTED_BYTES, compact, is_large, 
 from streaming.ledger.upkeep.vacuum import LowestResident, Vacuum
 from streaming.ledger.write.durability import flush_checkpoint
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
+from streaming.niceness import yield_at_least
 from streaming.storage.location import Location
 
 Task = Literal["checkpoint", "compaction", "log cleanup", "vacuum"]
@@ -43,7 +43,7 @@ def lower_priority() -> None:
     Only Linux knows priorities of threads; elsewhere this does nothing.
     """
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        yield_at_least(threading.get_native_id(), _NICE)
 
 
 @dataclass(frozen=True)

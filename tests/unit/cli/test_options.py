@@ -115,6 +115,7 @@ def test_the_first_configuration_of_four_places_is_taken(
         files["folder"].unlink()
     if of_demo:
         remember_demo(files["demo"])
+    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
 
     status, out, err = dlx("balance", *(("--config", files["option"]) if option else ()))
 

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import shlex
 import sys
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -163,7 +164,7 @@ def test_an_editor_writes_the_new_content(dlx, shop_root, tmp_path, monkeypatch)
         '#!/bin/sh\nprintf -- \'{"headers": {"by": "hand"}}\\n---\\nnew\\n\' > "$1"\n'
     )
     script.chmod(0o755)
-    monkeypatch.setenv("EDITOR", str(script))
+    monkeypatch.setenv("EDITOR", shlex.quote(str(script)))
     monkeypatch.delenv("VISUAL", raising=False)
 
     plan = json.loads(planned(dlx, shop_root, "redrive", "--json", "--edit"))

@@ -289,6 +289,25 @@ def test_without_a_recent_python_the_wrapper_says_what_it_needs(clone, tmp_path)
     assert outcome.stderr.startswith("dlx: no Python 3.11 or newer with the venv module")
 
 
+def test_a_python_that_the_user_names_is_used_or_refused(clone, tmp_path):
+    named = tmp_path / "my python"
+    named.write_text("#!/bin/sh\nexit 1\n")
+    named.chmod(0o755)
+
+    outcome = subprocess.run(
+        [clone.root / "dlx"],
+        env={"PATH": os.environ["PATH"], "DLX_PYTHON": str(named)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (outcome.returncode, outcome.stdout) == (1, "")
+    assert outcome.stderr == (
+        f"dlx: DLX_PYTHON={named} is no Python 3.11 or newer with the venv module\n"
+    )
+
+
 def test_the_shipped_lock_pins_uv_with_hashes():
     entry = bootstrap_venv.lock_entry((CHECKOUT / "requirements.lock").read_text(), "uv")
 

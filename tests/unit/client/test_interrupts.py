@@ -1,6 +1,7 @@
 """Ctrl-C at any instant ends the program: no wait outlasts it, and no lock stays held."""
 
 import asyncio
+import gc
 import itertools
 import logging
 import signal
@@ -114,11 +115,13 @@ class Signal:
     @contextmanager
     def comes(self) -> Iterator[None]:
         before = sys.getprofile()
+        gc.disable()  # nor in what tools call when garbage is collected
         sys.setprofile(self)
         try:
             yield
         finally:
             sys.setprofile(before)
+            gc.enable()
 
 
 def ctrl_c() -> None:
@@ -134,6 +137,10 @@ def interrupt_everywhere(make: Callable[[], Pair]) -> None:
     Args:
         make: makes both.
     """
+    program, reader = make()
+    with suppress(ClientError):
+        program()  # imports what it needs: Python's own code of imports shall not be interrupted
+    run_on_a_thread(reader)
     for instant in itertools.count(1):
         program, reader = make()
         signal_ = Signal(instant, ctrl_c)

@@ -106,7 +106,7 @@ def test_the_report_shows_whether_the_balance_is_closed_and_what_is_missing(dire
 
 
 def test_every_folder_is_listed(tmp_path):
-    places = [line.split()[0] for line in place_lines(tmp_path, tmp_path / "tables")]
+    places = [line.partition("  ")[0] for line in place_lines(tmp_path, tmp_path / "tables")]
 
     names = ("tables", "checkpoints", "kafka", "logs", "dlx.toml")
     assert places == [str(tmp_path / name) for name in names]
@@ -148,5 +148,6 @@ def test_the_queries_name_the_table_and_the_programs(directory, tables):
     assert f"delta.`{directory}/tables/dead_letters`" in said
     assert f"DeltaTable('{directory}/tables/dead_letters')" in said
     assert all(sql.splitlines()[0] in said for sql in spark_sql(directory / "tables"))
-    assert f"{CHECKOUT}/dlx spark sql --config {directory}/dlx.toml" in said
+    dlx, config = (shlex.quote(str(each)) for each in (CHECKOUT / "dlx", directory / "dlx.toml"))
+    assert f"{dlx} spark sql --config {config}" in said
     assert "dead-letters show 0/0/0 --tables" in said

@@ -1,5 +1,8 @@
 """The configuration of the demo's job, and the directories that it refuses."""
 
+import re
+import shlex
+
 import pytest
 
 from streaming.config import JobConfig, show_config
@@ -32,5 +35,5 @@ def test_the_directory_of_an_earlier_demo_is_refused_and_the_own_one_continued(t
     refuse_earlier(tmp_path)
     file.write_text(show_config(JobConfig()))
 
-    with pytest.raises(DemoError, match=f"dlx reset --config {file}"):
+    with pytest.raises(DemoError, match=re.escape(f"dlx reset --config {shlex.quote(str(file))}")):
         refuse_earlier(tmp_path)

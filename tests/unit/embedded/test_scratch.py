@@ -10,7 +10,7 @@ import os, pathlib, signal, sys
 from streaming.spark.scratch import Scratch
 scratch = Scratch.make(pathlib.Path(sys.argv[1]))
 scratch.folder("spark").joinpath("rocksdb").touch()
-print(scratch.path, scratch.sockets, flush=True)
+print(scratch.path, scratch.sockets, sep="\\n", flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,7 +46,7 @@ def test_folders_of_a_killed_process_are_removed_by_the_next(tmp_path):
         text=True,
         check=False,
     )
-    left = [Path(path) for path in killed.stdout.split()]
+    left = [Path(path) for path in killed.stdout.splitlines()]
     existed = [path.exists() for path in left]
 
     scratch = Scratch.make(tmp_path)

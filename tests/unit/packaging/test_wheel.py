@@ -6,7 +6,6 @@ The source archive makes the same wheel. What the checkout has and an archive la
 import signal
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from streaming.cli.exit_codes import EXIT_INVALID, EXIT_OK
 from streaming.cli.job_extra import remedy
+from tests.fixtures.archives import unpack
 from tests.fixtures.child import Child
 from tests.fixtures.wheel import install, wheel_environment
 
@@ -74,8 +74,7 @@ def test_the_source_archive_makes_the_same_wheel_and_holds_no_more_than_the_repo
     build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path), "-t"]
     subprocess.run([*build, "sdist"], cwd=CHECKOUT, check=True, capture_output=True)
     (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(tmp_path, filter="data")
+    unpack(archive, tmp_path)
     unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
     subprocess.run([*build, "wheel"], cwd=unpacked, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")

@@ -1,5 +1,6 @@
 """How far Spark yields to other programs, and what it leaves to them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -61,8 +62,22 @@ def what_threads_have(what: str, change: Callable[[Any], None]) -> str:
 def test_every_thread_of_a_process_yields_and_what_it_starts_later(nice):
     before = os.getpriority(os.PRIO_PROCESS, 0)
     said = what_threads_have(NICENESS, lambda program: make_nice(program, nice))
-    assert said == str([nice or before] * 3)
+    assert said == str([max(nice, before)] * 3)
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+def test_a_process_that_yields_further_stays_so():
+    """Its user has started it under `nice`, and may not take that back."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    further = max(12, before)
+
+    def change(program: Any) -> None:
+        os.setpriority(os.PRIO_PROCESS, program.proc.pid, further)
+        make_nice(program, 7)
+
+    said = what_threads_have(NICENESS, change)
+    others = max(7, before)
+    assert sorted(json.loads(said)) == sorted([further, further, others])
 
 
 @pytest.mark.parametrize("count", [0, 1, 1_000])
@@ -79,6 +94,7 @@ def test_every_thread_of_a_process_leaves_cores_and_what_it_starts_later(count):
 def test_a_session_of_its_own_yields_too_where_the_kernel_groups_threads_by_session(
     own_session, nice, of_session
 ):
+    of_this_process = os.getpriority(os.PRIO_PROCESS, 0)
     with subprocess.Popen(
         ["/bin/cat"], stdin=subprocess.PIPE, start_new_session=own_session
     ) as program:
@@ -90,7 +106,7 @@ def test_a_session_of_its_own_yields_too_where_the_kernel_groups_threads_by_sess
             assert group.read_text() == before
         elif has_groups:
             assert group.read_text().endswith(f" nice {of_session}\n")
-        assert os.getpriority(os.PRIO_PROCESS, program.pid) == nice
+        assert os.getpriority(os.PRIO_PROCESS, program.pid) == max(nice, of_this_process)
 
 
 @pytest.mark.parametrize(
