@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 from streaming.amqp import methods as m
 from streaming.amqp.clocks import ManualClock
 from streaming.amqp.connection import Connection
-from streaming.amqp.frames import BODY, HEADER, METHOD, PROTOCOL_HEADER, FrameReader, frame
+from streaming.amqp.frames import BODY, HEADER, METHOD, FrameReader, frame
+from streaming.amqp.handshake import PROTOCOL_HEADER
 from streaming.amqp.login import Client
 from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.method_codec import read_method, write_method

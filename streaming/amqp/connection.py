@@ -1,8 +1,9 @@
 """One connection as a state machine without a socket: bytes in (`receive`), bytes out (`output`).
 
-    header -> start -> start-ok -> tune -> tune-ok -> open -> OPEN -> close -> LEAVING -> CLOSED
-                                                                |
-                                                      channels, heartbeats
+    ENTERING -> OPEN -> LEAVING -> CLOSING -> CLOSED
+       |          |
+       |          channels, heartbeats
+       the handshake: see `handshake.py`
 
 What is wrong with a connection ends it with RabbitMQ's code and text; before the client is let in
 and limits are agreed, in silence, after a while. It leaves when all that its
@@ -13,7 +14,7 @@ when `next_check_s` is reached, and closes the socket when the state is CLOSED.
 
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from streaming.amqp import methods as m
 from streaming.amqp.buffers import Early, Output
@@ -21,7 +22,6 @@ from streaming.amqp.channel import Channel
 from streaming.amqp.content import PublishMethods, no_method
 from streaming.amqp.entries import Ask, Then
 from streaming.amqp.errors import (
-    ACCESS_REFUSED,
     CHANNEL_ERROR,
     CONNECTION_FORCED,
     NOT_ALLOWED,
@@ -37,8 +37,6 @@ from streaming.amqp.frames import (
     HEARTBEAT_FRAME,
     METHOD,
     MIN_FRAME_SIZE,
-    PROTOCOL_HEADER,
-    PROTOCOL_HEADERS,
     PUBLISH,
     Frame,
     FrameReader,
@@ -48,9 +46,9 @@ from streaming.amqp.frames import (
     frame,
     is_known,
 )
-from streaming.amqp.login import Client, User, mechanisms
+from streaming.amqp.handshake import PROTOCOL_HEADER, Doorkeeper, Handshake, Stage
+from streaming.amqp.login import Client, User
 from streaming.amqp.method_codec import ids_in, read_method, write_method
-from streaming.amqp.negotiation import CHANNEL_MAX, FRAME_MAX, OFFERED, agreed
 from streaming.amqp.publishing import PUBLISH_METHOD
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.requests import ACK_METHOD
@@ -58,9 +56,6 @@ from streaming.amqp.vhosts import AnswerListener, OpenVhost
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
-
-IMPERSONATOR: Final = "impersonator"
-"""The tag of users who may publish in the name of others (`user_id`)."""
 
 HANDSHAKE_TIMEOUT_S: Final = 10
 
@@ -79,32 +74,19 @@ FRAME_OVERHEAD: Final = 128
 TURN_S: Final = 0.005
 """For how long a connection is served at a time; what else it has sent waits for its next turn."""
 
-_HEADER_SIZE: Final = len(PROTOCOL_HEADER)
-
 
 class State(Enum):
     """How far a connection has come."""
 
-    HEADER = auto()
-    START = auto()
-    TUNE = auto()
-    OPENING = auto()
+    ENTERING = auto()
     OPEN = auto()
     LEAVING = auto()
     CLOSING = auto()
     CLOSED = auto()
 
 
-class Host(Protocol):
+class Host(Doorkeeper, Protocol):
     """The server of a connection."""
-
-    server_properties: dict[str, Any]
-
-    def login(self, mechanism: str, response: bytes, client: Client) -> User:
-        """Let a client in; AmqpError 403 if it is refused."""
-
-    def open_vhost(self, name: str, user: User) -> tuple[OpenVhost, ReplyConsumers]:
-        """The vhost that a user opens; AmqpError 530 if it may not."""
 
     def open_channel(self, user: User) -> None:
         """Let a user open one more channel; AmqpError 530 if it may not."""
@@ -125,47 +107,37 @@ class Connection:
 
     Attributes:
         output: what is to be sent; see `take_output`.
+        handshake: who the client is, and what was agreed with it.
         frame_max: the largest frame that both sides take, in bytes.
-        client_properties: what the client says of itself.
         publishes: whether it has published anything: such connections may be blocked.
         blocked_by: why publishers are blocked; None if they are not.
-        has_opened: whether it has ever opened a vhost.
-        mechanism: how it logged in.
         bytes_received: since it was opened.
         next_check_s: when `check` is due.
     """
 
     def __init__(self, name: str, host: Host, client: Client, now_s: Callable[[], float]) -> None:
         self.name = name
-        self.state = State.HEADER
+        self.state = State.ENTERING
+        self.handshake = Handshake(host, client)
         self.output = Output(lambda: host.has_news(self))
-        self.frame_max = FRAME_MAX
-        self.channel_max = CHANNEL_MAX
-        self.heartbeat_s = 0
+        self.frame_max = self.handshake.limits.frame_max
         self.hears_cancels = False
         self.user = ""
         self.impersonates = False
-        self.client_properties: dict[str, Any] = {}
         self.publishes = False
         self.bytes_received = 0
         self.vhost: OpenVhost | None = None
         self.channels: dict[int, Channel] = {}
-        self.has_opened = False
         self.connected_at_s = now_s()
         self.next_check_s = self.connected_at_s + HANDSHAKE_TIMEOUT_S
         self._host = host
-        self._client = client
         self._now_s = now_s
         self._reader = FrameReader(MIN_FRAME_SIZE)  # until it is negotiated
         self._publishes = PublishMethods()
         self._replies: ReplyConsumers | None = None
-        self._capabilities: dict[str, Any] = {}
-        self.mechanism = ""
-        self._user = User("")
-        self._before = b""  # bytes of the protocol header
         self._received_at_s = self._sent_at_s = self.connected_at_s
         self.blocked_by: str | None = None
-        self._sends_blocked = self._is_told_blocked = False
+        self._is_told_blocked = False
         self._is_unread = False
         self._is_deaf = False  # what comes is thrown away
         self._acking: list[Channel] = []  # they may have acks that wait for the end of the turn
@@ -187,6 +159,11 @@ class Connection:
         return self._parked_bytes > MAX_PARKED_BYTES or (vhost is not None and vhost.is_full)
 
     @property
+    def heartbeat_s(self) -> int:
+        """How often each side is to be heard of; 0 for no heartbeats."""
+        return self.handshake.limits.heartbeat_s
+
+    @property
     def is_closed(self) -> bool:
         """Whether there is nothing left to say: the driver closes the socket."""
         return self.state is State.CLOSED
@@ -197,7 +174,7 @@ class Connection:
         """Take bytes from the client, cut anywhere."""
         self._received_at_s = self._now_s()
         self.bytes_received += len(data)
-        if self.state is State.HEADER:
+        if self.handshake.stage is Stage.HEADER:
             data = self._take_header(data)
         if self._is_deaf or self.is_closed or not data:
             return
@@ -280,22 +257,12 @@ class Connection:
 
     def _take_header(self, data: bytes) -> bytes:
         """Take the protocol header; return what follows it."""
-        self._before += data
-        head = self._before[:_HEADER_SIZE]
-        if len(head) < _HEADER_SIZE:
-            return b""
-        if head not in PROTOCOL_HEADERS:
+        start, rest = self.handshake.take_header(data)
+        if start is not None:
+            self._send(start)
+        elif self.handshake.stage is Stage.REFUSED:
             self.output.send(PROTOCOL_HEADER)
             self.state = State.CLOSED
-            return b""
-        rest, self._before = self._before[_HEADER_SIZE:], b""
-        self.state = State.START
-        self._send(
-            m.ConnectionStart(
-                server_properties=self._host.server_properties,
-                mechanisms=mechanisms(self._client),
-            )
-        )
         return rest
 
     def _units(self, units: list[Unit]) -> list[Unit]:
@@ -415,13 +382,14 @@ class Connection:
         except AmqpError as failure:
             failure.method = ids_in(payload)
             raise
-        if len(self.channels) >= self.channel_max:
+        channel_max = self.handshake.limits.channel_max
+        if len(self.channels) >= channel_max:
             raise error(
                 NOT_ALLOWED,
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
-                f"channel_max ({self.channel_max})",
+                f"channel_max ({channel_max})",
             )
-        self._host.open_channel(self._user)
+        self._host.open_channel(self.handshake.user)
         assert self.vhost is not None, "an open connection has a vhost"
         assert self._replies is not None, "the same"
         self.channels[number] = Channel(
@@ -444,60 +412,34 @@ class Connection:
 
     def _connection_method(self, method: m.Method) -> None:
         match method, self.state:
-            case m.ConnectionStartOk(), State.START:
-                self.client_properties = method.client_properties
-                capabilities = method.client_properties.get("capabilities")
-                self._capabilities = capabilities if isinstance(capabilities, dict) else {}
-                self.mechanism = method.mechanism
-                self._log_in(method.response)
-            case m.ConnectionTuneOk(), State.TUNE:
-                self._tuned(method)
-            case m.ConnectionOpen(), State.OPENING:
-                self._open(method)
+            case _, State.ENTERING if self.handshake.expects(method):
+                self._enter(method)
             case m.ConnectionClose(), (State.OPEN | State.LEAVING):
                 self._conclude(self._agree_to_close)
             case m.ConnectionUpdateSecret(), State.OPEN:
                 self._send(m.ConnectionUpdateSecretOk())
             case _:
-                state = "opening" if self.state is State.OPENING else "running"
+                state = "opening" if self.state is State.ENTERING else "running"
                 text = f"unexpected method in connection state {state}"
                 self.fail(error(CHANNEL_ERROR, text), method.ids)
 
-    def _log_in(self, response: bytes) -> None:
-        offered = mechanisms(self._client).decode().split()
-        if self.mechanism not in offered:
-            raise error(NOT_ALLOWED, f"unknown authentication mechanism '{self.mechanism}'")
-        try:
-            self._user = self._host.login(self.mechanism, response, self._client)
-        except AmqpError as refusal:
-            if refusal.code != ACCESS_REFUSED:
-                raise
-            if self._capabilities.get("authentication_failure_close") is True:
-                self._send(m.ConnectionClose(refusal.code, reply_text(refusal.text)))
+    def _enter(self, method: m.Method) -> None:
+        """Go a step on into the server."""
+        handshake = self.handshake
+        answer = handshake.take(method)
+        self.user = handshake.user.name
+        if handshake.stage is Stage.OPENING:
+            self.frame_max = self._reader.max_size = handshake.limits.frame_max
+        if handshake.opened is not None:
+            self.vhost, self._replies = handshake.opened
+            self.impersonates = handshake.user.impersonates
+            self.hears_cancels = handshake.has_capability("consumer_cancel_notify")
+            self.state = State.OPEN
+            self._plan_check()
+        if answer is not None:
+            self._send(answer)
+        if handshake.stage is Stage.REFUSED:
             self._await_the_end(SILENCE_S)
-            return
-        self.user = self._user.name
-        self.impersonates = IMPERSONATOR in self._user.tags
-        self.hears_cancels = self._capabilities.get("consumer_cancel_notify") is True
-        self._sends_blocked = self._capabilities.get("connection.blocked") is True
-        self.state = State.TUNE
-        self._send(OFFERED)
-
-    def _tuned(self, method: m.ConnectionTuneOk) -> None:
-        self.frame_max, self.channel_max, self.heartbeat_s = agreed(method)
-        self._reader.max_size = self.frame_max
-        self.state = State.OPENING
-
-    def _open(self, method: m.ConnectionOpen) -> None:
-        try:
-            self.vhost, self._replies = self._host.open_vhost(method.virtual_host, self._user)
-        except AmqpError as failure:
-            failure.method = method.ids
-            raise
-        self.has_opened = True
-        self.state = State.OPEN
-        self._send(m.ConnectionOpenOk())
-        self._plan_check()
 
     def _closing_method(self, payload: bytes) -> None:
         ids = payload[:4]
@@ -511,7 +453,7 @@ class Connection:
         match self.state:
             case State.OPEN:
                 self._conclude(lambda: self.end(failure, method))
-            case State.START | State.TUNE:
+            case State.ENTERING if not self.handshake.is_agreed:
                 self._is_deaf = True
                 self._await_the_end(SILENCE_S)
             case _:
@@ -642,7 +584,7 @@ class Connection:
         if is_blocked == self._is_told_blocked or self.state is not State.OPEN:
             return
         self._is_told_blocked = is_blocked
-        if self._sends_blocked:
+        if self.handshake.has_capability("connection.blocked"):
             self._send(m.ConnectionUnblocked() if reason is None else m.ConnectionBlocked(reason))
 
     def _publish_first(self) -> None:

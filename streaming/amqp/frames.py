@@ -24,10 +24,6 @@ MIN_FRAME_SIZE: Final = 4096
 """The smallest frame size that a peer may ask for; the login happens in such frames."""
 
 HEADER_SIZE: Final = 7
-PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-PROTOCOL_HEADERS: Final = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
-"""What a client may begin with: RabbitMQ takes AMQP 0-9 as if it were 0-9-1."""
-
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 PUBLISH: Final = b"\x00\x3c\x00\x28"

@@ -20,6 +20,8 @@ from topology.limits import UserLimits
 MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "ANONYMOUS")
 """Those that every client is offered."""
 
+_IMPERSONATOR: Final = "impersonator"
+
 _SALT_SIZE: Final = 4
 HASHING_ALGORITHMS: Final = {
     "rabbit_password_hashing_sha256": "sha256",
@@ -54,6 +56,11 @@ class User(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     loopback_only: bool = False
     limits: UserLimits = UserLimits()
+
+    @property
+    def impersonates(self) -> bool:
+        """Whether it may publish in the name of others (`user_id`)."""
+        return _IMPERSONATOR in self.tags
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the user's password."""

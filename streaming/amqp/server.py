@@ -190,7 +190,7 @@ class Server:
     def gone(self, connection: Connection) -> None:
         """Forget a connection whose socket is closed."""
         del self.connections[connection]
-        self.connections_closed += connection.has_opened
+        self.connections_closed += connection.handshake.opened is not None
         if not self.connections:
             self._none_left.set()
         self.turn_ended()

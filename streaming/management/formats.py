@@ -276,12 +276,12 @@ def connection_item(connection: Connection, now_ms: int, age_s: float) -> Item:
     """A connection."""
     host, port = _place(connection.name)
     here, here_port = _place(connection.name.partition(" -> ")[2])
-    properties = plain(connection.client_properties)
+    properties = plain(connection.handshake.client_properties)
     name = properties.get("connection_name")
     named = {} if name is None else {"user_provided_name": name}
     return named | {
-        "auth_mechanism": connection.mechanism,
-        "channel_max": connection.channel_max,
+        "auth_mechanism": connection.handshake.mechanism,
+        "channel_max": connection.handshake.limits.channel_max,
         "channels": len(connection.channels),
         "client_properties": properties,
         "connected_at": now_ms - round(age_s * 1000),

@@ -21,7 +21,8 @@ import attrs
 import psutil
 
 from streaming.amqp import methods as m
-from streaming.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, frame
+from streaming.amqp.frames import METHOD, FrameReader, frame
+from streaming.amqp.handshake import PROTOCOL_HEADER
 from streaming.amqp.method_codec import read_method, write_method
 from streaming.config import show_config
 from streaming.config.amqp import AmqpSettings

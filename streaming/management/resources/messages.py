@@ -3,7 +3,6 @@
 import base64
 from typing import Any, Final
 
-from streaming.amqp.connection import IMPERSONATOR
 from streaming.amqp.errors import ACCESS_REFUSED, AmqpError
 from streaming.amqp.properties import FIELDS, read_properties, see, with_changes, write_properties
 from streaming.amqp.publications import publication_seen, stored_seen
@@ -50,7 +49,7 @@ async def publish(asked: Asked) -> Any:
     routing_key = members.text("routing_key")
     if len(routing_key.encode()) > MAX_NAME_BYTES:
         raise bad_request(["too_long", "routing_key"])
-    is_own = seen.user_id == asked.user.name or IMPERSONATOR in asked.user.tags
+    is_own = seen.user_id == asked.user.name or asked.user.impersonates
     user_id = None if is_own else seen.user_id
     publication = publication_seen(exchange, routing_key, seen, user_id)
     stored = stored_seen(properties, body, seen)

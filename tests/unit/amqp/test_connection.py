@@ -8,9 +8,9 @@ from streaming.amqp.frames import (
     HEARTBEAT,
     HEARTBEAT_FRAME,
     METHOD,
-    PROTOCOL_HEADER,
     frame,
 )
+from streaming.amqp.handshake import PROTOCOL_HEADER
 from streaming.amqp.method_codec import write_method
 from tests.amqp_client import BROKERS, CAPABILITIES, RawClient, content_frames, memory_broker
 

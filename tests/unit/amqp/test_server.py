@@ -11,10 +11,10 @@ from streaming.amqp import methods as m
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.frames import (
     METHOD,
-    PROTOCOL_HEADER,
     FrameReader,
     frame,
 )
+from streaming.amqp.handshake import PROTOCOL_HEADER
 from streaming.amqp.login import User, Users
 from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.method_codec import read_method, write_method
