@@ -16,7 +16,7 @@ updates exclude each other by the same identifier: the second one starts over.
 Files hold at most FILE_ROWS rows, ordered by copy. Queues are first in, first out, so updates
 change the oldest rows and append new ones, and the files in between stay. With a million rows,
 rewriting everything takes five times as long. A merge by deltalake takes twice as long and leaves
-one more small file each time (`python -m tests.bench.tables`).
+one more small file each time.
 """
 
 import time

@@ -172,21 +172,16 @@ class CpuUse:
 
     def _cpu_seconds(self) -> dict[str, float]:
         me = os.getpid()
-        for process in family(me):
-            self._note(process, me)
-        for pid in self._known:
+        for pid in {process.pid for process in family(me)} | self._known.keys():
             with suppress(psutil.NoSuchProcess):
-                self._note(psutil.Process(pid), me)
+                process = psutil.Process(pid)
+                times = process.cpu_times()
+                part = part_of(process, me, self._known)
+                self._used[pid] = (part, times.user + times.system)
         used = dict.fromkeys(self._parts, 0.0)
         for part, seconds in self._used.values():  # a process that has ended keeps its time
             used[part] += seconds
         return used
-
-    def _note(self, process: psutil.Process, me: int) -> None:
-        with suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            part = part_of(process, me, self._known)
-            self._used[process.pid] = (part, times.user + times.system)
 
 
 def part_of(process: psutil.Process, driver_pid: int | None, known: Mapping[int, str]) -> str:

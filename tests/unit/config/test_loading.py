@@ -12,9 +12,9 @@ from streaming.config import (
     Secret,
     VhostSettings,
     load_config,
-    parse_config,
     read_config,
 )
+from tests.unit.config.problems import problems_of
 
 TEXT = """
     [job]
@@ -154,12 +154,6 @@ def test_logs_are_not_kept_in_shared_storage(tmp_path: Path):
     assert str(problem) == (
         "job.log_dir: must be a folder on this machine, as a path or as file:///PATH"
     )
-
-
-def problems_of(text: str) -> list[str]:
-    with pytest.raises(InvalidConfigError) as caught:
-        parse_config(text)
-    return [str(problem) for problem in caught.value.problems]
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,12 @@
 
 import pytest
 
-from streaming.config import InvalidConfigError, JobConfig, parse_config
+from streaming.config import JobConfig, parse_config
+from tests.unit.config.problems import problems_of
 
 COMMANDS = '[[inputs]]\ntopic = "dlx.commands"\nsource = "commands"\n'
 PUBLISHES = '[[inputs]]\ntopic = "dlx.publishes"\n'
 FOREIGN = '[[inputs]]\ntopic = "orders"\nmapping.exchange = "x"\n'
-
-
-def problems_of(text: str) -> list[str]:
-    with pytest.raises(InvalidConfigError) as caught:
-        parse_config(text)
-    return [str(problem) for problem in caught.value.problems]
 
 
 def test_an_input_for_commands_is_required():

@@ -16,14 +16,9 @@ from streaming.config import (
     parse_config,
 )
 from streaming.config.selectors import FORMS
+from tests.unit.config.problems import problems_of
 
 NO_MILLISECONDS = "job.trigger_ms: expected a whole number of milliseconds"
-
-
-def problems_of(text: str) -> list[str]:
-    with pytest.raises(InvalidConfigError) as caught:
-        parse_config(text)
-    return [str(problem) for problem in caught.value.problems]
 
 
 def test_an_empty_file_is_the_default_configuration():

@@ -3,7 +3,7 @@ from starlette.testclient import TestClient
 
 from streaming.management.app import Management
 from streaming.management.memory import MemoryFront
-from tests.amqp_client import memory_broker
+from tests.amqp_client import RawClient, memory_broker
 from tests.management_api import Api
 
 
@@ -26,3 +26,18 @@ def client(management):
 @pytest.fixture
 def api(client):
     return Api(client)
+
+
+class _Socket:
+    """What a server knows of a connection whose bytes a test moves."""
+
+    def send_output(self):
+        """Leave what is sent to the client of the test."""
+
+
+@pytest.fixture
+def amqp(broker):
+    """A client whose connection the server lists."""
+    client = RawClient(broker)
+    broker.server.connections[client.connection] = _Socket()
+    return client

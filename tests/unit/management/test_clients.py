@@ -4,22 +4,7 @@ import pytest
 
 from streaming.amqp import methods as m
 from streaming.management.formats import NODE
-from tests.amqp_client import RawClient
 from topology.values import Table
-
-
-@pytest.fixture
-def amqp(broker):
-    client = RawClient(broker)
-    broker.server.connections[client.connection] = _Socket()
-    return client
-
-
-class _Socket:
-    """What a server knows of a connection whose bytes a test moves."""
-
-    def send_output(self):
-        """Leave what is sent to the client of the test."""
 
 
 def test_connections(api, amqp):

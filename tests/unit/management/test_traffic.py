@@ -10,16 +10,14 @@ import pytest
 from streaming.amqp import methods as m
 from streaming.amqp.clocks import ManualClock
 from streaming.management.counting import SAMPLE_MS
-from tests.amqp_client import RawClient
 from topology.values import Table
 
 ROUNDS = 30
 
 
 @pytest.fixture
-def amqp(broker, management):
-    client = RawClient(broker)
-    broker.server.connections[client.connection] = _Socket()
+def amqp(amqp, management):
+    client = amqp
     client.ask(m.ChannelOpen(), 2)
     client.ask(m.ConfirmSelect())
     for name in ("x", "none"):
@@ -28,13 +26,6 @@ def amqp(broker, management):
         client.ask(m.QueueDeclare(queue=name))
         client.ask(m.QueueBind(queue=name, exchange="x"))
     return client
-
-
-class _Socket:
-    """What a server knows of a connection whose bytes a test moves."""
-
-    def send_output(self):
-        """Leave what is sent to the client of the test."""
 
 
 @pytest.fixture
