@@ -15,7 +15,9 @@ user typed is imported.
     listing/    the tables that commands print
 """
 
+import codecs
 import errno
+import locale
 import os
 import sys
 from collections.abc import Iterable
@@ -196,6 +198,7 @@ def _needed(arguments: list[str]) -> list[str] | None:
 def main() -> None:
     """Run the command line and exit; never returns."""
     escape_unencodable()
+    _let_children_name_files()
     with flushed_output():
         try:
             sys.exit(_run(sys.argv[1:]))
@@ -217,6 +220,16 @@ def main() -> None:
             _fail(f"{error.filename or 'a file'}: {error.strerror}")
         except KeyboardInterrupt:
             sys.exit(EXIT_INTERRUPTED)
+
+
+def _let_children_name_files() -> None:
+    """Let a JVM find files whose names ASCII cannot spell.
+
+    It takes their encoding from the locale, which may be `C`, or one that this machine lacks.
+    Python does the same for its children, unless LC_ALL is set (PEP 538).
+    """
+    if "LC_ALL" in os.environ and codecs.lookup(locale.getencoding()).name == "ascii":
+        os.environ["LC_ALL"] = "C.UTF-8"
 
 
 def _run(arguments: list[str]) -> Any:

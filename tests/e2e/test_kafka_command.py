@@ -11,15 +11,21 @@ from confluent_kafka.cimpl import NewTopic
 from streaming.embedded.kafka.ports import free_port, is_free
 from tests.fixtures.dlx_process import DlxProcess
 
+FOLDER = "café créé"
+
 
 @pytest.fixture
-def start(tmp_path):
-    """A function that starts the command in a folder and returns its process and address."""
+def start(tmp_path, monkeypatch):
+    """A function that starts the command in a folder and returns its process and address.
+
+    The folder has a name that Java, with the locale of the process, cannot spell.
+    """
+    monkeypatch.setenv("LC_ALL", "C")
     started: list[DlxProcess] = []
 
     def begin(*arguments):
         log = tmp_path / f"out-{len(started)}"
-        folder, err = str(tmp_path / "mine"), tmp_path / f"err-{len(started)}"
+        folder, err = str(tmp_path / FOLDER), tmp_path / f"err-{len(started)}"
         process = DlxProcess("kafka", folder, *arguments, out=log, err=err)
         started.append(process)
         process.until_it_says("Ctrl-C stops it")
@@ -56,7 +62,7 @@ def test_topics_stay_between_two_starts_and_a_signal_ends_it_cleanly(start, tmp_
     assert record is not None
     consumer.close()
     assert (record.error(), record.value()) == (None, b"kept")
-    assert (tmp_path / "mine" / "logs" / "kafka.log").is_file()
+    assert (tmp_path / FOLDER / "logs" / "kafka.log").is_file()
     process.signal(signal.SIGTERM)
     assert process.wait() == 0
 
