@@ -1,7 +1,7 @@
 """What `/api/dlx` answers, as types: the OpenAPI document is made from them.
 
-Instants are text in ISO 8601. A value of AMQP that JSON has not is an object such as
-`{"$bytes": "..."}`.
+Those about redrives are in `redrive_answers.py`. Instants are text in ISO 8601. A value of AMQP
+that JSON has not is an object such as `{"$bytes": "..."}`.
 """
 
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -52,16 +52,6 @@ def page_of(
         page_size=size,
         source=source,
     )
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """A record of Kafka."""
-
-    topic: str | None = None
-    topic_number: int | None = None
-    partition: int | None = None
-    offset: int | None = None
-    timestamp: Instant | None = None
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):
@@ -410,98 +400,6 @@ class BalanceSheet(msgspec.Struct, kw_only=True):
     vhosts: list[VhostSums]
     queues: list[QueueSums]
     findings: list[Unexplained]
-
-
-class RedriveRow(msgspec.Struct, kw_only=True):
-    """A redrive, with how many of its letters have which fate."""
-
-    id: str
-    vhost: str
-    status: str
-    action: str | None = None
-    requested_at: Instant
-    changed_at: Instant
-    user: str | None = None
-    reason: str | None = None
-    total: int | None = None
-    moved: Count
-    skipped: Count
-    parked: Count
-    acked: Count
-    died: Count
-    waiting: Count
-
-
-class LetterFate(msgspec.Struct, kw_only=True):
-    """What became of one letter: `acked`, `died`, `waiting`, `skipped`, `parked` or another end."""
-
-    message_id: str | None = None
-    copy_id: int | None = None
-    lane: int | None = None
-    came_from: str | None = None
-    went_to: str | None = None
-    moved_at: Instant | None = None
-    fate: str
-    reason: str | None = None
-    ended_at: Instant | None = None
-    version: dict[str, Any] | None = None
-
-
-class Outcome(msgspec.Struct, kw_only=True):
-    """What became of a redrive.
-
-    Attributes:
-        new_deaths: messages that died meanwhile where the letters went, and are none of them.
-    """
-
-    redrive: RedriveRow
-    new_deaths: Count
-    letters: Pages[LetterFate]
-
-
-class ForecastOf(msgspec.Struct, kw_only=True):
-    """Letters of a plan that are alike, and what would become of them."""
-
-    died_in: str
-    reason: str
-    now_in: str
-    goes_to: str
-    letters: Count
-    forecast: dict[str, int]
-
-
-class Plan(msgspec.Struct, kw_only=True):
-    """A sealed plan: exactly these letters move when it is approved, if they are still there.
-
-    Attributes:
-        unacked: letters of the filter that a consumer holds; they are not in the plan.
-        copies: further copies of messages that the plan sends; they stay.
-        unreadable: letters left out because you may not read the queues that they are in.
-        edited: how many of the letters the plan edits.
-    """
-
-    id: str
-    seal: str
-    vhost: str
-    made_at: Instant
-    action: str
-    letters: Count
-    unacked: Count = 0
-    copies: Count = 0
-    unreadable: Count = 0
-    edited: Count = 0
-    groups: list[ForecastOf] = []
-
-
-class RedriveNow(msgspec.Struct, kw_only=True):
-    """How far a redrive is, by the broker."""
-
-    id: str
-    status: str
-    total: Count
-    moved: Count
-    skipped: Count
-    parked: Count
 
 
 class Deployment(msgspec.Struct, kw_only=True):

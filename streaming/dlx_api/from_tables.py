@@ -15,7 +15,7 @@ from streaming.console.pages.redrives import TYPED_ABOVE, planned_letters, wish_
 from streaming.console.pages.topology import referred
 from streaming.console.pages.topology_changes import cut_of, declared_at
 from streaming.console.reader import read_instant
-from streaming.dlx_api import answers, request_bodies
+from streaming.dlx_api import answers, redrive_answers, request_bodies
 from streaming.dlx_api.answers import Pages, page_of
 from streaming.dlx_api.questions import MAX_PAGE_SIZE, PAGE_SIZE
 from streaming.protocol.sealed_plan import SealedPlan
@@ -255,13 +255,13 @@ def _plain(found: list[Any], kind: type[T]) -> list[T]:
 # -- redrives
 
 
-def redrives(view: View, _body: bytes) -> Pages[answers.RedriveRow]:
+def redrives(view: View, _body: bytes) -> Pages[redrive_answers.RedriveRow]:
     """The redrives."""
     rows = [row for row in list_redrives(view.tables, view.vhost) if view.sees(row["vhost"])]
-    return _page(view, answers.RedriveRow, rows)
+    return _page(view, redrive_answers.RedriveRow, rows)
 
 
-def outcome(view: View, _body: bytes) -> answers.Outcome:
+def outcome(view: View, _body: bytes) -> redrive_answers.Outcome:
     """What became of a redrive."""
     try:
         found = outcome_of(view.tables, plan_id(view), view.vhost)
@@ -269,14 +269,14 @@ def outcome(view: View, _body: bytes) -> answers.Outcome:
         raise
     except QueryError as error:
         raise Refused(404, str(error)) from None
-    return answers.Outcome(
-        redrive=msgspec.convert(found.redrive, answers.RedriveRow),
+    return redrive_answers.Outcome(
+        redrive=msgspec.convert(found.redrive, redrive_answers.RedriveRow),
         new_deaths=found.new_deaths,
-        letters=_page(view, answers.LetterFate, found.letters),
+        letters=_page(view, redrive_answers.LetterFate, found.letters),
     )
 
 
-def plan(view: View, _body: bytes) -> answers.Plan:
+def plan(view: View, _body: bytes) -> redrive_answers.Plan:
     """Make a sealed plan, and keep it."""
     folder = plans_folder()
     if folder.is_dir() and sum(1 for _ in folder.iterdir()) >= MAX_PLANS:
@@ -285,12 +285,12 @@ def plan(view: View, _body: bytes) -> answers.Plan:
     keep_plan(found.sealed, found.edits)
     made = _described(found.sealed)
     made.unacked, made.copies, made.unreadable = found.unacked, found.copies, found.unreadable
-    made.groups = _plain(found.groups, answers.ForecastOf)
+    made.groups = _plain(found.groups, redrive_answers.ForecastOf)
     return made
 
 
-def _described(sealed: SealedPlan) -> answers.Plan:
-    return answers.Plan(
+def _described(sealed: SealedPlan) -> redrive_answers.Plan:
+    return redrive_answers.Plan(
         id=sealed.id,
         seal=sealed.seal,
         vhost=sealed.vhost,
@@ -315,7 +315,7 @@ def kept_plan_of(view: View) -> SealedPlan:
     return found
 
 
-def described_plan(view: View, _body: bytes) -> answers.Plan:
+def described_plan(view: View, _body: bytes) -> redrive_answers.Plan:
     """A plan that was made before."""
     return _described(kept_plan_of(view))
 

@@ -6,7 +6,7 @@ This list makes both the resources of the API and its OpenAPI document.
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streaming.dlx_api import answers, request_bodies
+from streaming.dlx_api import answers, redrive_answers, request_bodies
 from streaming.dlx_api.answers import Pages
 
 MAX_PAGE: Final = 1_000_000
@@ -192,40 +192,40 @@ QUESTIONS: Final = (
     ),
     Question(
         *("redrives", "redrives", "The redrives, the latest first"),
-        Pages[answers.RedriveRow],
+        Pages[redrive_answers.RedriveRow],
         PAGES,
     ),
     Question(
         *("redrives", "redrives/{vhost}", "The same of one vhost"),
-        Pages[answers.RedriveRow],
+        Pages[redrive_answers.RedriveRow],
         PAGES,
     ),
     Question(
         *("plan", "redrives/{vhost}", "Make a sealed plan; nothing moves"),
-        answers.Plan,
+        redrive_answers.Plan,
         method="POST",
         body=request_bodies.PlanWish,
         acts=True,
     ),
     Question(
         *("outcome", "redrives/{vhost}/{id}", "What became of a redrive and of each letter"),
-        answers.Outcome,
+        redrive_answers.Outcome,
         PAGES,
     ),
     Question(
         *("kept_plan", "redrives/{vhost}/{id}/plan", "A sealed plan that was made before"),
-        answers.Plan,
+        redrive_answers.Plan,
     ),
     Question(
         *("approve", "redrives/{vhost}/{id}/approve", "Approve a plan: its letters move"),
-        answers.RedriveNow,
+        redrive_answers.RedriveNow,
         method="POST",
         body=request_bodies.Approval,
         acts=True,
     ),
     Question(
         *("control", "redrives/{vhost}/{id}/control", "Pause, resume or cancel a redrive"),
-        answers.RedriveNow,
+        redrive_answers.RedriveNow,
         method="POST",
         body=request_bodies.Control,
         acts=True,

@@ -8,11 +8,12 @@ from starlette.responses import Response
 
 from streaming.broker.commands import ControlRedrive, Deployed, Redrive
 from streaming.dlx_api import live
-from streaming.dlx_api.answers import Deployment, RedriveNow
+from streaming.dlx_api.answers import Deployment
 from streaming.dlx_api.asking import Access, Ask, Role
 from streaming.dlx_api.openapi import document
 from streaming.dlx_api.questions import QUESTIONS, RAW, Question
 from streaming.dlx_api.reading import Readers
+from streaming.dlx_api.redrive_answers import RedriveNow
 from streaming.dlx_api.request_bodies import Control, DeploymentNote, PlanWish
 from streaming.management.access import ADMINISTRATORS, POLICYMAKERS
 from streaming.management.answers import as_json, json_bytes

@@ -72,7 +72,6 @@ class LogFront(ServerFront):
         self._fixed = frozenset(fixed)
         self._vhosts = vhosts
         self._versions = Versions()
-        self._infos: dict[str, VhostInfo] = {}
         self._parameters: dict[str, Any] = {"internal_cluster_id": "dlx-stream"}
         server.opened.append(self._opened)
 
@@ -192,14 +191,6 @@ class LogFront(ServerFront):
                 raise bad_request(f"vhost '{name}' is served by another front now")
 
     # -- objects
-
-    def info(self, vhost_name: str) -> VhostInfo:
-        """See `Front`."""
-        vhost = self.server.vhosts.get(vhost_name)
-        if vhost is None:
-            return VhostInfo()
-        said = self._infos.get(vhost_name, VhostInfo())
-        return msgspec.structs.replace(said, default_queue_type=vhost.default_queue_type)
 
     async def put_vhost(self, name: str, info: VhostInfo) -> bool:
         """See `Front`; all that can be put are there."""

@@ -3,8 +3,6 @@
 import asyncio
 from typing import Any, Final
 
-import msgspec
-
 from streaming.amqp.login import User
 from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.vhosts import OpenVhost
@@ -26,7 +24,6 @@ class MemoryFront(ServerFront):
     def __init__(self, broker: MemoryBroker) -> None:
         super().__init__(broker.server, broker.clock.now_ms)
         self.broker = broker
-        self._infos: dict[str, VhostInfo] = {}
         self._parameters: dict[str, Any] = {"cluster_tags": [], "internal_cluster_id": "dlx-stream"}
         self.server.opened.append(self._opened)
 
@@ -48,14 +45,6 @@ class MemoryFront(ServerFront):
 
     def expect_changeable(self, users: list[User], vhosts: list[str]) -> None:
         """See `Front`: everything is."""
-
-    def info(self, vhost_name: str) -> VhostInfo:
-        """See `Front`."""
-        vhost = self.server.vhosts.get(vhost_name)
-        if vhost is None:
-            return VhostInfo()
-        said = self._infos.get(vhost_name, VhostInfo())
-        return msgspec.structs.replace(said, default_queue_type=vhost.default_queue_type)
 
     async def put_vhost(self, name: str, info: VhostInfo) -> bool:
         """See `Front`."""

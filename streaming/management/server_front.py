@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from streaming.amqp.errors import CONNECTION_FORCED, error
 from streaming.amqp.server import Server
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
+from streaming.management.port import VhostInfo
 from streaming.management.sessions import Session, carry_out, open_session
 
 
@@ -22,6 +25,15 @@ class ServerFront:
         self.server = server
         self.now_ms = now_ms
         self.started_ms = now_ms()
+        self._infos: dict[str, VhostInfo] = {}
+
+    def info(self, vhost_name: str) -> VhostInfo:
+        """See `Front`."""
+        vhost = self.server.vhosts.get(vhost_name)
+        if vhost is None:
+            return VhostInfo()
+        said = self._infos.get(vhost_name, VhostInfo())
+        return msgspec.structs.replace(said, default_queue_type=vhost.default_queue_type)
 
     async def do(self, vhost: OpenVhost, actor: Actor, command: commands.Command) -> AnswerOut:
         """See `Front`."""

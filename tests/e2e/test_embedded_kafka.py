@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.embedded.kafka.broker_properties import BrokerLimits
-from tests.fixtures.child import Child
+from tests.fixtures.child import Child, runs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 180
@@ -72,15 +72,6 @@ def read(kafka: EmbeddedKafka, topic: str, count: int) -> list[bytes]:
             bodies.append(message.value() or b"")
     consumer.close()
     return bodies
-
-
-def runs(process_id: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    try:
-        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 @pytest.mark.long

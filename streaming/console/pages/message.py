@@ -4,7 +4,7 @@ import json
 import re
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from streaming.console.bodies import FORMS, Opened, best_form, opened, shown
 from streaming.console.page import Answer, Download, Refused, View
@@ -13,9 +13,9 @@ from streaming.console.story import story_of
 from streaming.queries.actions import actions_on
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.life.copies import copies_of
-from streaming.queries.life.related import related_to
+from streaming.queries.life.related import bytes_of, related_to
 from streaming.queries.life.summary import summary_of
-from streaming.queries.message_attributes import MessageId, decoded
+from streaming.queries.message_attributes import MessageId
 from streaming.queries.message_history import MessageHistory, history_of
 from streaming.sentences import say
 
@@ -38,7 +38,7 @@ def message(view: View) -> Answer:
         forms = [one for one in FORMS if one != "raw" or body.compression]
         chosen = view.text("body")
         form = next((one for one in forms if one == chosen), None) or best_form(body.content)
-        text, is_cut = shown(_bytes(row["body"]) or b"" if form == "raw" else body.content, form)
+        text, is_cut = shown(bytes_of(row["body"]) or b"" if form == "raw" else body.content, form)
     copies = copies_of(history)
     doings = _doings(view, history)
     doers = {
@@ -70,7 +70,7 @@ def message(view: View) -> Answer:
 def message_body(view: View) -> Answer:
     """Send the body as it arrived."""
     history = message_of(view)
-    body = _bytes(content_row(history).get("body"))
+    body = bytes_of(content_row(history).get("body"))
     if body is None:
         what = say("The body of message %(id)s is not in the tables.", id=history.message_id)
         raise Refused(404, what)
@@ -131,7 +131,7 @@ def content_row(history: MessageHistory) -> Row:
 
 def opened_body(row: Row) -> Opened | None:
     """The body of such a row, opened if it is compressed; None: it is not stored, or hidden."""
-    body = _bytes(row.get("body"))
+    body = bytes_of(row.get("body"))
     encoding = (row.get("properties") or {}).get("content_encoding")
     return None if body is None else opened(body, encoding if isinstance(encoding, str) else None)
 
@@ -166,13 +166,6 @@ def _waits(events: list[Row]) -> dict[int, float]:
     """By event: how many seconds after the event before it."""
     times = [(event["seq"], datetime.fromisoformat(event["at"])) for event in events]
     return {seq: (at - before).total_seconds() for (_, before), (seq, at) in pairwise(times)}
-
-
-def _bytes(body: Any) -> bytes | None:
-    """The bytes of a body as typed JSON."""
-    if body is None:
-        return None
-    return decoded(body["$bytes"]) if isinstance(body, dict) else str(body).encode()
 
 
 def _file(history: MessageHistory) -> str:

@@ -30,6 +30,7 @@ from streaming.console.forms.job import (
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, Redirect, Refused, View
 from streaming.console.pages.now import all_waiting
+from streaming.protocol.redrive_json import ACTIONS, EXPIRATIONS, X_DEATHS
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.groups import dead_letter_groups
@@ -53,9 +54,6 @@ TYPED_ABOVE: Final = 100
 MAX_LETTERS: Final = 200_000
 SHOWN_EDITS: Final = 50
 DESTINATIONS: Final[tuple[Destination, ...]] = get_args(Destination)
-EXPIRATIONS: Final = ("drop", "keep", "restart")
-DEATHS: Final = ("keep", "clear")
-ACTIONS: Final = ("redrive", "discard", "restore")
 CONTROLS: Final = ("pause", "resume", "cancel")
 _RATES: Final = ("rate", "ceiling", "canary", "stop_after", "stop_percent")
 _WISHES: Final = ("action", "to", "name", "key", "expiration", "x_death", "gone")
@@ -105,7 +103,7 @@ def redrive_plan(view: View) -> Mapping[str, Any]:
         "wish": wish,
         "destinations": DESTINATIONS,
         "expirations": EXPIRATIONS,
-        "deaths": DEATHS,
+        "deaths": X_DEATHS,
         "actions": ACTIONS,
         "may_act": view.may("operator"),
         "knows_job": view.console.config is not None,
@@ -324,7 +322,7 @@ def wish_of(view: View) -> RedriveWish:
     options = RedriveOptions(
         action=view.one_of("action", *ACTIONS),
         expiration=view.one_of("expiration", *EXPIRATIONS),
-        x_death=view.one_of("x_death", *DEATHS),
+        x_death=view.one_of("x_death", *X_DEATHS),
     )
     return RedriveWish(
         wanted=letters_filter(view),

@@ -27,6 +27,7 @@ from functools import partial
 from msgspec import structs
 
 from streaming.broker.sequence.fold import Terms
+from streaming.pipeline.flow.log_bounds import Positions
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.protocol.addressing import JobAddress, JobMark, alive_topic
 from streaming.protocol.record_headers import VHOST
@@ -34,8 +35,6 @@ from streaming.record_sender import RecordSender, SendError
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 3_000
-
-Positions = Mapping[str, Mapping[str, int]]
 
 logger = logging.getLogger(__name__)
 

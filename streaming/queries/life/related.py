@@ -107,10 +107,10 @@ def _values(row: Row, paths: list[str]) -> Iterator[tuple[str, str]]:
     """The values of a message at the indexed paths."""
     properties = row.get("properties") or {}
     headers = msgspec.json.encode(row.get("headers") or {})
-    yield from SearchPaths(paths).values(_bytes(row.get("body")), headers, properties)
+    yield from SearchPaths(paths).values(bytes_of(row.get("body")), headers, properties)
 
 
-def _bytes(body: Any) -> bytes | None:
+def bytes_of(body: Any) -> bytes | None:
     """The bytes of a body as typed JSON."""
     if body is None:
         return None

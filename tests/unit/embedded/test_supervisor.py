@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from streaming.embedded import supervisor
+from tests.fixtures.child import runs
 from tests.fixtures.waiting import wait_until
 
 PATIENCE_S = 20
@@ -36,14 +37,6 @@ def end(process: "subprocess.Popen[bytes]") -> int:
     assert process.stdin
     process.stdin.close()
     return process.wait(PATIENCE_S)
-
-
-def runs(process_id: int) -> bool:
-    try:
-        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def test_closing_the_pipe_stops_the_command(tmp_path):
