@@ -74,6 +74,15 @@ class RawClient:
         self.send(channel, m.BasicPublish(0, exchange, key, mandatory))
         self.raw(content_frames(channel, body, properties))
 
+    def seconds_until_it_ends(self) -> float:
+        """How long the server keeps a connection of which it hears nothing more."""
+        since_s = self.now_s
+        while not self.connection.is_closed:
+            assert self.connection.next_check_s > self.now_s
+            self.now_s = self.connection.next_check_s
+            self.connection.check()
+        return self.now_s - since_s
+
     def received(self) -> list[Received]:
         """What has come since the last call."""
         if isinstance(self.broker, DelayedBroker):

@@ -6,19 +6,9 @@ from streaming.amqp import methods as m
 from streaming.amqp import transactions
 from streaming.amqp.frames import BODY, HEADER, METHOD, frame
 from streaming.amqp.method_codec import write_method
-from tests.amqp_client import BROKERS, RawClient, Received
+from tests.amqp_client import RawClient, Received
 from tests.delayed_broker import DelayedBroker
 from topology.values import Table
-
-
-@pytest.fixture(params=list(BROKERS))
-def broker(request):
-    return BROKERS[request.param]()
-
-
-@pytest.fixture
-def client(broker):
-    return RawClient(broker)
 
 
 def test_a_message_is_published_and_got_with_its_properties_untouched(client):

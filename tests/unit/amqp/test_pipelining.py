@@ -5,15 +5,10 @@ import pytest
 from streaming.amqp import methods as m
 from streaming.amqp.clocks import ManualClock
 from streaming.amqp.connection import State
-from tests.amqp_client import BROKERS, RawClient
+from tests.amqp_client import RawClient
 from tests.delayed_broker import delayed_broker
 
 REPLY_TO = "amq.rabbitmq.reply-to"
-
-
-@pytest.fixture(params=list(BROKERS))
-def client(request):
-    return RawClient(BROKERS[request.param]())
 
 
 def methods(client):

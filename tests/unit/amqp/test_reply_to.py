@@ -1,14 +1,9 @@
 import pytest
 
 from streaming.amqp import methods as m
-from tests.amqp_client import BROKERS, RawClient
+from tests.amqp_client import RawClient
 
 REPLY_TO = "amq.rabbitmq.reply-to"
-
-
-@pytest.fixture(params=list(BROKERS))
-def broker(request):
-    return BROKERS[request.param]()
 
 
 def _asking(broker):
