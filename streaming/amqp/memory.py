@@ -26,12 +26,12 @@ from streaming.broker import commands
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
+from streaming.protocol.defaults import DEFAULT_VHOST
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError, Problem
 from topology.limits import UserLimits
 from topology.values import Compat
 
-DEFAULT_VHOST = "/"
 _OPERATOR = Actor(None, "definitions")
 
 

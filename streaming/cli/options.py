@@ -25,7 +25,12 @@ from streaming.cli.exit_codes import EXIT_NO_ANSWER, EXIT_NO_JOB
 from streaming.cli.option_groups import Command, Option, with_options
 from streaming.cli.output import printable
 from streaming.cli.refusals import explained
-from streaming.protocol.defaults import DETACHED_LEASE_S, TIMEOUT_S
+from streaming.protocol.defaults import (
+    DEFAULT_USER,
+    DEFAULT_VHOST,
+    DETACHED_LEASE_S,
+    TIMEOUT_S,
+)
 from streaming.storage.location import Location
 from streaming.user_folders import CONFIG_NAME, last_demo
 from topology.errors import InvalidDocumentError, Problem
@@ -45,8 +50,6 @@ MAX_SECONDS: Final = 7 * 86_400.0
 SQL_BYTES: Final = 1 << 32
 """How much more memory a command may take to compute SQL of its user."""
 
-DEFAULT_USER: Final = "guest"
-DEFAULT_VHOST: Final = "/"
 DEFAULT_TIMEOUT_S: Final = TIMEOUT_S
 DEFAULT_CHANNEL: Final = "cli"
 DEFAULT_LEASE_S: Final = DETACHED_LEASE_S

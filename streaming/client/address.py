@@ -15,13 +15,11 @@ from streaming.protocol.addressing import (
     alive_topic,
     outbound_topic,
 )
+from streaming.protocol.defaults import DEFAULT_USER, DEFAULT_VHOST
 from topology.suggestions import did_you_mean_or_known
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
-
-DEFAULT_USER = "guest"
-DEFAULT_VHOST = "/"
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

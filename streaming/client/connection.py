@@ -17,13 +17,19 @@ from typing import Any, Self, get_args
 
 from streaming.client._transport.discovery import find_address
 from streaming.client._transport.link import Link
-from streaming.client.address import DEFAULT_USER, DEFAULT_VHOST, Address, address_of
+from streaming.client.address import Address, address_of
 from streaming.client.channel import Channel
 from streaming.client.errors import ClientError, check_seconds
 from streaming.client.messages import Returned
 from streaming.client.publisher import OnFlow, Publisher
 from streaming.client.transaction import Transaction, Transactions
-from streaming.protocol.defaults import LEASE_S, MAX_UNCONFIRMED, TIMEOUT_S
+from streaming.protocol.defaults import (
+    DEFAULT_USER,
+    DEFAULT_VHOST,
+    LEASE_S,
+    MAX_UNCONFIRMED,
+    TIMEOUT_S,
+)
 
 
 class Connection:

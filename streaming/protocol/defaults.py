@@ -8,6 +8,9 @@ alone.
 
 from typing import Final, NamedTuple
 
+DEFAULT_USER: Final = "guest"
+DEFAULT_VHOST: Final = "/"
+
 TIMEOUT_S: Final = 4.0
 """How long to wait for Kafka and the job: an outage is reported within 5 s, start included."""
 

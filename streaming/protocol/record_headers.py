@@ -28,6 +28,7 @@ from streaming.broker.message import (
 from streaming.broker.outbound import DeliveryOut
 from streaming.protocol.amqp_properties import property_fault
 from streaming.protocol.command_json import KINDS, read_command, read_flat
+from streaming.protocol.defaults import DEFAULT_VHOST
 from streaming.protocol.json_input import read_json
 from topology.declarations import MAX_NAME_BYTES
 from topology.definitions.json_object import MAX_PROBLEMS, Report
@@ -69,7 +70,6 @@ INBOUND = (OP, VHOST, EXCHANGE, ROUTING_KEY, PROPERTIES, HEADERS, FLAGS, CHANNEL
 PLACE = (TOPIC_NUMBER, PARTITION, OFFSET)
 """The headers that name the Kafka record a message came in."""
 
-DEFAULT_VHOST = "/"
 DEFAULT_CHANNEL = "pub"
 
 FLAG_BITS = {"mandatory": MANDATORY, "immediate": IMMEDIATE, "confirm": CONFIRM}

@@ -29,9 +29,9 @@ from streaming.protocol.copied_records import (
     is_copied_version,
     not_copied,
 )
+from streaming.protocol.defaults import DEFAULT_VHOST
 from streaming.protocol.record_headers import (
     DEFAULT_CHANNEL,
-    DEFAULT_VHOST,
     INBOUND,
     OP,
     OURS,

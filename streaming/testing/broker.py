@@ -28,7 +28,8 @@ from streaming.amqp.inspection import (
 )
 from streaming.amqp.login import LOOPBACK_USER
 from streaming.amqp.manual_time import ManualTime
-from streaming.amqp.memory import DEFAULT_VHOST, MemoryBroker
+from streaming.amqp.memory import MemoryBroker
+from streaming.protocol.defaults import DEFAULT_VHOST
 from topology.values import Compat
 
 T = TypeVar("T")

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeAlias
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # not in its stubs
 
-from streaming.protocol.record_headers import DEFAULT_VHOST, OP, VHOST
+from streaming.protocol.defaults import DEFAULT_VHOST
+from streaming.protocol.record_headers import OP, VHOST
 
 FLUSH_S: Final = 120
 

@@ -30,8 +30,9 @@ from starlette.routing import Route
 from streaming.amqp.clocks import ManualClock, milliseconds
 from streaming.amqp.inspection import DeathRecord, HeldMessage, messages_in, queues_of
 from streaming.amqp.manual_time import ManualTime
-from streaming.amqp.memory import DEFAULT_VHOST, MemoryBroker
+from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.vhosts import OpenVhost
+from streaming.protocol.defaults import DEFAULT_VHOST
 from topology.errors import InvalidTopologyError
 from topology.values import table_to_json
 

@@ -13,6 +13,7 @@ from streaming.cli.job.deliveries import DELIVERIES, AutoAck, print_deliveries
 from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import JobOptions, job_options_without_vhost
 from streaming.cli.output import printable
+from streaming.protocol.defaults import DEFAULT_USER, DEFAULT_VHOST
 from topology.errors import DlxError
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def get(
     if not auto_ack:
         options_of_ack = {
             "--channel": (channel, options.DEFAULT_CHANNEL),
-            "--user": (job.user, options.DEFAULT_USER),
-            "--vhost": (place.vhost, options.DEFAULT_VHOST),
+            "--user": (job.user, DEFAULT_USER),
+            "--vhost": (place.vhost, DEFAULT_VHOST),
             "--config": (str(job.config or ""), ""),
         }
         done = f"`{ack_command(deliveries[0].delivery_id, options_of_ack)}` removes it"
@@ -126,7 +127,7 @@ def ready_place(history: "MessageHistory", queue: str | None, vhost: str | None)
     if not history.deaths:
         queue_of = everywhere[0]
         given = [queue_of.queue, "--message", history.message_id]
-        if queue_of.vhost != options.DEFAULT_VHOST:
+        if queue_of.vhost != DEFAULT_VHOST:
             given += ["--vhost", queue_of.vhost]
         raise DlxError(
             f"{message} was never dead-lettered; it is in {_names(everywhere)}: "

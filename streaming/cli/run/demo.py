@@ -8,13 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
-from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
+from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK
 from streaming.cli.options import ConfigFile, find_config, is_on_command_line
 from streaming.demo.steps import Step
 from topology.errors import DlxError
 
 DEFAULT_SECONDS: Final = 45.0
-EXIT_INTERRUPTED: Final = 130
 
 
 def demo(

@@ -12,7 +12,6 @@ from streaming.cli.listing.table import Column, Listing, print_listing
 from streaming.cli.listing.view import OutputOptions, listing
 from streaming.cli.options import (
     DEFAULT_FILE,
-    DEFAULT_USER,
     ConfigFile,
     TablesLocation,
     User,
@@ -23,6 +22,7 @@ from streaming.cli.options import (
     open_tables,
 )
 from streaming.cli.run.checkpoint import rebuild as rebuild_checkpoint
+from streaming.protocol.defaults import DEFAULT_USER
 
 app = command_group(
     "tables",

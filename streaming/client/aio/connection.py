@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from streaming.client import connection as synchronous
-from streaming.client.address import DEFAULT_USER, DEFAULT_VHOST, Address
+from streaming.client.address import Address
 from streaming.client.aio.channel import Channel
 from streaming.client.aio.publisher import Publisher, Transaction
 from streaming.client.aio.threads import Opening, Pulse, Threads, awaited, on_loop
@@ -17,7 +17,13 @@ from streaming.client.channel import Channel as SyncChannel
 from streaming.client.errors import ClientError, ConnectionClosedError
 from streaming.client.messages import Returned
 from streaming.client.publisher import OnFlow
-from streaming.protocol.defaults import LEASE_S, MAX_UNCONFIRMED, TIMEOUT_S
+from streaming.protocol.defaults import (
+    DEFAULT_USER,
+    DEFAULT_VHOST,
+    LEASE_S,
+    MAX_UNCONFIRMED,
+    TIMEOUT_S,
+)
 
 
 class Connection:

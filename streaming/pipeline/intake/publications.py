@@ -23,10 +23,10 @@ from streaming.pipeline.rows.messages import HEADERS, PROPERTIES, Publish
 from streaming.pipeline.task import TaskSettings, TopicTask
 from streaming.protocol import amqp_properties
 from streaming.protocol.copied_records import is_copied_version
+from streaming.protocol.defaults import DEFAULT_VHOST
 from streaming.protocol.record_headers import (
     CHANNEL,
     DEFAULT_CHANNEL,
-    DEFAULT_VHOST,
     EXCHANGE,
     ROUTING_KEY,
     VHOST,

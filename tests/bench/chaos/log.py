@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from streaming.protocol.record_headers import DEFAULT_VHOST, EXCHANGE, FLAGS, ROUTING_KEY, VHOST
+from streaming.protocol.defaults import DEFAULT_VHOST
+from streaming.protocol.record_headers import EXCHANGE, FLAGS, ROUTING_KEY, VHOST
 from tests.bench.kafka_log import Headers, KafkaLog, whole_topic
 
 LOG: Final = "chaos"

@@ -35,7 +35,7 @@ from streaming.config.vhosts import VhostSettings
 from streaming.embedded.cluster import LocalCluster
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.job_locations import tables_place
-from streaming.protocol.record_headers import DEFAULT_VHOST
+from streaming.protocol.defaults import DEFAULT_VHOST
 from streaming.storage.location import Location
 from tests.bench.load.actors import DEAD, GRAVEYARD, WORK
 from tests.bench.load.drift import SAMPLE_S, Change, Drift
