@@ -1,4 +1,4 @@
-"""An address to listen on, and why it cannot be used."""
+"""An address to listen on, how it is written, and why it cannot be used."""
 
 import errno
 import socket
@@ -24,7 +24,12 @@ def listen_error(who: str, host: str, port: int, error: OSError) -> ListenError:
         else "choose one of this machine"
     )
     what = error.strerror or error
-    return ListenError(f"{who}: cannot listen on {host}:{port}: {what}; {remedy}")
+    return ListenError(f"{who}: cannot listen on {host_and_port(host, port)}: {what}; {remedy}")
+
+
+def host_and_port(host: str, port: int) -> str:
+    """Both in one, as in a URL: `127.0.0.1:5672`, `[::1]:5672`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def family_of(host: str) -> socket.AddressFamily:

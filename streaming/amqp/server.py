@@ -20,6 +20,7 @@ from streaming.amqp.login import Client, User, Users
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
+from streaming.listening import host_and_port
 from streaming.machine_memory import detect_memory, this_machine
 from topology.limits import refuse_connection, refuse_user_channel, refuse_user_connection
 
@@ -356,7 +357,7 @@ class _Socket(asyncio.Protocol):
         transport.set_write_buffer_limits(high=_WRITE_BUFFER)
         peer = transport.get_extra_info("peername") or ("", 0)
         here = transport.get_extra_info("sockname") or ("", 0)
-        name = f"{peer[0]}:{peer[1]} -> {here[0]}:{here[1]}"
+        name = f"{host_and_port(*peer[:2])} -> {host_and_port(*here[:2])}"
         client = Client(
             is_loopback=str(peer[0]).startswith(_LOOPBACK),
             certificate_name=user_in(

@@ -222,15 +222,15 @@ def queue_details(vhost: OpenVhost, queue: Queue) -> Item:
 # -- clients
 
 
-def _place(connection_name: str) -> tuple[str, int]:
+def place_of(connection_name: str) -> tuple[str, int]:
     """Host and port of the client in the name of a connection."""
     host, _, port = connection_name.partition(" -> ")[0].rpartition(":")
-    return (host, int(port)) if port.isdecimal() else (connection_name, 0)
+    return (host.strip("[]"), int(port)) if port.isdecimal() else (connection_name, 0)
 
 
 def _channel_place(channel_name: str) -> Item:
     connection, _, number = channel_name.rpartition(" (")
-    host, port = _place(connection)
+    host, port = place_of(connection)
     return {
         "connection_name": connection or channel_name,
         "name": channel_name,
@@ -274,8 +274,8 @@ def consumer_item(vhost: OpenVhost, queue: Queue, consumer: Consumer) -> Item:
 
 def connection_item(connection: Connection, now_ms: int, age_s: float) -> Item:
     """A connection."""
-    host, port = _place(connection.name)
-    here, here_port = _place(connection.name.partition(" -> ")[2])
+    host, port = place_of(connection.name)
+    here, here_port = place_of(connection.name.partition(" -> ")[2])
     properties = plain(connection.handshake.client_properties)
     name = properties.get("connection_name")
     named = {} if name is None else {"user_provided_name": name}
@@ -328,7 +328,7 @@ def channel_item(connection: Connection, channel: Channel) -> Item:
     consumers = [] if known is None else known.active_consumers()
     every = [] if known is None else known.consumers.values()
     unacked = sum(one.deliveries.unacked for one in every)
-    host, port = _place(connection.name)
+    host, port = place_of(connection.name)
     limit = 0 if known is None or known.limiter is None else known.limiter.limit
     return ({"global_prefetch_count": limit} if limit else {}) | {
         "acks_uncommitted": 0,

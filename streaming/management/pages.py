@@ -7,6 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from streaming.listening import host_and_port
 from streaming.management.routing import PREFIX, Resource
 
 USUAL_PORT: Final = 9_420
@@ -62,7 +63,7 @@ def _in_browser(console: Address, request: Request) -> str:
     host, port = console
     if host in _EVERYWHERE:
         host = request.url.hostname or "localhost"
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    return f"http://{host_and_port(host, port)}/"
 
 
 def _row(resource: Resource) -> str:

@@ -22,6 +22,7 @@ from streaming.cli.run.amqp_metrics import serve_metrics
 from streaming.cli.run.amqp_ports import CannotServeError, PortBeside
 from streaming.cli.run.amqp_verify import verify
 from streaming.cli.topology.commands import CompatOption
+from streaming.listening import family_of, host_and_port
 
 if TYPE_CHECKING:
     from streaming.amqp.certificates import CertificateName
@@ -260,12 +261,14 @@ async def listen(server: "Server", where: Listening) -> list[tuple[str, str, int
             port = await server.listen(where.host, wished, tls)
         except OSError as error:
             reason = error.strerror or str(error)
-            print(f"dlx amqp: cannot listen on {where.host}:{wished}: {reason}", file=sys.stderr)
+            place = host_and_port(where.host, wished)
+            print(f"dlx amqp: cannot listen on {place}: {reason}", file=sys.stderr)
             await server.close()
             return []
         found.append(("amqp" if tls is None else "amqp/ssl", where.host, port))
     for (_name, host, port), (_wished, tls) in zip(found, wanted, strict=True):
-        print(f"listening on {'amqp' if tls is None else 'amqps'}://{host}:{port}", flush=True)
+        scheme = "amqp" if tls is None else "amqps"
+        print(f"listening on {scheme}://{host_and_port(host, port)}", flush=True)
     return found
 
 
@@ -334,13 +337,13 @@ async def _serve_web(broker: "MemoryBroker", host: str, port: int) -> "WebServer
     from streaming.amqp.web.app import web_app
     from streaming.amqp.web.server import WebServer
 
-    listener = socket.create_server((host, port))
+    listener = socket.create_server((host, port), family=family_of(host))
     hosts = ["localhost", "127.0.0.1", "[::1]", host]
     config = uvicorn.Config(web_app(broker, hosts), log_level="warning", lifespan="off")
     server = WebServer(config)
     server.port = listener.getsockname()[1]
     server.task = asyncio.get_running_loop().create_task(server.serve([listener]))
-    print(f"pages at http://{host}:{server.port}/", flush=True)
+    print(f"pages at http://{host_and_port(host, server.port)}/", flush=True)
     return server
 
 

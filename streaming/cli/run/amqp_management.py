@@ -49,7 +49,7 @@ def serve_management(
             raise
         do_without(where, WHAT, "it needs the extra console: pip install 'dlx-stream[console]'")
         return None
-    from streaming.listening import ListenError, listen
+    from streaming.listening import ListenError, host_and_port, listen
 
     try:
         listener = listen("--management", where.host, where.port)
@@ -61,5 +61,5 @@ def serve_management(
     more = dlx_resources(readers)
     management = Management(front(), lambda: listeners, counting, more, console)
     serving = Serving(management, listener)
-    print(f"management at http://{where.host}:{port}/api/", flush=True)
+    print(f"management at http://{host_and_port(where.host, port)}/api/", flush=True)
     return serving

@@ -38,7 +38,7 @@ def serve_metrics(
         return None
     try:
         from streaming.front_metrics.service import MAX_SERIES, FrontMetrics
-        from streaming.listening import ListenError
+        from streaming.listening import ListenError, host_and_port
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "prometheus_client":
             raise
@@ -57,5 +57,5 @@ def serve_metrics(
     except ListenError as error:
         do_without(where, WHAT, str(error))
         return None
-    print(f"metrics at http://{where.host}:{port}/metrics", flush=True)
+    print(f"metrics at http://{host_and_port(where.host, port)}/metrics", flush=True)
     return metrics

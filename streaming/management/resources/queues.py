@@ -10,7 +10,7 @@ from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.counting import Range
 from streaming.management.errors import bad_request, missing, not_authorised, not_found
-from streaming.management.formats import queue_basics, queue_details
+from streaming.management.formats import place_of, queue_basics, queue_details
 from streaming.management.listing import Item, has_no_statistics
 from streaming.management.resources.bindings import queue_bindings
 from streaming.management.resources.doing import do
@@ -59,12 +59,8 @@ def _owner(vhost: OpenVhost, declaration: Queue) -> Item | None:
     number = vhost.shard.vhost.queue_numbers[declaration.name]
     for connection in owners.connections():
         if number in owners.queues_of(connection.number):
-            host, _, port = connection.name.partition(" -> ")[0].rpartition(":")
-            return {
-                "name": connection.name,
-                "peer_host": host,
-                "peer_port": int(port) if port.isdecimal() else 0,
-            }
+            host, port = place_of(connection.name)
+            return {"name": connection.name, "peer_host": host, "peer_port": port}
     return None
 
 

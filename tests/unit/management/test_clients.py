@@ -3,6 +3,7 @@ from urllib.parse import quote
 import pytest
 
 from streaming.amqp import methods as m
+from streaming.listening import host_and_port
 from streaming.management.formats import NODE
 from topology.values import Table
 
@@ -23,6 +24,16 @@ def test_connections(api, amqp):
     ]
     assert api.get("connections/username/other") == []
     assert len(api.get("vhosts/%2F/connections")) == 1
+
+
+def test_addresses_of_ipv6_stand_in_brackets_in_names_and_without_them_elsewhere(api, amqp):
+    amqp.connection.name = f"{host_and_port('::1', 50_000)} -> {host_and_port('fe80::2', 5672)}"
+
+    (found,) = api.get("connections")
+
+    assert found["name"] == "[::1]:50000 -> [fe80::2]:5672"
+    assert (found["peer_host"], found["peer_port"]) == ("::1", 50_000)
+    assert (found["host"], found["port"]) == ("fe80::2", 5672)
 
 
 def test_channels_and_consumers(api, amqp):
