@@ -10,7 +10,7 @@ from streaming.broker import commands
 from streaming.console import server
 from streaming.console.app import PAGES
 from streaming.contents.updater import ContentsUpdater
-from tests.fixtures.browser import PHONE, Visitor, console_of
+from tests.fixtures.browser import CLIPPED, PHONE, Visitor, console_of
 from tests.unit.queries.shop import a_shop
 
 PARAMETERS = {
@@ -22,22 +22,7 @@ PARAMETERS = {
 }
 """What a page needs."""
 
-CLIPPED = (
-    "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)"
-    ".map(one => one.getAttribute('aria-label'))"
-)
-"""What is wider than the screen: tables, and the picture of a life."""
-
 CLIPPED_TABLES = CLIPPED.replace("'.scroll'", "'.scroll:has(> table)'")
-
-SMALL = (
-    "[...document.querySelectorAll('header a, header button, main button, main select, "
-    "main summary, .choices a, .beside a, .facets a, .verdict li > a, th > a, td > a, "
-    "main label:has([type=checkbox])')]"
-    ".filter(one => one.offsetParent && !one.closest('.filter.edit'))"
-    ".filter(one => one.getBoundingClientRect().height < 43.5).map(one => one.outerHTML)"
-)
-"""The targets that a finger misses: everything that is no link inside a sentence."""
 
 NO_PAGES = {"/search/export", "/sql/export", "/message/body", "/message/scenario", "/redrive"}
 """Files, and what needs a plan: `test_redrives_in_a_browser`."""
@@ -87,16 +72,7 @@ def visit(browser, site, cookies):
 def test_a_page_is_accessible_in_the_light_in_the_dark_and_on_a_phone(visit, address):
     visitor = visit(address, color_scheme="light", viewport={"width": 1280, "height": 900})
 
-    assert visitor.violations() == []
-    assert visitor.page.evaluate(CLIPPED) == []
-
-    visitor.page.emulate_media(color_scheme="dark")
-    assert visitor.violations() == []
-
-    visitor.page.set_viewport_size(PHONE)
-    expect(visitor.page.locator("h1")).to_be_visible()
-    assert not visitor.is_wider_than_the_screen()
-    assert visitor.page.evaluate(SMALL) == []
+    visitor.can_be_used_by_everybody()
 
 
 @pytest.mark.parametrize("address", ["/", "/queue?queue=billing", "/search", "/audit", "/queues"])
