@@ -22,6 +22,7 @@ from streaming.sentences import said, say
 
 MAX_FOUND: Final = 50
 MAX_PLACES: Final = 20
+MAX_PARTS: Final = 5
 MAX_WORD: Final = 500
 _INSTANT: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z?)?"
@@ -67,8 +68,17 @@ def find(view: View) -> Answer:
         "more_places": 0 if exact else max(len(places) - MAX_PLACES, 0),
         "releases": releases,
         "found": found,
+        "parts_of_text": _parts(text) if is_unknown else [],
         "paths": [one.path for one in indexed_paths(view.tables)],
     }
+
+
+def _parts(text: str) -> list[str]:
+    """The words of a text that nothing has as a whole, such as `order 17`; numbers first."""
+    words = list(dict.fromkeys(text.split()))
+    has_digits = [word for word in words if any(letter.isdecimal() for letter in word)]
+    found = [*has_digits, *(word for word in words if word not in has_digits)]
+    return found[:MAX_PARTS] if len(words) > 1 else []
 
 
 def _no_message(view: View, text: str) -> str | None:

@@ -16,6 +16,7 @@ from streaming.sentences import Sentence, say, say_count
 Todo = Literal["", "redrive", "publish", "restore"]
 
 _SENT: Final = ("redriven", "republished")
+_TAKEN: Final = ("acked", "consumed")
 
 
 class Cause(msgspec.Struct):
@@ -65,12 +66,15 @@ def summary_of(
     if sent:
         happened.append(say_count("It was sent back.", "It was sent back %(count)s times.", sent))
     there = [copy for copy in copies if copy.copy_id in now]
+    taken = list(dict.fromkeys(copy.queue for copy in copies if copy.end in _TAKEN))
     died = {copy.copy_id for copy in copies if copy.why is not None}
     todo: Todo = ""
     if there:
         if any(now[one.copy_id] == "ready" and one.parent_copy_id in died for one in there):
             todo = "redrive"
-        return Summary(happened, _there(there, now), todo if has_content else "", causes)
+        return Summary(
+            [*happened, *_taken(taken)], _there(there, now), todo if has_content else "", causes
+        )
     last = max(
         (copy for copy in copies if copy.left_at and not copy.children),
         key=lambda copy: (copy.copy_id in died, copy.left_at or "", copy.copy_id),
@@ -80,6 +84,10 @@ def summary_of(
         todo = "restore"
     elif last is not None and last.copy_id in died:
         todo = "publish"
+    if taken and last is not None and last.end not in _TAKEN:
+        happened += _taken(taken)
+        if last.why is not None:
+            return Summary(happened, _lost_copy(last), todo if has_content else "", causes)
     return Summary(happened, _gone(last), todo if has_content else "", causes)
 
 
@@ -139,6 +147,17 @@ def _there(there: Sequence[CopyLife], now: Mapping[int, str]) -> Sentence:
                 "%(queue)s holds it until its dead-letter targets accept it.", queue=one.queue
             )
     return say("It waits in %(queue)s.", queue=one.queue)
+
+
+def _taken(queues: Sequence[str]) -> list[Sentence]:
+    return [say("It was acked in %(queues)s.", queues=", ".join(queues))] if queues else []
+
+
+def _lost_copy(last: CopyLife) -> Sentence:
+    return say(
+        "Another copy of it is in no queue: nothing took it when it died in %(queue)s.",
+        queue=last.queue,
+    )
 
 
 def _gone(last: CopyLife | None) -> Sentence:

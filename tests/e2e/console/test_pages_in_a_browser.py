@@ -24,6 +24,12 @@ PARAMETERS = {
 
 CLIPPED_TABLES = CLIPPED.replace("'.scroll'", "'.scroll:has(> table)'")
 
+CUT = (
+    "[...document.querySelectorAll('.cards td')].filter(one => one.scrollWidth > one.clientWidth"
+    " + 1).map(one => one.outerHTML)"
+)
+"""The cells of cards that are wider than there is room."""
+
 NO_PAGES = {"/search/export", "/sql/export", "/message/body", "/message/scenario", "/redrive"}
 """Files, and what needs a plan: `test_redrives_in_a_browser`."""
 
@@ -101,6 +107,18 @@ def test_on_a_phone_no_table_is_cut_off_and_cards_are_accessible(visit, address)
     visitor = visit(address, viewport=PHONE)
     visitor.page.wait_for_function(f"{CLIPPED_TABLES}.length === 0")
     assert visitor.violations() == []
+
+
+@pytest.mark.parametrize("address", ["/queues", "/search", "/audit", "/"])
+def test_on_a_phone_no_card_cuts_an_instant(visit, address):
+    page = visit(address, viewport=PHONE).page
+    expect(page.locator("table.cards").first).to_be_visible()
+    page.evaluate(
+        "document.querySelectorAll('.cards time')"
+        ".forEach(one => { one.textContent = '2026-11-28 10:36:26.963'; })"
+    )
+
+    assert page.evaluate(CUT) == []
 
 
 @pytest.mark.parametrize("address", ["/queues", "/search", "/causes", "/audit", "/"])

@@ -353,3 +353,11 @@ def test_a_message_that_is_in_no_queue_says_how_its_copies_ended(shop_console):
     page = words(shop_console.get("/message?id=0/0/1").text)
 
     assert "Now in no queue: acked in billing " in page
+
+
+def test_a_text_that_nothing_has_as_a_whole_leads_to_its_parts(shop_console):
+    page = shop_console.get("/find?q=invoice+17").text
+    one_word = shop_console.get("/find?q=invoice").text
+
+    assert '<a href="/find?q=17">17</a> · <a href="/find?q=invoice">invoice</a>' in page
+    assert 'id="parts"' not in one_word

@@ -125,8 +125,23 @@ def test_a_lost_copy_is_said_although_another_was_acked(recording):
 
     found = summed_up(recording)
 
-    assert "nothing took it when it died in lost" in said(found)
+    assert said(found) == (
+        "It died in lost: the operator rejected it on channel c0. It was acked in taken. "
+        "Another copy of it is in no queue: nothing took it when it died in lost."
+    )
     assert found.todo == "publish"
+
+
+def test_a_copy_that_waits_does_not_hide_that_another_was_acked(recording):
+    [broker] = recording.brokers
+    broker.exchange("all", "fanout")
+    for name in ("waits", "taken"):
+        broker.queue(name)
+        broker.bind("all", name)
+    broker.publish("all", "", "a")
+    broker.ack(*(one.ref for one in broker.get("taken", "t")))
+
+    assert said(summed_up(recording)) == "It was acked in taken. It waits in waits."
 
 
 @pytest.mark.parametrize(
