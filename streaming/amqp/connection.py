@@ -475,7 +475,8 @@ class Connection:
         if self.state in {State.CLOSING, State.CLOSED}:
             return
         self._leave()
-        self._send(m.ConnectionClose(failure.code, reply_text(failure.text), *method))
+        told = method if failure.names_method else (0, 0)
+        self._send(m.ConnectionClose(failure.code, reply_text(failure.text), *told))
         self._await_the_end(SILENCE_S if self._is_deaf else self._close_timeout_s)
 
     @property

@@ -55,6 +55,7 @@ class AmqpError(Exception):
         code: AMQP's reply code.
         text: RabbitMQ's reply text, with the word for the code: `NOT_FOUND - no queue ...`.
         method: class and number of the method that caused it; zeros for none.
+        names_method: whether the client is told which method caused it.
     """
 
     def __init__(self, code: int, text: str) -> None:
@@ -62,6 +63,7 @@ class AmqpError(Exception):
         self.code = code
         self.text = text
         self.method = (0, 0)
+        self.names_method = True
 
     def __str__(self) -> str:
         return f"{self.code} {self.text}"
@@ -91,6 +93,13 @@ def reply_text(text: str) -> str:
 def error(code: int, text: str) -> AmqpError:
     """An error with RabbitMQ's word in front of its text."""
     return AmqpError(code, f"{NAMES[code]} - {text}")
+
+
+def malformed_text() -> AmqpError:
+    """501: a name is not UTF-8; RabbitMQ finds that before it knows the method."""
+    failure = error(FRAME_ERROR, "Malformed UTF-8 in shortstr")
+    failure.names_method = False
+    return failure
 
 
 def syntax_error(text: str) -> AmqpError:

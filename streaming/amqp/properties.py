@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.amqp.errors import FRAME_ERROR, error, syntax_error
+from streaming.amqp.errors import syntax_error
 from streaming.amqp.tables import (
     Entries,
     read_entries,
@@ -77,6 +77,14 @@ def _fields_of(flags: int) -> tuple[tuple[int, int], ...]:
     return tuple((flag, form) for flag, _name, form in FIELDS if flags & flag)
 
 
+def _text(data: bytes) -> str:
+    """A short text as RabbitMQ prints it: as Latin-1 if it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
 def see(properties: bytes) -> Seen:
     """Check the form of properties, and read what the broker looks at.
 
@@ -99,7 +107,7 @@ def see(properties: bytes) -> Seen:
             if form == _SHORT_TEXT:
                 at += 1 + properties[at]
                 if flag & (REPLY_TO | EXPIRATION | USER_ID):
-                    text = properties[start + 1 : at].decode()
+                    text = _text(properties[start + 1 : at])
                     if flag == EXPIRATION:
                         seen.expiration = text
                     elif flag == REPLY_TO:
@@ -116,8 +124,6 @@ def see(properties: bytes) -> Seen:
                 at += 8
     except (IndexError, struct.error):
         raise syntax_error("the properties of a message end too early") from None
-    except UnicodeDecodeError:
-        raise error(FRAME_ERROR, "Malformed UTF-8 in shortstr") from None
     if at != end:
         raise syntax_error("the properties of a message do not have the size of their frame")
     if seen is PLAIN and end <= _MAX_KNOWN_SIZE:

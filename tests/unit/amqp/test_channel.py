@@ -213,6 +213,33 @@ def test_a_publish_to_no_exchange_closes_the_channel_with_the_method_of_the_publ
     )
 
 
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ({"expiration": "\udcff\udcfe"}, "invalid expiration '\u00ff\u00fe': no_integer"),
+        (
+            {"user_id": "\udcff\udcfe"},
+            "user_id property set to '\u00ff\u00fe' but authenticated user was 'guest'",
+        ),
+    ],
+    ids=["expiration", "user"],
+)
+def test_a_property_that_is_not_utf8_is_refused_for_what_it_says(client, properties, text):
+    client.publish("", "q", b"1", **properties)
+    (closed,) = client.received()
+
+    assert closed.method == m.ChannelClose(406, f"PRECONDITION_FAILED - {text}", 60, 40)
+
+
+def test_a_reply_address_need_not_be_utf8(client):
+    client.ask(m.QueueDeclare(queue="q"))
+    client.publish("", "q", b"1", reply_to="\udcff\udcfe")
+    client.send(1, m.BasicGet(queue="q"))
+    (got,) = client.received()
+
+    assert (got.properties, got.body) == ({"reply_to": "\udcff\udcfe"}, b"1")
+
+
 def test_a_missing_exchange_is_reported_before_a_user_id_that_is_not_the_users(client):
     client.publish("none", "k", b"1", user_id="other")
     (closed,) = client.received()

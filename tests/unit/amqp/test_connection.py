@@ -81,10 +81,16 @@ def test_an_error_of_the_connection_ends_all_its_channels(broker):
             (502, "SYNTAX_ERROR - a table has a value of unknown type 63", 60, 20),
         ),
         (b"\0\x32\0\x63", (502, "SYNTAX_ERROR - unknown method 50.99", 0, 0)),
+        (
+            b"\0\x3c\0\x46\0\0\1\xff\0",
+            (501, "FRAME_ERROR - Malformed UTF-8 in shortstr", 0, 0),
+        ),
     ],
-    ids=["table", "method", "value", "unknown"],
+    ids=["table", "method", "value", "unknown", "text"],
 )
-def test_a_method_that_cannot_be_read_is_named_in_the_error(payload, error, broker):
+def test_a_method_that_cannot_be_read_ends_the_connection_with_rabbitmqs_words(
+    payload, error, broker
+):
     client = RawClient(broker)
 
     client.raw(frame(METHOD, 1, payload))
