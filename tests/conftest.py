@@ -1,5 +1,6 @@
 """What all tests share: Hypothesis profiles, timeouts, totals of durations, a state folder."""
 
+import gc
 import logging
 import os
 import signal
@@ -111,6 +112,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(LONG_TIMEOUT_S))
         elif item.path.relative_to(TESTS).parts[0] in {"spark", "e2e", "bench"}:
             item.add_marker(pytest.mark.timeout(SERVICE_TIMEOUT_S))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking through thousands of tests and modules each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let the interpreter's end collect everything: C++ bindings complain of what is left."""
+    gc.unfreeze()
 
 
 def _takes_minutes(item: pytest.Item) -> bool:
