@@ -14,6 +14,7 @@ from babel.messages.pofile import read_po, write_po
 
 from streaming.console.languages import FOLDER
 from tools.docs.markdown import ROOT, name_of
+from topology.findings import KINDS
 
 TEMPLATE: Final = FOLDER / "console.pot"
 CALLS: Final = {"say": None, "say_count": (1, 2), "to_say": None}
@@ -27,12 +28,14 @@ _DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def template() -> Catalog:
-    """Collect the texts of the code and of the templates."""
+    """Collect the texts of the code and of the templates, and the remedies of findings."""
     found = _catalog()
     for source in SOURCES:
         for file in sorted((ROOT / source).rglob("*")):
             if file.suffix in {".py", ".html"}:
                 _collect(file, found)
+    for kind in KINDS.values():
+        found.add(kind.remedy, None, [(name_of(ROOT / "topology/findings.py"), 0)])
     return found
 
 

@@ -394,6 +394,14 @@ def test_the_life_of_a_message_is_a_picture_that_says_what_it_shows(visit):
     expect(page.locator("#life")).to_contain_text("TTL 500 ms, no consumer took it")
 
 
+def test_on_a_phone_a_sentence_goes_on_after_an_instant(visit):
+    page = visit("/message?id=0/0/2", viewport=PHONE).page
+    ages = "[...document.querySelectorAll('dd.why time[data-ago]')].map(one => "
+    ages += "getComputedStyle(one, '::after').display)"
+
+    assert set(page.evaluate(ages)) == {"inline-block"}
+
+
 def test_the_list_of_queues_is_not_cut_on_a_usual_screen(visit):
     page = visit("/queues", viewport={"width": 1280, "height": 800}).page
 
