@@ -92,7 +92,7 @@ class RawClient:
             if kind == METHOD:
                 found.append(Received(channel, read_method(payload)))
             elif kind == HEADER:
-                properties = read_properties(payload[12:])
+                properties = read_properties(payload[12:], "surrogateescape")
                 found[-1] = found[-1]._replace(properties=properties)
             elif kind == BODY:
                 found[-1] = found[-1]._replace(body=found[-1].body + payload)

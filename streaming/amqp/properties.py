@@ -138,8 +138,13 @@ def names_keys(headers: Table | None) -> bool:
     return headers is not None and any(name in headers for name in BROKER_HEADERS)
 
 
-def read_properties(properties: bytes) -> dict[str, Any]:
-    """Read all properties by name; the headers are among them."""
+def read_properties(properties: bytes, errors: str = "replace") -> dict[str, Any]:
+    """Read all properties by name; the headers are among them.
+
+    Args:
+        errors: what becomes of text that is not UTF-8; by default it has U+FFFD, as in the tables.
+            With `surrogateescape`, `write_properties` gives the same bytes.
+    """
     flags = (properties[0] << 8) | properties[1]
     at = 2
     found: dict[str, Any] = {}
@@ -148,7 +153,7 @@ def read_properties(properties: bytes) -> dict[str, Any]:
             continue
         if form == _SHORT_TEXT:
             after = at + 1 + properties[at]
-            found[name] = properties[at + 1 : after].decode("utf-8", "surrogateescape")
+            found[name] = properties[at + 1 : after].decode("utf-8", errors)
             at = after
         elif form == _TABLE:
             found[name], at = read_table(properties, at)
@@ -222,6 +227,6 @@ def with_changes(
 
 def with_reply_to(properties: bytes, address: str) -> bytes:
     """The properties with another reply address."""
-    values = read_properties(properties)
+    values = read_properties(properties, "surrogateescape")
     values["reply_to"] = address
     return write_properties(values)

@@ -282,7 +282,7 @@ def _with_attributes(rows: pa.RecordBatch, read: list[_Content], codes: Any) -> 
         columns[name] = (
             pa.array([_bounded(name, one) for one in values]).take(indices)
             if name in WHOLE_PROPERTIES
-            else pa.array([_text(one) for one in values], pa.string()).take(indices)
+            else pa.array(values, pa.string()).take(indices)
         )
     headers = pa.array([one.headers for one in read], pa.binary()).take(indices)
     arrays = dict(zip(rows.schema.names, rows.columns, strict=True))
@@ -294,10 +294,3 @@ def _with_attributes(rows: pa.RecordBatch, read: list[_Content], codes: Any) -> 
 
 def _bounded(name: str, value: int | None) -> int | None:
     return None if value is None else min(value, WHOLE_PROPERTIES[name][1])
-
-
-def _text(value: str | None) -> str | None:
-    """A property as a table can hold it: bytes that are not UTF-8 become U+FFFD."""
-    if value is None or value.isascii():
-        return value
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

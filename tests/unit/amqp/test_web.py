@@ -46,6 +46,16 @@ def test_the_page_shows_queues_messages_and_bindings(web, client):
     assert "No message has died." in page
 
 
+def test_properties_that_are_not_utf8_have_a_mark_of_replacement(web, client):
+    client.publish("", "dead", b"1", correlation_id="caf\udce9", headers={"caf": b"\xe9"})
+
+    page = web.get("/", params={"queue": "dead"})
+    (message,) = web.get("/api/dlx/messages", params={"queue": "dead"}).json()
+
+    assert page.status_code == 200
+    assert message["properties"]["correlation_id"] == "caf\ufffd"
+
+
 def test_a_test_in_any_language_moves_the_clock(web, client):
     before = web.get("/api/dlx/clock").json()
 
