@@ -3,11 +3,13 @@
 import asyncio
 import gc
 import json
+import resource
 import signal
 import socket
 import ssl
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from streaming.amqp.web.server import WebServer
 
 AMQP_PORT: Final = 5672
+
+_OPEN_FILES: Final = (1 << 20, 10_240)
+"""How many files a front may have open at most: the first that the system allows."""
 
 
 app = typer.Typer(name="amqp")
@@ -274,6 +279,7 @@ async def listen(server: "Server", where: Listening) -> list[tuple[str, str, int
 
 def run_server(serving: Coroutine[Any, Any, int]) -> int:
     """Run the server, on uvloop where that is installed."""
+    _allow_many_connections()
     gc.collect()
     gc.freeze()  # what is loaded now stays: collections need not look at it
     try:
@@ -282,6 +288,21 @@ def run_server(serving: Coroutine[Any, Any, int]) -> int:
         return asyncio.run(serving)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(serving)
+
+
+def _allow_many_connections() -> None:
+    """Raise this process's limit of open files, which a shell may have set to 1,024 or 256.
+
+    Each connection needs one. Only what the system lets every user do is done.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in _OPEN_FILES:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft == resource.RLIM_INFINITY or soft >= most:
+            return
+        with suppress(ValueError, OSError):  # macOS has a limit below an unlimited hard one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            return
 
 
 async def _serve(broker: "MemoryBroker", listening: Listening, ports: _Ports) -> int:

@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from contextlib import ExitStack
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ import pytest
 import trustme
 
 from tests.fixtures.child import Child
+from tests.fixtures.waiting import WAIT_S
 
 DLX = (sys.executable, "-P", "-m", "streaming.cli", "amqp")
 
@@ -47,6 +49,24 @@ def test_clients_connect_until_the_command_is_stopped(tmp_path):
     assert (process.returncode, rest) == (0, "stopped\n")
     assert "skipped" in errors
     assert "Traceback" not in errors
+
+
+def test_a_low_limit_of_open_files_limits_no_clients():
+    with (
+        Child(
+            ("sh", "-c", 'ulimit -Sn 64; exec "$@"', "sh", *DLX, "--memory", "--port", "0")
+        ) as process,
+        ExitStack() as clients,
+    ):
+        port = int(process.line().rpartition(":")[2])
+        for _ in range(100):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", port)))
+            client.settimeout(WAIT_S)
+            client.sendall(b"AMQP\0\0\x09\x01")
+            assert client.recv(1) == b"\x01"
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 0
 
 
 def test_metrics_have_a_port_where_they_are_asked_for():
