@@ -25,6 +25,8 @@ from streaming.machine_memory import detect_memory, this_machine
 from topology.limits import refuse_connection, refuse_user_channel, refuse_user_connection
 
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
+_LOCALHOST: Final = "127.0.0.1"
+_LOCALHOST_6: Final = "::1"
 SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"
 TLS_HANDSHAKE_TIMEOUT_S: Final = 5.0
 _CHECK_EVERY_S: Final = 0.5
@@ -245,9 +247,18 @@ class Server:
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen on an address; return the port, which the system chooses if it is 0.
 
+        Beside 127.0.0.1, also on ::1 if it can: some clients look for `localhost` only there.
+
         Raises:
             OSError: the address cannot be used.
         """
+        port = await self._listen(host, port, tls)
+        if host == _LOCALHOST:
+            with contextlib.suppress(OSError):
+                await self._listen(_LOCALHOST_6, port, tls)
+        return port
+
+    async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(
             lambda: _Socket(self),

@@ -1,4 +1,6 @@
 import asyncio
+import contextlib
+import socket
 import ssl
 import tracemalloc
 from typing import Any
@@ -20,6 +22,7 @@ from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.method_codec import read_method, write_method
 from streaming.amqp.reply_to import REPLY_TO_QUEUE
 from streaming.broker import commands
+from streaming.listening import host_and_port
 from tests.amqp_client import CAPABILITIES
 from tests.delayed_broker import DelayedBroker
 from topology.values import Table
@@ -38,11 +41,9 @@ class SocketClient:
         self._came = []
 
     @classmethod
-    async def connect(cls, port, tls=None, login=LOGIN, vhost="/", heartbeat=0):
-        host = None if tls is None else "localhost"
-        client = cls(
-            *await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=host)
-        )
+    async def connect(cls, port, tls=None, login=LOGIN, vhost="/", heartbeat=0, host="127.0.0.1"):
+        name = None if tls is None else "localhost"
+        client = cls(*await asyncio.open_connection(host, port, ssl=tls, server_hostname=name))
         CLIENTS.append(client)
         client.writer.write(PROTOCOL_HEADER)
         client.send(0, login)
@@ -100,6 +101,25 @@ def serving(test, tls=None, broker=MemoryBroker, **options):
             await started.server.close()
 
     asyncio.run(run())
+
+
+def test_clients_find_it_at_each_address_of_localhost():
+    hosts = ["127.0.0.1"]
+    with contextlib.suppress(OSError):  # a machine may have no IPv6
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        hosts.append("::1")
+
+    async def test(broker, port):
+        for host in hosts:
+            client = await SocketClient.connect(port, host=host)
+            client.send(1, m.QueueDeclare(queue=host))
+            await client.until(m.QueueDeclareOk)
+        names = sorted(connection.name for connection in broker.server.connections)
+        assert [name.rpartition(" -> ")[2] for name in names] == [
+            host_and_port(host, port) for host in hosts
+        ]
+
+    serving(test)
 
 
 def test_timers_of_the_wall_clock_fire():
