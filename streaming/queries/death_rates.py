@@ -101,6 +101,19 @@ def dropped_by_queue(tables: Tables, end: datetime, span: timedelta) -> dict[tup
     return {(vhost, queue): count for vhost, queue, count in found}
 
 
+def latest_death(tables: Tables, end: datetime, vhost: str | None = None) -> datetime | None:
+    """When a message died last before an instant; None if none has."""
+    columns = ["vhost", "at"]
+    view = tables.view("dead_letters", columns=columns, view=tables.new_name("dead_letters"))
+    of_vhost = "true" if vhost is None else f"vhost = {text(vhost)}"
+    [(found,)] = tables.values(
+        f'SELECT max("at") FROM {view} WHERE "at" < CAST(? AS TIMESTAMPTZ) AND {of_vhost}',
+        [end.isoformat()],
+    )
+    at: datetime | None = found
+    return at
+
+
 def deaths_by_minute(
     tables: Tables,
     end: datetime,

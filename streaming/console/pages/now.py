@@ -17,7 +17,7 @@ from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.as_of.instant import first_event
 from streaming.queries.dead_letters.waiting import WaitingQueue, waiting_queues
-from streaming.queries.death_rates import deaths_by_minute, pattern_of
+from streaming.queries.death_rates import deaths_by_minute, latest_death, pattern_of
 from streaming.queries.job_totals import last_batches
 from streaming.queries.life.what_died import what_died
 from streaming.sentences import say_count
@@ -69,6 +69,7 @@ def now(view: View) -> Answer:
         loud[minute] += row["loud"]
         if minute == MINUTES - 1:
             recent[row["reason"]] += row["deaths"]
+    latest = latest_death(view.tables, end, view.vhost) if has_deaths and not deaths else None
     waiting = [one for one in all_waiting(view) if view.sees(one.vhost)]
     drawn = None
     if view.as_of is None and view.user.administrator and last is not None:
@@ -120,6 +121,8 @@ def now(view: View) -> Answer:
         "order": order,
         "deaths": by_reason,
         "recent": recent,
+        "latest": latest,
+        "then": None if latest is None else instant(latest + timedelta(seconds=1)),
         "minutes": minutes,
         "waiting": waiting,
         "lost": facts.lost,

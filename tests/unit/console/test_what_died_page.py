@@ -66,6 +66,16 @@ def test_what_the_tables_do_not_know_is_no_zero(long_console, batch, before, cha
     assert change in said
 
 
+def test_after_a_quiet_hour_the_page_leads_to_what_died_last(long_console):
+    page = long_console.get("/").text
+
+    [address] = re.findall(r'<a href="([^"]+)">what died then</a>', page)
+    then = long_console.get(html.unescape(address)).text
+    assert section(page) == ""
+    assert "orders" in section(then)
+    assert "what died then" not in then
+
+
 @pytest.fixture
 def changed_console(make_client, tmp_path):
     """`orders` died before `mail`, more often, and after a policy was set."""
