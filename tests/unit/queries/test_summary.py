@@ -113,13 +113,19 @@ def test_a_letter_that_nothing_took_can_be_published_again(recording):
     assert found.todo == "publish"
 
 
-def test_a_lost_copy_is_said_although_another_was_acked(recording):
+def published_to(recording, *queues):
+    """A broker with one message, of which each queue has a copy."""
     [broker] = recording.brokers
     broker.exchange("all", "fanout")
-    for name in ("lost", "taken"):
+    for name in queues:
         broker.queue(name)
         broker.bind("all", name)
     broker.publish("all", "", "a")
+    return broker
+
+
+def test_a_lost_copy_is_said_although_another_was_acked(recording):
+    broker = published_to(recording, "lost", "taken")
     broker.reject(*(one.ref for one in broker.get("lost", "l")))
     broker.ack(*(one.ref for one in broker.get("taken", "t")))
 
@@ -133,12 +139,7 @@ def test_a_lost_copy_is_said_although_another_was_acked(recording):
 
 
 def test_a_copy_that_waits_does_not_hide_that_another_was_acked(recording):
-    [broker] = recording.brokers
-    broker.exchange("all", "fanout")
-    for name in ("waits", "taken"):
-        broker.queue(name)
-        broker.bind("all", name)
-    broker.publish("all", "", "a")
+    broker = published_to(recording, "waits", "taken")
     broker.ack(*(one.ref for one in broker.get("taken", "t")))
 
     assert said(summed_up(recording)) == "It was acked in taken. It waits in waits."
