@@ -21,15 +21,16 @@ import msgspec
 
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.server import SHUTDOWN, Server
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.fold import NO_EPOCH, Terms
 from streaming.sequencer.beating import Beating
 from streaming.sequencer.bodies import Bodies, BodyReader, MessageGoneError
 from streaming.sequencer.copying import Copying
+from streaming.sequencer.front_fence import FencedOffError
 from streaming.sequencer.importing import Import, import_definitions, is_due
 from streaming.sequencer.input_reader import InputReader
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.job_lag import JobLag
-from streaming.sequencer.leaders import Beat, Leader, Leaders
+from streaming.sequencer.leaders import BEAT_S, Beat, Leader, Leaders
 from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
 from streaming.sequencer.log_state import LogState
@@ -204,7 +205,7 @@ class FrontLog:
         while True:
             try:
                 await self._follow_and_lead()
-            except (LogUnreadableError, MessageGoneError) as error:
+            except (LogUnreadableError, MessageGoneError, FencedOffError) as error:
                 if not (self._has_opened and self._front.settings.standby):
                     raise
                 logger.warning(
@@ -224,6 +225,7 @@ class FrontLog:
         if vhost.changes_terms:
             await listen_for_job(self._terms_of_job)
         await self._waiting.until_nobody_leads(vhost, opening_s)
+        is_first = vhost.fold.epoch == NO_EPOCH
         refuse_other_job(vhost, self.topic, self._terms_of_job())
         begin_s = time.monotonic()
         self._taken = self._loop.create_future()
@@ -235,11 +237,13 @@ class FrontLog:
                 f"up to which it was read: Kafka has lost records, or the topic was made again"
             )
         await self._follow_to(epoch.offset)
+        standby = self._front.settings.standby
+        if standby and is_first:
+            await self._refuse_if_outrun(epoch)
         self._reader.rest()  # a leader knows what it writes
         vhost.lead(epoch)
         self.beat()
         given = self._front.imports.get(self.name)
-        standby = self._front.settings.standby
         if given is not None and is_due(given, vhost, standby=standby):
             await import_definitions(given, vhost)
             if not vhost.leads:
@@ -253,6 +257,19 @@ class FrontLog:
             "vhost %s: leads since offset %s of %s, after %.1f s",
             *(self.name, epoch.offset, self.topic, self._takeover_s),
         )
+
+    async def _refuse_if_outrun(self, epoch: Acknowledged) -> None:
+        """Look whether another standby, started at the same time, takes over a new log, too.
+
+        Otherwise the clients of the one whose epoch record is earlier would soon be disconnected.
+
+        Raises:
+            FencedOffError: it does, and its epoch record is the later one.
+        """
+        await asyncio.sleep(BEAT_S)
+        _first, end = await self.ends()
+        if end > epoch.offset + 1:
+            raise FencedOffError(f"another front takes it over since offset {epoch.offset + 1}")
 
     def _copy(self, vhost: LogVhost) -> None:
         """Copy what the inputs have for the vhost, while it leads."""

@@ -12,7 +12,12 @@ from streaming.embedded.kafka.broker import EmbeddedKafka
 from tests.bench.chaos.front.fronts import Running
 from tests.bench.chaos.front.journal import Journal, read_journal
 from tests.bench.chaos.front.pika_client import PikaClient, declare
-from tests.bench.chaos.front.run import checked, opened, wait_for_confirms
+from tests.bench.chaos.front.run import (
+    checked,
+    opened,
+    wait_for_confirms,
+    wait_for_digest,
+)
 from tests.bench.chaos.front.strikes import Strikes, wait_for
 
 AWAY_S = 60.0
@@ -82,6 +87,7 @@ def _away(running: Running, kafka: EmbeddedKafka, file: Path) -> None:
         kafka.start()
         waits(blocked=False)
     wait_for_confirms(running, [file])
+    wait_for_digest(running)
     assert running.leader() is leader, "nobody took over"
     client.stop()
     journal.close()

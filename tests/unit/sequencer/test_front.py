@@ -24,7 +24,7 @@ from streaming.sequencer import front, front_log, job_lag, terms_of_job, waiting
 from streaming.sequencer.bodies import MessageGoneError
 from streaming.sequencer.front import Front
 from streaming.sequencer.job_lag import LagMarks
-from streaming.sequencer.leaders import Beat, HeardLeaders
+from streaming.sequencer.leaders import BEAT_S, Beat, HeardLeaders
 from streaming.sequencer.log_reader import LogUnreadableError, RawRecord
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged
@@ -137,6 +137,7 @@ class BusyWriter:
         named = dict(headers)
         raw = RawRecord(offset, at_ms, named["dlx-log"], named.get("dlx-content"), value or b"")
         self._log.records.append(raw)
+        self._log.end = len(self._log.records)
         if is_last:
             news = {LOG: Acknowledged(self._count, offset)}
             self._log.held.append(partial(self._acknowledged, news))
@@ -310,12 +311,12 @@ def test_a_front_of_other_terms_does_not_begin_beside_a_job_of_the_old(
         await old.stop()  # it leaves a snapshot at the end of its log
         monkeypatch.setattr("streaming.config.shards.CORE_VERSION", 1 + TERMS.core_version)
         log.job_terms = job
-        log.end = len(log.records)
+        before = len(log.records)
         new = a_front(tmp_path)
         new.start()
         ends = [asyncio.ensure_future(each.wait()) for each in (new.leads, new.ended)]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=30)
-        reason, written = new.reason, len(log.records) - log.end
+        reason, written = new.reason, len(log.records) - before
         assert new.leads.is_set() == (written > 0) == (reason is None)
         await new.stop()
         return reason
@@ -373,15 +374,15 @@ def test_a_front_does_not_go_on_with_the_state_of_a_topic_that_was_made_again(lo
         return new.reason
 
     assert asyncio.run(a_life()) is None
-    log.end = len(log.records)
     log.topic_id = "second"
+    written = len(log.records)
 
     reason = asyncio.run(a_life())
 
     assert reason is not None
     assert "with the id first of the Kafka cluster" in reason
     assert "deleted" in reason
-    assert len(log.records) == log.end, "it wrote nothing"
+    assert len(log.records) == written, "it wrote nothing"
 
 
 def test_of_two_standbys_that_take_over_at_once_one_leads_and_the_other_stands_by(log, tmp_path):
@@ -416,6 +417,35 @@ def test_of_two_standbys_that_take_over_at_once_one_leads_and_the_other_stands_b
     assert epoch == epochs[-1], "the later epoch record counts"
     assert reasons == [None, None]
     assert len(epochs) == 3, "that of the log's first writer, and one of each"
+
+
+def test_of_two_standbys_that_begin_a_new_log_at_once_only_one_ever_takes_clients(log, tmp_path):
+    log.records.clear()
+    log.end = 0
+    log.held_until = 2  # both have appended their epoch records when the first hears of its own
+
+    async def race() -> tuple[int, list[str | None], list[bool]]:
+        fronts = [a_front(tmp_path, name, standby=True) for name in ("a", "b")]
+        for each in fronts:
+            each.start()
+        led = [asyncio.ensure_future(each.leads.wait()) for each in fronts]
+        await asyncio.wait(led, return_when=asyncio.FIRST_COMPLETED, timeout=30)
+        await asyncio.sleep(2 * BEAT_S)  # so the other had the time, too
+        leads = [each.leads.is_set() for each in fronts]
+        [vhost] = [each.server.vhosts["/"] for each in fronts if "/" in each.server.vhosts]
+        assert isinstance(vhost, LogVhost)
+        reasons = [each.reason for each in fronts]
+        for each in reversed(fronts):
+            await each.stop()
+        for each in led:
+            each.cancel()
+        return vhost.epoch, reasons, leads
+
+    epoch, reasons, leads = asyncio.run(race())
+
+    assert epoch == 1, "the later epoch record counts"
+    assert reasons == [None, None]
+    assert sum(leads) == 1
 
 
 @pytest.mark.parametrize("ends", [False, True])

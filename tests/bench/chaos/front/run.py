@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import pika
 from filelock import FileLock
 
+from streaming.broker.sequence.digest import SEGMENT
 from streaming.embedded.errors import EmbeddedError
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.queries.duckdb_tables import Tables
@@ -39,6 +40,8 @@ _CATCH_UP_S: Final = 600.0
 _PIKA_PAUSE_S: Final = 0.02
 _GO_PAUSE_S: Final = 0.004
 _MOST_CALM_S: Final = 8.0
+_BEHIND_SEGMENT: Final = 200
+"""Records behind a segment of the log, by which its digest was written."""
 
 
 class FrontChaosResult(NamedTuple):
@@ -150,6 +153,7 @@ def _run(
             running.pause(chances.uniform(0, _MOST_CALM_S))
             report(f"strike {number + 1} of {kills}: {strikes.strike()}")
         wait_for_confirms(running, files)
+        wait_for_digest(running)
         running.pause(2)
         client.stop()
     journal.close()
@@ -253,6 +257,12 @@ def wait_for_confirms(running: Running, files: list[Path]) -> None:
         return all(now > then for now, then in zip(counts, before, strict=True))
 
     wait_for(running, is_confirmed, "a client is stuck")
+
+
+def wait_for_digest(running: Running) -> None:
+    """Wait until the log has a digest: however slow clients are, a run compares one."""
+    enough = SEGMENT + _BEHIND_SEGMENT
+    wait_for(running, lambda: running.log_end() > enough, f"the log has no {enough} records")
 
 
 def _count(file: Path, kind: str) -> int:
