@@ -20,6 +20,7 @@ _GRACE_S = 10.0
 _NO_LEADER_YET = (
     *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART"),
     *("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
+    "OFFSET_NOT_AVAILABLE",  # a new leader does not know yet up to where all replicas are
     "_NOENT",  # the client's own: no partition that was asked about has a leader
 )
 """What brokers answer about partitions for a while after their topic was created, or they began."""

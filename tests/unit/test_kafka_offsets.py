@@ -37,11 +37,14 @@ def test_whoever_needs_all_offsets_is_told_so():
 
 
 class LeaderlessAdmin:
-    """Its broker has just begun: the first answer is that no partition has a leader."""
+    """Its broker has just begun: the first answer is that no partition has a leader.
 
-    def __init__(self) -> None:
-        none = KafkaError(KafkaError._NOENT, "No leaders found")  # noqa: SLF001 - the library names it so
-        self.answers = [KafkaException(none), 17]
+    Args:
+        code: of that answer.
+    """
+
+    def __init__(self, code: int) -> None:
+        self.answers = [KafkaException(KafkaError(code)), 17]
 
     def list_offsets(self, asked: Any, **_: Any) -> dict[Any, Future[Any]]:
         """Give the next answer for all partitions."""
@@ -58,5 +61,12 @@ class LeaderlessAdmin:
         """Find out who leads."""
 
 
-def test_partitions_without_a_leader_are_asked_about_again():
-    assert next_offsets(LeaderlessAdmin(), [PLACE], 5.0) == {PLACE: 17}
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError._NOENT,  # noqa: SLF001 - the library names it so
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    ],
+)
+def test_partitions_without_a_leader_are_asked_about_again(code):
+    assert next_offsets(LeaderlessAdmin(code), [PLACE], 5.0) == {PLACE: 17}

@@ -437,8 +437,8 @@ def test_of_two_standbys_that_begin_a_new_log_at_once_only_one_ever_takes_client
         reasons = [each.reason for each in fronts]
         for each in reversed(fronts):
             await each.stop()
-        for each in led:
-            each.cancel()
+        for waits in led:
+            waits.cancel()
         return vhost.epoch, reasons, leads
 
     epoch, reasons, leads = asyncio.run(race())
