@@ -63,8 +63,8 @@ class User(msgspec.Struct, frozen=True):
         return _IMPERSONATOR in self.tags
 
     def has_password(self, password: bytes) -> bool:
-        """Whether this is the user's password."""
-        if not self.password_hash or self.hashing_algorithm not in HASHING_ALGORITHMS:
+        """Whether this is the user's password; an empty one never is, as in RabbitMQ."""
+        if not password or not self.password_hash or self.hashing_algorithm not in HASHING_ALGORITHMS:
             return False
         try:
             salted = base64.b64decode(self.password_hash, validate=True)
@@ -149,15 +149,19 @@ def _credentials(mechanism: str, response: bytes, client: Client) -> tuple[str |
     match mechanism:
         case "PLAIN":
             parts = response.split(b"\0")
-            if len(parts) != 3:  # noqa: PLR2004 - on whose behalf, who, password
+            if len(parts) != 3 or parts[0]:  # noqa: PLR2004 - on nobody else's behalf, who, password
                 raise syntax_error("response of PLAIN invalid")
             return parts[1].decode("utf-8", "replace"), parts[2]
         case "AMQPLAIN":
             table, _end = read_table(len(response).to_bytes(4) + response)
-            name, password = table.get("LOGIN"), table.get("PASSWORD")
-            if not isinstance(name, str) or not isinstance(password, str):
+            name = table.get("LOGIN")
+            if "PASSWORD" not in table or not isinstance(name, str | bytes):
                 raise syntax_error("response of AMQPLAIN invalid")
-            return name, password.encode("utf-8", "surrogateescape")
+            known_as = name if isinstance(name, str) else name.decode("utf-8", "replace")
+            password = table["PASSWORD"]
+            if isinstance(password, str):
+                return known_as, password.encode("utf-8", "surrogateescape")
+            return known_as, password if isinstance(password, bytes) else b""  # no other type is one
         case "ANONYMOUS":
             return _ANONYMOUS
         case _:

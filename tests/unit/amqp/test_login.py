@@ -26,6 +26,24 @@ def test_amqplain_is_a_table_without_its_size():
     assert users.login("AMQPLAIN", response, REMOTE).name == "ann"
 
 
+@pytest.mark.parametrize("secret", [b"secret", b"\xff\xfe"])
+def test_amqplain_takes_bytes_as_it_takes_text(secret):
+    salt = b"\1\2\3\4"
+    hashed = base64.b64encode(salt + hashlib.sha256(salt + secret).digest()).decode()
+    response = write_table({"LOGIN": b"ann", "PASSWORD": secret})[4:]
+
+    assert Users([User("ann", hashed)]).login("AMQPLAIN", response, REMOTE).name == "ann"
+
+
+@pytest.mark.parametrize("password", [1, True, None, {}, [], "", "wrong", b"\xff"])
+def test_amqplain_with_a_password_of_another_type_is_refused(password):
+    users = Users([User("ann", new_password_hash("secret"))])
+    response = write_table({"LOGIN": "ann", "PASSWORD": password})[4:]
+
+    with pytest.raises(AmqpError, match="403 ACCESS_REFUSED - Login was refused"):
+        users.login("AMQPLAIN", response, LOCAL)
+
+
 def test_nobody_in_particular_is_guest_while_its_password_is_guest():
     users = Users.default()
 
@@ -64,7 +82,15 @@ def test_others_are_refused_without_saying_why(mechanism, response):
 
 @pytest.mark.parametrize(
     ("mechanism", "response"),
-    [("PLAIN", b"ann"), ("PLAIN", b"\0ann\0sec\0ret"), ("AMQPLAIN", b""), ("AMQPLAIN", b"ann")],
+    [
+        ("PLAIN", b"ann"),
+        ("PLAIN", b"\0ann\0sec\0ret"),
+        ("PLAIN", b"ann\0ann\0secret"),
+        ("AMQPLAIN", b""),
+        ("AMQPLAIN", b"ann"),
+        ("AMQPLAIN", write_table({"LOGIN": 1, "PASSWORD": "secret"})[4:]),
+        ("AMQPLAIN", write_table({"LOGIN": "ann"})[4:]),
+    ],
 )
 def test_a_response_that_cannot_be_read_is_no_login(mechanism, response):
     users = Users([User("ann", new_password_hash("secret"))])
@@ -73,16 +99,18 @@ def test_a_response_that_cannot_be_read_is_no_login(mechanism, response):
         users.login(mechanism, response, LOCAL)
 
 
-def test_hashes_of_an_export_are_understood():
+@pytest.mark.parametrize("algorithm", ["md5", "sha256", "sha512"])
+def test_hashes_of_an_export_are_understood(algorithm):
     salt = b"\1\2\3\4"
-    hashed = base64.b64encode(salt + hashlib.sha512(salt + b"secret").digest()).decode()
-    user = User("ann", hashed, "rabbit_password_hashing_sha512")
+    hashed = base64.b64encode(salt + hashlib.new(algorithm, salt + b"secret").digest()).decode()
+    user = User("ann", hashed, f"rabbit_password_hashing_{algorithm}")
 
     assert user.has_password(b"secret")
     assert not user.has_password(b"Secret")
 
 
 def test_a_user_without_a_usable_hash_has_no_password():
+    assert not User("ann", new_password_hash("")).has_password(b"")
     assert not User("ann", "").has_password(b"")
     assert not User("ann", "!").has_password(b"")
     assert not User("ann", "AAAA", "unknown").has_password(b"")
