@@ -64,7 +64,11 @@ class User(msgspec.Struct, frozen=True):
 
     def has_password(self, password: bytes) -> bool:
         """Whether this is the user's password; an empty one never is, as in RabbitMQ."""
-        if not password or not self.password_hash or self.hashing_algorithm not in HASHING_ALGORITHMS:
+        if (
+            not password
+            or not self.password_hash
+            or self.hashing_algorithm not in HASHING_ALGORITHMS
+        ):
             return False
         try:
             salted = base64.b64decode(self.password_hash, validate=True)
@@ -149,7 +153,7 @@ def _credentials(mechanism: str, response: bytes, client: Client) -> tuple[str |
     match mechanism:
         case "PLAIN":
             parts = response.split(b"\0")
-            if len(parts) != 3 or parts[0]:  # noqa: PLR2004 - on nobody else's behalf, who, password
+            if len(parts) != 3 or parts[0]:  # noqa: PLR2004 - for whom, who, password
                 raise syntax_error("response of PLAIN invalid")
             return parts[1].decode("utf-8", "replace"), parts[2]
         case "AMQPLAIN":
@@ -161,7 +165,9 @@ def _credentials(mechanism: str, response: bytes, client: Client) -> tuple[str |
             password = table["PASSWORD"]
             if isinstance(password, str):
                 return known_as, password.encode("utf-8", "surrogateescape")
-            return known_as, password if isinstance(password, bytes) else b""  # no other type is one
+            return known_as, password if isinstance(
+                password, bytes
+            ) else b""  # no other type is one
         case "ANONYMOUS":
             return _ANONYMOUS
         case _:
