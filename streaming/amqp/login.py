@@ -8,6 +8,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import logging
 import os
 from typing import Final, NamedTuple
 
@@ -17,10 +18,15 @@ from streaming.amqp.errors import AmqpError, syntax_error
 from streaming.amqp.tables import read_table
 from topology.limits import UserLimits
 
+logger = logging.getLogger(__name__)
+
 MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "ANONYMOUS")
 """Those that every client is offered."""
 
 _IMPERSONATOR: Final = "impersonator"
+
+_SHOWN_NAME: Final = 100
+"""Characters of a name in the log; a client may send any."""
 
 _SALT_SIZE: Final = 4
 HASHING_ALGORITHMS: Final = {
@@ -95,10 +101,12 @@ class Client(NamedTuple):
     Attributes:
         is_loopback: from the server's own host.
         certificate_name: the name in the client's certificate, if TLS asked for one.
+        address: for the log.
     """
 
     is_loopback: bool
     certificate_name: str | None = None
+    address: str = "a client"
 
 
 class Users:
@@ -127,7 +135,7 @@ class Users:
         return cls([guest])
 
     def login(self, mechanism: str, response: bytes, client: Client) -> User:
-        """Let a client in.
+        """Let a client in; if not, the log says why.
 
         Raises:
             AmqpError: 403, as RabbitMQ says it: not why; 502, the response cannot be read.
@@ -135,12 +143,18 @@ class Users:
         name, password = _credentials(mechanism, response, client)
         user = None if name is None else self.by_name.get(name)
         if user is None:
-            raise _refused(mechanism)
-        if mechanism != "EXTERNAL" and not user.has_password(password):
-            raise _refused(mechanism)
-        if user.loopback_only and not client.is_loopback:
-            raise _refused(mechanism)
-        return user
+            why = "there is no such user"
+        elif mechanism != "EXTERNAL" and not user.has_password(password):
+            why = "the password is wrong" if password else "an empty password is never accepted"
+        elif user.loopback_only and not client.is_loopback:
+            why = "it may connect from this machine only (--remote-guest)"
+        else:
+            return user
+        shown = (name or "")[:_SHOWN_NAME]
+        logger.warning(
+            "%s: login with %s refused: user %r: %s", client.address, mechanism, shown, why
+        )
+        raise _refused(mechanism)
 
 
 def mechanisms(client: Client) -> bytes:
@@ -164,10 +178,8 @@ def _credentials(mechanism: str, response: bytes, client: Client) -> tuple[str |
             known_as = name if isinstance(name, str) else name.decode("utf-8", "replace")
             password = table["PASSWORD"]
             if isinstance(password, str):
-                return known_as, password.encode("utf-8", "surrogateescape")
-            return known_as, password if isinstance(
-                password, bytes
-            ) else b""  # no other type is one
+                password = password.encode("utf-8", "surrogateescape")
+            return known_as, password if isinstance(password, bytes) else b""
         case "ANONYMOUS":
             return _ANONYMOUS
         case _:

@@ -8,8 +8,8 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
@@ -124,7 +124,8 @@ def amqp(
         typer.Option(
             "--tls-ca",
             metavar="FILE",
-            help="Ask clients for a certificate of this authority; its name is the user's.",
+            help="Require a certificate of this authority from each client of TLS; its name is the "
+            "user's.",
         ),
     ] = None,
     login_from: Annotated[
@@ -385,12 +386,33 @@ def _tls_context(pair: tuple[Path, Path] | None, ca: Path | None) -> ssl.SSLCont
         if ca is not None:
             raise typer.BadParameter("needs --tls CERT KEY", param_hint="--tls-ca")
         return None
+    certificate, key = pair
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(*pair)
-        if ca is not None:
+    with _reading("--tls", certificate, key):
+        context.load_cert_chain(certificate, key, _refuse_encrypted_key)
+    if ca is not None:
+        with _reading("--tls-ca", ca):
             context.load_verify_locations(ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except OSError as error:
-        raise typer.BadParameter(f"{pair[0]}: {error}", param_hint="--tls") from None
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+@contextmanager
+def _reading(option: str, *files: Path) -> Iterator[None]:
+    """Refuse an option whose files cannot be used; the text names them, and says what is wrong."""
+    for file in files:
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise typer.BadParameter(f"{file}: {error.strerror}", param_hint=option) from None
+    try:
+        yield
+    except ssl.SSLError as error:
+        named = " and ".join(map(str, files))
+        why = f"not usable PEM files ({error.reason or error.strerror})"
+        raise typer.BadParameter(f"{named}: {why}", param_hint=option) from None
+
+
+def _refuse_encrypted_key() -> str:
+    text = "the key is encrypted; decrypt it with `openssl pkey -in KEY -out NEW_KEY`"
+    raise typer.BadParameter(text, param_hint="--tls")

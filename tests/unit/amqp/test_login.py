@@ -81,6 +81,28 @@ def test_others_are_refused_without_saying_why(mechanism, response):
 
 
 @pytest.mark.parametrize(
+    ("response", "name", "why"),
+    [
+        (b"\0ann\0wrong", "ann", "the password is wrong"),
+        (b"\0ann\0", "ann", "an empty password is never accepted"),
+        (b"\0bob\nroot\0secret", "bob\nroot", "there is no such user"),
+        (b"\0guest\0guest", "guest", "it may connect from this machine only (--remote-guest)"),
+        (b"\0" + b"x" * 9000 + b"\0secret", "x" * 100, "there is no such user"),
+    ],
+)
+def test_the_log_says_why_a_login_was_refused(response, name, why, caplog):
+    ann = User("ann", new_password_hash("secret"))
+    guest = User("guest", new_password_hash("guest"), loopback_only=True)
+    remote = Client(is_loopback=False, address="192.0.2.7:4711")
+
+    with pytest.raises(AmqpError):
+        Users([ann, guest]).login("PLAIN", response, remote)
+
+    said = f"192.0.2.7:4711: login with PLAIN refused: user {name!r}: {why}"
+    assert caplog.messages == [said]
+
+
+@pytest.mark.parametrize(
     ("mechanism", "response"),
     [
         ("PLAIN", b"ann"),

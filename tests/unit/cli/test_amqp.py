@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pika
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 from tests.fixtures.child import Child
 from tests.fixtures.waiting import WAIT_S
@@ -145,6 +146,38 @@ def test_what_cannot_be_started_is_one_line_that_names_the_option(arguments, tex
     assert ended.returncode == 2
     assert text in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_certificate_key_or_authority_that_cannot_be_used_is_named(tmp_path):
+    pair, other = trustme.CA().issue_cert("localhost"), trustme.CA().issue_cert("localhost")
+    certificate, key, foreign, encrypted, text = (
+        tmp_path / name for name in ("cert.pem", "key.pem", "foreign.pem", "encrypted.pem", "a.txt")
+    )
+    pair.cert_chain_pems[0].write_to_path(certificate)
+    pair.private_key_pem.write_to_path(key)
+    other.private_key_pem.write_to_path(foreign)
+    text.write_text("text")
+    encrypted.write_bytes(
+        serialization.load_pem_private_key(pair.private_key_pem.bytes(), None).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    for *files, option, said in (
+        (certificate, tmp_path / "no.key", "--tls:", "no.key: No such file"),
+        (certificate, foreign, "--tls:", "KEY_VALUES_MISMATCH"),
+        (certificate, encrypted, "--tls:", "the key is encrypted"),
+        (certificate, key, text, "--tls-ca:", "a.txt: not usable PEM files"),
+        (certificate, key, tmp_path / "no.pem", "--tls-ca:", "no.pem: No such file"),
+    ):
+        authority = ("--tls-ca", str(files.pop())) if len(files) == 3 else ()
+
+        ended = run("--memory", "--tls", *map(str, files), *authority)
+
+        assert ended.returncode == 2
+        assert f"invalid value for {option}" in ended.stderr
+        assert said in ended.stderr
 
 
 @pytest.mark.parametrize("options", [("--port",), ("--port", "0", "--tls-port")], ids=" ".join)
