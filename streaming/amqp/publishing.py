@@ -174,7 +174,8 @@ class Publishing:
             return
         properties = self._with_reply_address(method, properties, seen)
         if _is_reply(method):
-            self._requests.then(partial(self._reply, method, properties, body, number))
+            reply = partial(self._reply, Content(method, properties, body), seen, number)
+            self._requests.then(partial(self._guarded, reply, PUBLISH_METHOD))
             return
         publication = self._publication(method, seen)
         if seen is PLAIN:
@@ -204,8 +205,14 @@ class Publishing:
             raise _NoReplyConsumerError(partial(self._route, publication, None))
         return with_reply_to(properties, address)
 
-    def _reply(self, method: PublishMethod, properties: bytes, body: bytes, number: int) -> None:
-        """Hand a direct reply to its consumer; one that is mandatory is returned in any case."""
+    def _reply(self, content: Content, seen: Seen, number: int) -> None:
+        """Hand a direct reply to its consumer; one that is mandatory is returned in any case.
+
+        Raises:
+            AmqpError: it is refused, as by permissions for the default exchange.
+        """
+        method, properties, body = content
+        self._route(self._publication(method, seen), seen.headers)
         if method.mandatory:
             self._return_reply(method, properties, body)
         self._replies.deliver(method.routing_key, properties, body)

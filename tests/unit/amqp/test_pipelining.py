@@ -5,6 +5,7 @@ import pytest
 from streaming.amqp import methods as m
 from streaming.amqp.clocks import ManualClock
 from streaming.amqp.connection import State
+from streaming.broker import commands
 from tests.amqp_client import RawClient
 from tests.delayed_broker import delayed_broker
 
@@ -157,6 +158,30 @@ def test_a_direct_reply_keeps_its_place_between_publishes(client):
     confirms = [each.delivery_tag for each in returned if isinstance(each, m.BasicAck)]
     assert confirms == sorted(confirms)
     assert confirms[-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("properties", "code", "text"),
+    [
+        ({}, 403, "write access to exchange 'amq.default' in vhost '/' refused for user 'guest'"),
+        ({"expiration": "soon"}, 406, "invalid expiration 'soon'"),
+        ({"user_id": "ann"}, 406, "user_id property set to 'ann'"),
+    ],
+)
+def test_a_direct_reply_is_refused_as_any_other_publish(client, properties, code, text):
+    vhost = client.broker.server.vhosts["/"]
+    write = ".*" if properties else "^events$"
+    permissions = commands.SetPermissions(user="guest", configure=".*", write=write, read=".*")
+    client.broker.do(vhost, permissions)
+    client.send(1, m.BasicConsume(queue=REPLY_TO, consumer_tag="replies", no_ack=True))
+    address = client.broker.server.replies["/"].address_of(f"{client.connection.name} (1)")
+
+    client.publish("", address, b"answer", **properties)
+    *told, closed = methods(client)
+
+    assert [type(each) for each in told] == [m.BasicConsumeOk]
+    assert closed.reply_code == code
+    assert text in closed.reply_text
 
 
 def test_a_reply_that_is_on_its_way_has_no_tag_of_its_own(client):
