@@ -2,6 +2,7 @@
 
 import errno
 import socket
+from ipaddress import ip_address
 
 from topology.errors import DlxError
 
@@ -30,6 +31,16 @@ def listen_error(who: str, host: str, port: int, error: OSError) -> ListenError:
 def host_and_port(host: str, port: int) -> str:
     """Both in one, as in a URL: `127.0.0.1:5672`, `[::1]:5672`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a numeric address is one of this machine alone; a name is none."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
 
 
 def family_of(host: str) -> socket.AddressFamily:

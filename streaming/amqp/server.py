@@ -20,11 +20,10 @@ from streaming.amqp.login import Client, User, Users
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
-from streaming.listening import host_and_port
+from streaming.listening import host_and_port, is_loopback
 from streaming.machine_memory import detect_memory, this_machine
 from topology.limits import refuse_connection, refuse_user_channel, refuse_user_connection
 
-_LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 _LOCALHOST: Final = "127.0.0.1"
 _LOCALHOST_6: Final = "::1"
 SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"
@@ -370,7 +369,7 @@ class _Socket(asyncio.Protocol):
         here = transport.get_extra_info("sockname") or ("", 0)
         name = f"{host_and_port(*peer[:2])} -> {host_and_port(*here[:2])}"
         client = Client(
-            is_loopback=str(peer[0]).startswith(_LOOPBACK),
+            is_loopback=is_loopback(str(peer[0])),
             certificate_name=user_in(
                 transport.get_extra_info("peercert"), self._server.login_from or "common_name"
             ),

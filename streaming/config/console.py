@@ -7,9 +7,8 @@ import attrs
 
 from streaming.config.metrics import ADDRESS, split_address
 from streaming.config.types import Section, flag, local, matching, setting
+from streaming.listening import is_loopback
 from topology.errors import Problem
-
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _HEADER: Final = matching(r"[A-Za-z0-9-]{1,100}", "the name of an HTTP header")
 _LANGUAGE: Final = matching(
@@ -106,7 +105,7 @@ class ConsoleSettings(Section):
         if self.front_credentials is not None and self.front is None:
             yield Problem("front_credentials", "needs front, the address it is for")
         is_open = self.credentials is None and self.user_header is None
-        if self.listen is not None and is_open and not is_loopback(self.listen):
+        if self.listen is not None and is_open and not _is_local(self.listen):
             yield Problem(
                 "listen",
                 "is not an address of this machine alone, so it needs credentials or user_header; "
@@ -114,6 +113,7 @@ class ConsoleSettings(Section):
             )
 
 
-def is_loopback(listen: str) -> bool:
+def _is_local(listen: str) -> bool:
     """Whether only this machine can reach an address."""
-    return split_address(listen)[0] in LOOPBACK
+    host = split_address(listen)[0]
+    return host == "localhost" or is_loopback(host)

@@ -9,12 +9,12 @@ import binascii
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from ipaddress import ip_address
 from typing import Final
 
 from starlette.requests import Request
 
 from streaming.amqp.login import User, Users
+from streaming.listening import is_loopback
 from streaming.management.errors import ApiError, not_authorised
 
 MAX_FAILURES: Final = 10
@@ -116,16 +116,6 @@ class Gate:
         if not has_tag(user, MANAGERS):
             raise not_authorised("Not management user")
         return user
-
-
-def is_loopback(place: str) -> bool:
-    """Whether an address is the machine's own."""
-    try:
-        address = ip_address(place)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 def _credentials(header: str) -> tuple[str, bytes] | None:
