@@ -22,7 +22,12 @@ from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
 from streaming.listening import host_and_port, is_loopback
 from streaming.machine_memory import detect_memory, this_machine
-from topology.limits import refuse_connection, refuse_user_channel, refuse_user_connection
+from topology.limits import (
+    UserLimits,
+    refuse_connection,
+    refuse_user_channel,
+    refuse_user_connection,
+)
 
 _LOCALHOST: Final = "127.0.0.1"
 _LOCALHOST_6: Final = "::1"
@@ -147,13 +152,13 @@ class Server:
         if not self._may_open(user, name):
             text = f"access to vhost '{name}' refused for user '{user.name}'"
             raise error(NOT_ALLOWED, text)
-        limits = vhost.shard.vhost.limits
-        if limits.max_connections is not None or user.limits.max_connections is not None:
+        limits, own = vhost.shard.vhost.limits, self._limits_of(user)
+        if limits.max_connections is not None or own.max_connections is not None:
             here = [one for one in self.connections if one.vhost is vhost]
             mine = [one for one in self.connections if one.vhost and one.user == user.name]
             refusal = refuse_connection(
                 limits, len(here), user.name, name
-            ) or refuse_user_connection(user.limits, len(mine), user.name)
+            ) or refuse_user_connection(own, len(mine), user.name)
             if refusal is not None:
                 raise AmqpError(refusal.code, refusal.text)
         self.connections_opened += 1
@@ -161,13 +166,18 @@ class Server:
 
     def open_channel(self, user: User) -> None:
         """See `Host`."""
-        if user.limits.max_channels is None:
+        limits = self._limits_of(user)
+        if limits.max_channels is None:
             return
         mine = [one for one in self.connections if one.user == user.name]
         channels = sum(len(one.channels) for one in mine)
-        refusal = refuse_user_channel(user.limits, channels, user.name)
+        refusal = refuse_user_channel(limits, channels, user.name)
         if refusal is not None:
             raise AmqpError(refusal.code, refusal.text)
+
+    def _limits_of(self, user: User) -> UserLimits:
+        """The limits of a user now, whenever it has logged in."""
+        return self.users.by_name.get(user.name, user).limits
 
     def has_news(self, connection: Connection) -> None:
         """See `Host`."""

@@ -55,3 +55,12 @@ def test_channels_of_a_user_are_limited(broker):
 
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"limit of \(1\)"):
         connection.channel()
+
+
+def test_a_limit_counts_for_connections_that_were_open_before_it_was_set(broker):
+    connection = connect(broker)
+    connection.channel()
+    load(broker, {"max-channels": 1}, {})
+
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"limit of \(1\)"):
+        connection.channel()
