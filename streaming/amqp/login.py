@@ -39,6 +39,8 @@ HASHING_ALGORITHMS: Final = {
 HASHING_ALGORITHM: Final = "rabbit_password_hashing_sha256"
 """That of new passwords."""
 
+OLD_HASHING_ALGORITHM: Final = "rabbit_password_hashing_md5"
+
 LOOPBACK_USER: Final = "guest"
 """The user that a server without configuration has, and who may connect from this host only."""
 

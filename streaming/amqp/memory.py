@@ -4,8 +4,9 @@ Its topology and users come from a definitions.json, or are those of a new Rabbi
 and the user `guest`, who may do everything from this host. Nothing is written anywhere.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +17,7 @@ from streaming.amqp.inspection import Deaths
 from streaming.amqp.login import (
     HASHING_ALGORITHM,
     LOOPBACK_USER,
+    OLD_HASHING_ALGORITHM,
     User,
     Users,
     new_password_hash,
@@ -168,13 +170,17 @@ class MemoryBroker:
         return answers[-1]
 
 
+_WITH_MD5: Final = re.compile(r"3\.[0-5]\.")
+"""The versions of RabbitMQ that hashed with MD5, and whose exports do not say so."""
+
+
 class _UserEntry(msgspec.Struct):
     """A user in a definitions document."""
 
     name: str
     password_hash: str | None = None
     password: str | None = None
-    hashing_algorithm: str = HASHING_ALGORITHM
+    hashing_algorithm: str | None = None
     tags: str | list[str] = ""
     limits: UserLimits | None = None
 
@@ -186,9 +192,12 @@ def users_in(document: Mapping[str, Any], *, remote_guest: bool = False) -> list
         InvalidTopologyError: one cannot be used.
     """
     users, problems = [], []
+    is_old = _WITH_MD5.match(str(document.get("rabbit_version")))
+    algorithm = OLD_HASHING_ALGORITHM if is_old else HASHING_ALGORITHM
     for index, entry in enumerate(document.get("users") or ()):
         try:
-            users.append(_user(msgspec.convert(entry, _UserEntry), remote_guest=remote_guest))
+            user = msgspec.convert(entry, _UserEntry)
+            users.append(_user(user, algorithm, remote_guest=remote_guest))
         except msgspec.ValidationError as error:
             problems.append(Problem(f"users[{index}]", str(error)))
     if problems:
@@ -196,8 +205,8 @@ def users_in(document: Mapping[str, Any], *, remote_guest: bool = False) -> list
     return users
 
 
-def _user(entry: _UserEntry, *, remote_guest: bool) -> User:
-    password_hash, algorithm = entry.password_hash, entry.hashing_algorithm
+def _user(entry: _UserEntry, default_algorithm: str, *, remote_guest: bool) -> User:
+    password_hash, algorithm = entry.password_hash, entry.hashing_algorithm or default_algorithm
     if password_hash is None and entry.password:
         password_hash, algorithm = new_password_hash(entry.password), HASHING_ALGORITHM
     tags = entry.tags.split(",") if isinstance(entry.tags, str) else entry.tags

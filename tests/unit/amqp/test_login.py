@@ -131,6 +131,26 @@ def test_hashes_of_an_export_are_understood(algorithm):
     assert not user.has_password(b"Secret")
 
 
+@pytest.mark.parametrize(
+    ("version", "algorithm"),
+    [
+        ("3.0.4", "md5"),
+        ("3.5.8", "md5"),
+        ("3.6.0", "sha256"),
+        ("3.10.8", "sha256"),
+        (None, "sha256"),
+    ],
+)
+def test_a_hash_in_an_export_that_names_no_algorithm_is_that_of_its_version(version, algorithm):
+    salt = b"\1\2\3\4"
+    hashed = base64.b64encode(salt + hashlib.new(algorithm, salt + b"secret").digest()).decode()
+    document = {"rabbit_version": version, "users": [{"name": "ann", "password_hash": hashed}]}
+
+    [ann] = users_in(document)
+
+    assert ann.has_password(b"secret")
+
+
 def test_a_user_without_a_usable_hash_has_no_password():
     assert not User("ann", new_password_hash("")).has_password(b"")
     assert not User("ann", "").has_password(b"")
