@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
@@ -93,7 +94,7 @@ def _rows(tables: str) -> dict[int, int]:
     """Copy id -> batch of its row in `dead_letters`."""
     found: dict[int, int] = {}
     for uri in DeltaTable(f"{tables}/dead_letters").file_uris():
-        table = pq.read_table(uri, columns=["copy_id", "batch_id"])
+        table = pq.read_table(unquote(uri), columns=["copy_id", "batch_id"])
         found.update(zip(table["copy_id"].to_pylist(), table["batch_id"].to_pylist(), strict=True))
     return found
 

@@ -27,6 +27,7 @@ _NO_KAFKA: Final = re.compile(
 )
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _SHOWN: Final = 2_000
+_FOLLOWS: Final = "following "
 _LEADS_NO_MORE: Final = "this front leads it no more"
 
 
@@ -60,12 +61,20 @@ class FrontProcess:
         self._begin = self.process.log.stat().st_size if self.process.log.exists() else 0
         self.process.start()
 
+    def follows(self) -> bool:
+        """Whether it has begun: before that, a SIGTERM is no clean stop."""
+        return _FOLLOWS in self._said()
+
+    def _said(self) -> str:
+        """What it has written since its start."""
+        with self.process.log.open("rb") as log:
+            log.seek(self._begin)
+            return log.read().decode(errors="replace")
+
     @property
     def leads_since(self) -> int | None:
         """The offset since which it leads, as far as it knows; None if it does not."""
-        with self.process.log.open("rb") as log:
-            log.seek(self._begin)
-            said = log.read().decode(errors="replace")
+        said = self._said()
         found = list(_LEADS.finditer(said))
         if not found or said.rfind(_LEADS_NO_MORE) > found[-1].start():
             return None

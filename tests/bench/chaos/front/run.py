@@ -177,6 +177,7 @@ def checked(
             for queue in (WORK, DEAD)
         }
     for front in (running.other(leader), leader):
+        wait_for(running, front.follows, f"{front.name} does not begin")
         front.process.stop()
     end = running.log_end()
     report(f"the clients have ended; the job is at record {running.job_position()} of {end}")
