@@ -73,6 +73,11 @@ def instant(value: str | float | datetime | None) -> str:
     return text.removesuffix("+00:00").removesuffix(".000")
 
 
+def hour_after(value: str | float | datetime) -> str:
+    """The instant an hour later, as `instant` writes it."""
+    return instant(_time(value) + timedelta(hours=1))
+
+
 def ago(value: str | float | datetime | None, now: datetime | None = None) -> Sentence | str:
     """How long before now an instant was: `3 min`, `2 h`, `5 d`."""
     if value is None:
@@ -149,6 +154,7 @@ def _plain(value: object) -> str:
 FILTERS: Final = {
     "ago": ago,
     "duration": duration,
+    "hour_after": hour_after,
     "instant": instant,
     "iso": iso,
     "later_than": later_than,

@@ -8,7 +8,8 @@ from streaming.console.pages.topology_changes import just_before
 from streaming.queries.actions import ACTIONS, CONDITIONS, actions_on, list_actions, on_queue
 from streaming.queries.duckdb_tables import Row, text
 from streaming.queries.message_attributes import MessageId
-from streaming.queries.vhosts.changes import changed_name
+from streaming.queries.vhosts.changes import DEPLOYED, changed_name
+from streaming.queries.vhosts.releases import deaths_around, release_of
 from streaming.sentences import say
 
 _NOT_DRAWN: Final = ("permissions", "parameter", "limits", "deployed")
@@ -52,7 +53,8 @@ def audit(view: View) -> Answer:
         first=(view.page - 1) * PAGE_ROWS,
         count=PAGE_ROWS,
     )
-    return {**common, "message": None, "rows": _named(found.rows), "total": found.total}
+    rows = _named(found.rows)
+    return {**common, "message": None, "rows": _with_deaths(view, rows), "total": found.total}
 
 
 def _named(rows: list[Row]) -> list[Row]:
@@ -64,6 +66,20 @@ def _named(rows: list[Row]) -> list[Row]:
             "earlier": just_before(row["at"]) if _is_of_topology(row) else None,
         }
         for row in rows
+    ]
+
+
+def _with_deaths(view: View, rows: list[Row]) -> list[Row]:
+    """Rows with the release that they note, and the deaths before and after it."""
+    noted = [row for row in rows if row["what"] == DEPLOYED]
+    found = [release_of(row["vhost"], row["at"], row["detail"], row["user"]) for row in noted]
+    end = view.known_until
+    around = view.once(f"around {found} {end}", lambda tables: deaths_around(tables, found, end))
+    of_row = {id(row): pair for row, *pair in zip(noted, found, around, strict=True)}
+    return [
+        {**row, "release": release, "around": deaths}
+        for row in rows
+        for release, deaths in [of_row.get(id(row), (None, None))]
     ]
 
 

@@ -1,13 +1,16 @@
 """Causes: why messages die, in groups, with their trend, what is new, what was redriven before."""
 
+from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, View
 from streaming.console.reader import portable
 from streaming.queries.dead_letters.groups import HEADER, dead_letter_groups
 from streaming.queries.dead_letters.header_names import header_names
+from streaming.queries.duckdb_tables import Row
+from streaming.queries.vhosts.releases import Release, release_before, releases
 
 GROUPINGS: Final = (
     *("queue,reason", "cause", "queue,cause", "queue", "reason", "exchange", "routing_key"),
@@ -34,15 +37,19 @@ def causes(view: View) -> Answer:
     wanted = letters_filter(view)
     rows = view.once(
         f"groups {wanted} {names} {new_since}",
-        lambda tables: list(islice(dead_letter_groups(tables, wanted, names, new_since), MAX_ROWS)),
+        lambda tables: list(
+            islice(dead_letter_groups(tables, wanted, names, new_since, has_place=True), MAX_ROWS)
+        ),
     )
     headers = view.once(f"header names {wanted}", lambda tables: header_names(tables, wanted))
     if header and header not in headers:
         headers = [header, *headers]
     first = (view.page - 1) * PAGE_ROWS
     rows = rows[first : first + PAGE_ROWS + 1]
+    known = releases_of(view)
     return {
-        "rows": rows[:PAGE_ROWS],
+        "rows": [{**row, **_released(known, row)} for row in rows[:PAGE_ROWS]],
+        "knows_releases": bool(known),
         "more": len(rows) > PAGE_ROWS,
         "names": names,
         "by": by,
@@ -52,3 +59,16 @@ def causes(view: View) -> Answer:
         "has_news": new_since is not None,
         "kept": kept(view),
     }
+
+
+def releases_of(view: View) -> list[Release]:
+    """The releases of the vhosts that the user may see, the latest first."""
+    return view.once("releases", releases)
+
+
+def _released(known: list[Release], row: Row) -> dict[str, Any]:
+    """The release before the first death of a group, in the queue of that death, and how long."""
+    first = datetime.fromisoformat(row["first_seen"])
+    found = release_before(known, row["place"]["vhost"], row["place"]["queue"], first)
+    before = None if found is None else first - datetime.fromisoformat(found.at)
+    return {"release": found, "released_before": before}

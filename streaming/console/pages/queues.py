@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.console.shown import duration
 from streaming.console.verdict import STALE_S
@@ -24,6 +26,13 @@ from streaming.queries.queues import QueueDepth, list_queues, peek
 from streaming.queries.vhosts.changes import DEPLOYED
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.queries.vhosts.listings import rows_of_queues
+from streaming.queries.vhosts.releases import (
+    DeathsAround,
+    Release,
+    deaths_around,
+    release_before,
+    releases,
+)
 from streaming.sentences import Sentence, say
 from topology.policies import QueueSettings
 
@@ -381,7 +390,11 @@ def queue(view: View) -> Answer:
         )
     deaths = deaths_before(view.tables, vhost, contents)
     letters = [one for one in _waiting(view) if one.vhost == vhost]
+    release, around = _released(view, vhost, name)
     return {
+        "release": release,
+        "around": around,
+        "shows_release": _stretch_with(release, begin, end),
         "row": row,
         "line": next(one for one in _lines(view) if one.depth == place),
         "may_read": may_read,
@@ -403,6 +416,32 @@ def queue(view: View) -> Answer:
         "begin": begin,
         "purge": _purge(view, vhost, name) if view.as_of is None else "",
     }
+
+
+def _released(view: View, vhost: str, name: str) -> tuple[Release | None, DeathsAround | None]:
+    """The last release that concerns a queue, and the deaths in the queue around it."""
+    found = release_before(view.once("releases", releases), vhost, name, view.end)
+    if found is None:
+        return None, None
+    of_queue = msgspec.structs.replace(found, queues=(name,))
+    end = view.known_until
+    [around] = view.once(
+        f"around {of_queue}", lambda tables: deaths_around(tables, [of_queue], end)
+    )
+    return of_queue, around
+
+
+def _stretch_with(release: Release | None, begin: datetime, end: datetime) -> str | None:
+    """The shortest stretch in which the curve shows a release; None: the curve of now does."""
+    at = None if release is None else datetime.fromisoformat(release.at)
+    if at is None or at >= begin:
+        return None
+    fitting = {
+        length_s: one
+        for one, length_s in STRETCHES.items()
+        if at >= end - timedelta(seconds=length_s)
+    }
+    return fitting[min(fitting)] if fitting else "all"
 
 
 def _purge(view: View, vhost: str, name: str) -> str:

@@ -64,6 +64,8 @@ def dead_letter_groups(
     wanted: DeadLetterFilter,
     by: Sequence[str] = DEFAULT_BY,
     new_since: datetime | None = None,
+    *,
+    has_place: bool = False,
 ) -> QueryResult:
     """Group dead letters, the largest group first.
 
@@ -75,6 +77,7 @@ def dead_letter_groups(
         by: attributes; see `group_by`.
         new_since: adds `is_new`, whether a group had no deaths before this instant, and `new`, its
             deaths since.
+        has_place: adds `place`, the vhost and the queue of the first death of a group.
 
     Raises:
         QueryError: there is no such table or attribute, or `where` is not a valid condition.
@@ -85,7 +88,7 @@ def dead_letter_groups(
     selection = Selection(tables, wanted)
     [(first, last)] = selection.values('epoch_us(min("at")), epoch_us(max("at"))')
     period = Period.of(first, last, wanted)
-    sql = groups_query(selection, [attributes], period, new_since)
+    sql = groups_query(selection, [attributes], period, new_since, has_place=has_place)
     return QueryResult(tables, sql, explain=selection.explained)
 
 
@@ -110,6 +113,8 @@ def groups_query(
     sets: Sequence[Sequence[GroupBy]],
     period: Period,
     new_since: datetime | None = None,
+    *,
+    has_place: bool = False,
 ) -> str:
     """The query of the groups by each set of attributes; the letters are read once for all sets.
 
@@ -127,19 +132,26 @@ def groups_query(
         flags = f"{flags}, "
     moment = None if new_since is None else f"CAST({text(new_since.isoformat())} AS TIMESTAMPTZ)"
     newest = "" if moment is None else f"min(first) >= {moment} AS is_new, {_sum('new')} AS new, "
+    place = "arg_min(place, first) AS place, " if has_place else ""
     trend = ", ".join(_sum("deaths", f"part = {number}") for number in range(TREND_PARTS))
+    counts = _counts_by_part(selection, attributes.values(), period, moment, has_place=has_place)
     return f"""
         SELECT {flags}{names}, {_sum("deaths")} AS deaths, min(first) AS first_seen,
-               max(last) AS last_seen, {newest}{_sum("redriven")} AS redriven,
+               max(last) AS last_seen, {newest}{place}{_sum("redriven")} AS redriven,
                {_sum("lost")} AS lost, [{trend}] AS trend
-        FROM ({_counts_by_part(selection, attributes.values(), period, moment)})
+        FROM ({counts})
         GROUP BY GROUPING SETS ({", ".join(f"({chosen})" for chosen in grouped)})
         ORDER BY deaths DESC, {names}
     """
 
 
 def _counts_by_part(
-    selection: Selection, attributes: Collection[GroupBy], period: Period, moment: str | None
+    selection: Selection,
+    attributes: Collection[GroupBy],
+    period: Period,
+    moment: str | None,
+    *,
+    has_place: bool,
 ) -> str:
     """The query of the deaths with the same attributes in the same part of the period.
 
@@ -148,12 +160,16 @@ def _counts_by_part(
     part = f'least((epoch_us("at") - {period.start_us}) // {period.part_us}, {TREND_PARTS - 1})'
     columns = [f"{one.expression} AS {quoted(one.name)}" for one in attributes]
     columns += ['"at" AS seen_at', f"{_REDRIVEN} AS is_redriven", "len(targets) = 0 AS is_lost"]
+    place = ""
+    if has_place:
+        columns.append("{'vhost': vhost, 'queue': queue} AS place_of_death")
+        place = "arg_min(place_of_death, seen_at) AS place, "
     letters = selection.query(", ".join([*columns, f"{part} AS part"]))
     names = ", ".join(f"{one.grouped()} AS {quoted(one.name)}" for one in attributes)
     new = "" if moment is None else f"count(*) FILTER (seen_at >= {moment}) AS new, "
     return f"""
         SELECT {names}, part, count(*) AS deaths, min(seen_at) AS first, max(seen_at) AS last,
-               {new}count(*) FILTER (is_redriven) AS redriven,
+               {new}{place}count(*) FILTER (is_redriven) AS redriven,
                count(*) FILTER (is_lost) AS lost
         FROM ({letters}) GROUP BY ALL
     """
