@@ -21,11 +21,11 @@ class Output:
 
     Attributes:
         waiting_bytes: how much it is.
-        taken_bytes: how much was taken.
+        taken_bytes, times_taken: how much was taken, and in how many pieces.
     """
 
     def __init__(self, has_news: Callable[[], None]) -> None:
-        self.waiting_bytes = self.taken_bytes = 0
+        self.waiting_bytes = self.taken_bytes = self.times_taken = 0
         self._parts: deque[bytes | memoryview] = deque()
         self._has_news = has_news
         self._is_told = False
@@ -80,6 +80,7 @@ class Output:
             data = b"".join(parts)
             self.waiting_bytes -= size
         self.taken_bytes += len(data)
+        self.times_taken += bool(data)
         return data
 
 

@@ -1,5 +1,7 @@
-"""Which user a client's certificate names, as RabbitMQ's `ssl_cert_login_from` has it."""
+"""What TLS tells of a client, as RabbitMQ says it: its user, its certificate and its cipher."""
 
+import ssl
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 CertificateName = Literal["common_name", "distinguished_name", "subject_alternative_name"]
@@ -25,6 +27,10 @@ _SHORT: Final = {
 }
 """OpenSSL's names of attributes, and those that RabbitMQ writes."""
 
+_ABOUT_TLS: Final = (
+    *("peer_cert_issuer", "peer_cert_subject", "peer_cert_validity"),
+    *("ssl", "ssl_cipher", "ssl_hash", "ssl_key_exchange", "ssl_protocol"),
+)
 _ESCAPED: Final = frozenset('"+,;<>\\')
 _FIRST_PRINTABLE, _LAST_PRINTABLE = 32, 125
 
@@ -42,11 +48,48 @@ def user_in(certificate: dict[str, Any] | None, login_from: CertificateName) -> 
             parts = (part for parts in certificate.get("subject", ()) for part in parts)
             name = ",".join(value for key, value in parts if key == "commonName")
         case "distinguished_name":
-            name = ",".join(map(_written, reversed(certificate.get("subject", ()))))
+            name = _distinguished(certificate, "subject")
         case _:
             names = certificate.get("subjectAltName", ())
             name = next((value for kind, value in names if kind == "DNS"), "")
     return name or None
+
+
+def about_tls(session: ssl.SSLObject | None) -> dict[str, Any]:
+    """What RabbitMQ says of the TLS of a connection; `session`: None if it has none."""
+    found: dict[str, Any] = dict.fromkeys(_ABOUT_TLS)
+    cipher = None if session is None else session.cipher()
+    if session is None or cipher is None:
+        return found | {"ssl": False}
+    name, protocol, _bits = cipher
+    found |= {"ssl": True, "ssl_protocol": (session.version() or protocol).lower()}
+    for known in session.context.get_ciphers():
+        if known["name"] == name:
+            kind, proof = known["kea"].removeprefix("kx-"), known["auth"].removeprefix("auth-")
+            found |= {
+                "ssl_cipher": known["symmetric"].replace("-", "_"),
+                "ssl_hash": "aead" if known["aead"] else known["digest"],
+                "ssl_key_exchange": kind if kind in {"any", proof} else f"{kind}_{proof}",
+            }
+    certificate: dict[str, Any] | None = session.getpeercert()
+    if certificate:
+        found |= {
+            "peer_cert_issuer": _distinguished(certificate, "issuer"),
+            "peer_cert_subject": _distinguished(certificate, "subject"),
+            "peer_cert_validity": " - ".join(
+                _instant(certificate[each]) for each in ("notBefore", "notAfter")
+            ),
+        }
+    return found
+
+
+def _distinguished(certificate: dict[str, Any], whose: str) -> str:
+    return ",".join(map(_written, reversed(certificate.get(whose, ()))))
+
+
+def _instant(of_openssl: str) -> str:
+    at = datetime.fromtimestamp(ssl.cert_time_to_seconds(of_openssl), UTC)
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def _written(parts: tuple[tuple[str, str], ...]) -> str:

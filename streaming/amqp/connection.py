@@ -111,7 +111,7 @@ class Connection:
         frame_max: the largest frame that both sides take, in bytes.
         publishes: whether it has published anything: such connections may be blocked.
         blocked_by: why publishers are blocked; None if they are not.
-        bytes_received: since it was opened.
+        bytes_received, times_received: since it was opened, and in how many pieces.
         next_check_s: when `check` is due.
     """
 
@@ -125,7 +125,7 @@ class Connection:
         self.user = ""
         self.impersonates = False
         self.publishes = False
-        self.bytes_received = 0
+        self.bytes_received = self.times_received = 0
         self.vhost: OpenVhost | None = None
         self.channels: dict[int, Channel] = {}
         self.connected_at_s = now_s()
@@ -174,6 +174,7 @@ class Connection:
         """Take bytes from the client, cut anywhere."""
         self._received_at_s = self._now_s()
         self.bytes_received += len(data)
+        self.times_received += 1
         if self.handshake.stage is Stage.HEADER:
             data = self._take_header(data)
         if self._is_deaf or self.is_closed or not data:

@@ -80,6 +80,7 @@ class Handshake:
     """The way of one client from the protocol header to its vhost.
 
     Attributes:
+        client: where it comes from.
         stage: how far it has come.
         client_properties: what the client says of itself.
         mechanism: how it logged in.
@@ -96,7 +97,7 @@ class Handshake:
         self.limits = OFFERED._replace(heartbeat_s=0)
         self.opened: tuple[OpenVhost, ReplyConsumers] | None = None
         self._doorkeeper = doorkeeper
-        self._client = client
+        self.client = client
         self._header = b""  # as much of it as has come
 
     @property
@@ -125,7 +126,7 @@ class Handshake:
         self._header = b""
         self.stage = Stage.START
         properties = self._doorkeeper.server_properties
-        offered = mechanisms(self._client)
+        offered = mechanisms(self.client)
         return m.ConnectionStart(server_properties=properties, mechanisms=offered), rest
 
     def expects(self, method: m.Method) -> bool:
@@ -152,10 +153,10 @@ class Handshake:
     def _log_in(self, method: m.ConnectionStartOk) -> m.Method | None:
         self.client_properties = method.client_properties
         self.mechanism = method.mechanism
-        if method.mechanism not in mechanisms(self._client).decode().split():
+        if method.mechanism not in mechanisms(self.client).decode().split():
             raise error(NOT_ALLOWED, f"unknown authentication mechanism '{method.mechanism}'")
         try:
-            self.user = self._doorkeeper.login(method.mechanism, method.response, self._client)
+            self.user = self._doorkeeper.login(method.mechanism, method.response, self.client)
         except AmqpError as refusal:
             if refusal.code != ACCESS_REFUSED:
                 raise

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import logging
 import os
+import ssl
 from typing import Final, NamedTuple
 
 import msgspec
@@ -104,11 +105,13 @@ class Client(NamedTuple):
         is_loopback: from the server's own host.
         certificate_name: the name in the client's certificate, if TLS asked for one.
         address: for the log.
+        tls: of the connection; None if it has none.
     """
 
     is_loopback: bool
     certificate_name: str | None = None
     address: str = "a client"
+    tls: ssl.SSLObject | None = None
 
 
 class Users:

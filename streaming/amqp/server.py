@@ -384,6 +384,7 @@ class _Socket(asyncio.Protocol):
                 transport.get_extra_info("peercert"), self._server.login_from or "common_name"
             ),
             address=host_and_port(*peer[:2]),
+            tls=transport.get_extra_info("ssl_object"),
         )
         self._connection = Connection(name, self._server, client, time.monotonic)
         self._connection.blocked_by = self._server.blocked_by

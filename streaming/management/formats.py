@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+from streaming.amqp.certificates import about_tls
 from streaming.amqp.channel import Channel
 from streaming.amqp.connection import Connection
 from streaming.amqp.server_properties import RABBITMQ_VERSION
@@ -279,45 +280,41 @@ def connection_item(connection: Connection, now_ms: int, age_s: float) -> Item:
     properties = plain(connection.handshake.client_properties)
     name = properties.get("connection_name")
     named = {} if name is None else {"user_provided_name": name}
-    return named | {
-        "auth_mechanism": connection.handshake.mechanism,
-        "channel_max": connection.handshake.limits.channel_max,
-        "channels": len(connection.channels),
-        "client_properties": properties,
-        "connected_at": now_ms - round(age_s * 1000),
-        "frame_max": connection.frame_max,
-        "garbage_collection": GARBAGE,
-        "host": here,
-        "name": connection.name,
-        "node": NODE,
-        "peer_cert_issuer": None,
-        "peer_cert_subject": None,
-        "peer_cert_validity": None,
-        "peer_host": host,
-        "peer_port": port,
-        "port": here_port,
-        "protocol": "AMQP 0-9-1",
-        "recv_cnt": 0,
-        "recv_oct": connection.bytes_received,
-        "recv_oct_details": {"rate": 0.0},
-        "reductions": 0,
-        "reductions_details": {"rate": 0.0},
-        "send_cnt": 0,
-        "send_oct": connection.output.taken_bytes,
-        "send_oct_details": {"rate": 0.0},
-        "send_pend": 0,
-        "ssl": False,
-        "ssl_cipher": None,
-        "ssl_hash": None,
-        "ssl_key_exchange": None,
-        "ssl_protocol": None,
-        "state": "running",
-        "timeout": connection.heartbeat_s,
-        "type": "network",
-        "user": connection.user,
-        "user_who_performed_action": connection.user,
-        "vhost": "" if connection.vhost is None else connection.vhost.name,
-    }
+    return (
+        named
+        | about_tls(connection.handshake.client.tls)
+        | {
+            "auth_mechanism": connection.handshake.mechanism,
+            "channel_max": connection.handshake.limits.channel_max,
+            "channels": len(connection.channels),
+            "client_properties": properties,
+            "connected_at": now_ms - round(age_s * 1000),
+            "frame_max": connection.frame_max,
+            "garbage_collection": GARBAGE,
+            "host": here,
+            "name": connection.name,
+            "node": NODE,
+            "peer_host": host,
+            "peer_port": port,
+            "port": here_port,
+            "protocol": "AMQP 0-9-1",
+            "recv_cnt": connection.times_received,
+            "recv_oct": connection.bytes_received,
+            "recv_oct_details": {"rate": 0.0},
+            "reductions": 0,
+            "reductions_details": {"rate": 0.0},
+            "send_cnt": connection.output.times_taken,
+            "send_oct": connection.output.taken_bytes,
+            "send_oct_details": {"rate": 0.0},
+            "send_pend": 0,
+            "state": "running",
+            "timeout": connection.heartbeat_s,
+            "type": "network",
+            "user": connection.user,
+            "user_who_performed_action": connection.user,
+            "vhost": "" if connection.vhost is None else connection.vhost.name,
+        }
+    )
 
 
 def channel_item(connection: Connection, channel: Channel) -> Item:

@@ -3,6 +3,7 @@ import contextlib
 import socket
 import ssl
 import tracemalloc
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import trustme
 
 from streaming.amqp import connection, consuming, server
 from streaming.amqp import methods as m
+from streaming.amqp.certificates import about_tls
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.frames import (
     METHOD,
@@ -506,6 +508,55 @@ def test_clients_connect_with_tls_and_a_certificate_may_name_the_user(mechanism,
         assert names == {"guest" if mechanism == "PLAIN" else name}
 
     serving(test, server, login_from=login_from)
+
+
+@pytest.mark.parametrize(
+    ("ciphers", "cipher", "key_exchange", "kept"),
+    [
+        (None, "aes_256_gcm", "any", "tlsv1.3"),
+        ("ECDHE-RSA-AES128-GCM-SHA256", "aes_128_gcm", "ecdhe_rsa", "tlsv1.2"),
+        ("ECDHE-RSA-CHACHA20-POLY1305", "chacha20_poly1305", "ecdhe_rsa", "tlsv1.2"),
+    ],
+)
+def test_tls_of_a_connection_is_told_as_rabbitmq_does(ciphers, cipher, key_exchange, kept):
+    authority = trustme.CA(key_type=trustme.KeyType.RSA)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost", key_type=trustme.KeyType.RSA).configure_cert(server)
+    authority.configure_trust(server)
+    server.verify_mode = ssl.CERT_REQUIRED
+    mine = ssl.create_default_context()
+    authority.configure_trust(mine)
+    authority.issue_cert(
+        common_name="ann",
+        organization_name="shop, Inc",
+        organization_unit_name="sales",
+        not_before=datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC),
+        not_after=datetime(2099, 1, 2, tzinfo=UTC),
+    ).configure_cert(mine)
+    if ciphers:
+        mine.maximum_version = ssl.TLSVersion.TLSv1_2
+        mine.set_ciphers(ciphers)
+
+    async def test(broker, port):
+        client = await SocketClient.connect(port, mine)
+        client.send(1, m.QueueDeclare(queue="q"))
+        await client.until(m.QueueDeclareOk)
+
+        (connection,) = broker.server.connections
+        told = about_tls(connection.handshake.client.tls)
+
+        assert told.pop("peer_cert_issuer").startswith("OU=Testing CA")
+        assert told == {
+            "peer_cert_subject": "CN=ann,OU=sales,O=shop\\, Inc",
+            "peer_cert_validity": "2020-01-02T03:04:05Z - 2099-01-02T00:00:00Z",
+            "ssl": True,
+            "ssl_cipher": cipher,
+            "ssl_hash": "aead",
+            "ssl_key_exchange": key_exchange,
+            "ssl_protocol": kept,
+        }
+
+    serving(test, server)
 
 
 def test_the_connections_of_a_vhost_that_is_deleted_end_and_hear_nothing_else():

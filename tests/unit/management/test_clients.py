@@ -14,7 +14,13 @@ def test_connections(api, amqp):
     assert found["name"] == amqp.connection.name
     assert (found["user"], found["vhost"], found["channels"]) == ("guest", "/", 1)
     assert (found["auth_mechanism"], found["state"]) == ("PLAIN", "running")
+    assert (found["ssl"], found["ssl_cipher"], found["peer_cert_subject"]) == (False, None, None)
     assert found["recv_oct"] > 0
+    counts = found["recv_cnt"], found["send_cnt"]
+    assert min(counts) > 0
+    amqp.ask(m.QueueDeclare(queue="q"))
+    (later,) = api.get("connections")
+    assert (later["recv_cnt"], later["send_cnt"]) == (counts[0] + 1, counts[1] + 1)
     path = f"connections/{quote(found['name'], safe='')}"
     assert api.get(path)["ssl_cipher"] == ""
     assert api.get(f"{path}?columns=user")["vhost"] == "/", "RabbitMQ heeds no columns here"
