@@ -1,8 +1,9 @@
 """The time of a server: that of the machine, or one that a test moves by hand."""
 
+import math
 import re
 import time
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeGuard
 
 START_MS: Final = 1_750_000_000_000
 """Where a clock that is moved by hand begins, epoch milliseconds."""
@@ -63,7 +64,7 @@ def milliseconds(duration: object) -> int:
     Raises:
         ValueError: it cannot be read, or is negative; the message says what is accepted.
     """
-    if isinstance(duration, int | float) and not isinstance(duration, bool):
+    if _is_number(duration):
         if duration < 0:
             raise ValueError(f"a clock does not go back: {duration}")
         return _in_range(duration * 1000)
@@ -79,7 +80,25 @@ def milliseconds(duration: object) -> int:
     return _in_range(float(found[1]) * unit)
 
 
+def seconds_of_patience(value: object) -> float | None:
+    """How long a consumer may be silent, in seconds; None leaves it open.
+
+    Raises:
+        ValueError: it is neither None nor a number from 0.
+    """
+    if value is None or (_is_number(value) and value >= 0):
+        return value
+    raise ValueError(f"patience: {value!r} is not a number of seconds from 0")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Whether a value counts as a number of seconds: not a truth value, and not NaN."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return not math.isnan(value)
+
+
 def _in_range(number: float) -> int:
-    if not number <= END_MS:  # which is so for what is no number, too
+    if number > END_MS:
         raise ValueError("the clock ends with the year 9999")
     return round(number)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 from weakref import WeakSet
 
-from streaming.amqp.clocks import END_MS, ManualClock
+from streaming.amqp.clocks import END_MS, ManualClock, seconds_of_patience
 from streaming.amqp.connection import Connection
 from streaming.amqp.inspection import queues_of
 from streaming.amqp.server import Server
@@ -56,7 +56,7 @@ class ManualTime:
         self._quiet_s = quiet_s
         self._holding_s = holding_s
         self._probation_s = probation_s
-        self._patience_s = patience_s
+        self._patience_s = seconds_of_patience(patience_s)
         self._busy_s = busy_s
         self._acting: WeakSet[Connection] = WeakSet()
         self._waiting: WeakSet[Connection] = WeakSet()
@@ -68,7 +68,7 @@ class ManualTime:
             patience_s: other than that of all calls.
 
         Raises:
-            ValueError: the clock does not go so far.
+            ValueError: the clock does not go so far, or the patience is not a number from 0.
             TimeoutError: a consumer does not settle, or clients do not rest; the text says which.
         """
         clock, server = self._clock, self._server
@@ -96,7 +96,8 @@ class ManualTime:
         Args:
             is_moving: what clients send now is because time has passed.
         """
-        patience_s = self._patience_s if patience_s is None else patience_s
+        own_s = seconds_of_patience(patience_s)
+        patience_s = self._patience_s if own_s is None else own_s
         before = {each: each.bytes_received for each in self._server.connections if is_moving}
         loop = asyncio.get_running_loop()
         began_s = loop.time()

@@ -10,12 +10,13 @@ broker.stop()
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from urllib.parse import quote
 
 from streaming.amqp.clocks import ManualClock, milliseconds
@@ -29,8 +30,12 @@ from streaming.amqp.inspection import (
 from streaming.amqp.login import LOOPBACK_USER
 from streaming.amqp.manual_time import ManualTime
 from streaming.amqp.memory import MemoryBroker
+from streaming.amqp.vhosts import OpenVhost
 from streaming.protocol.defaults import DEFAULT_VHOST
+from topology.errors import InvalidTopologyError, Problem
 from topology.values import Compat
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _POLL_S = 0.01
@@ -46,6 +51,9 @@ class TestBroker:
 
     Attributes:
         url: for any AMQP client: the user guest in the vhost `/`.
+
+    Raises:
+        ValueError: there is no such `compat`, or the patience is not a number from 0.
     """
 
     __test__ = False  # pytest collects what begins with Test
@@ -53,6 +61,8 @@ class TestBroker:
     def __init__(
         self, *, port: int = 0, compat: Compat = "4.0", patience_s: float | None = None
     ) -> None:
+        if compat not in get_args(Compat):
+            raise ValueError(f"compat is {' or '.join(get_args(Compat))}, not {compat!r}")
         self.url = ""
         self._port = port
         self._compat: Compat = compat
@@ -76,7 +86,9 @@ class TestBroker:
         return self
 
     def stop(self) -> None:
-        """Close all connections and stop listening."""
+        """Close all connections and stop listening; a broker that does not run stays as it is."""
+        if not self._thread.is_alive():
+            return
         self._run(self._broker.server.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -96,7 +108,8 @@ class TestBroker:
                 that have settled anything while time passed.
 
         Raises:
-            ValueError: the duration cannot be read.
+            ValueError: the duration cannot be read, or the patience is not a number from 0.
+            RuntimeError: the broker does not run, as for every other method.
             TimeoutError: a consumer does not settle, or clients never rest; the text names them.
         """
         self._run(self._time.advance(milliseconds(duration), patience_s))
@@ -138,25 +151,34 @@ class TestBroker:
     # -- what is in it
 
     def queues(self, vhost: str = DEFAULT_VHOST) -> dict[str, HeldQueue]:
-        """The queues now, by name."""
-        found = self._do(lambda: queues_of(self._broker.server.vhosts[vhost]))
+        """The queues now, by name.
+
+        Raises:
+            KeyError: there is no such vhost; the message names those that there are.
+        """
+        found = self._do(lambda: queues_of(self._vhost(vhost)))
         return {queue.name: queue for queue in found}
 
     def messages(self, queue: str, vhost: str = DEFAULT_VHOST) -> list[HeldMessage]:
         """The ready messages of a queue, in the order in which they would be delivered.
 
         Raises:
-            KeyError: there is no such queue; the message names those that there are.
+            KeyError: there is no such queue, or vhost; the message names those that there are.
         """
+        names = ", ".join(sorted(self.queues(vhost))) or "none"
         try:
-            return self._do(lambda: messages_in(self._broker.server.vhosts[vhost], queue))
+            return self._do(lambda: messages_in(self._vhost(vhost), queue))
         except KeyError:
-            names = ", ".join(sorted(self.queues(vhost))) or "none"
             raise KeyError(f"no queue '{queue}' in vhost '{vhost}'; there are: {names}") from None
 
     def deaths(self, vhost: str = DEFAULT_VHOST) -> list[DeathRecord]:
-        """Every death of a message since the start or the last reset, in order."""
-        return self._do(self._broker.deaths[vhost].newest_last)
+        """Every death of a message since the start or the last reset, in order.
+
+        Raises:
+            KeyError: there is no such vhost; the message names those that there are.
+        """
+        name = self._do(lambda: self._vhost(vhost).name)
+        return self._do(self._broker.deaths[name].newest_last)
 
     def assert_empty(self, queue: str, vhost: str = DEFAULT_VHOST) -> None:
         """Fail if a queue has messages, ready or unacknowledged; the text shows them."""
@@ -178,23 +200,27 @@ class TestBroker:
     def load(self, definitions: str | PathLike[str] | Mapping[str, Any]) -> None:
         """Declare a definitions document: a file, as RabbitMQ exports it, or its content.
 
-        What was declared before stays, and `guest` may do everything in its vhosts.
+        What was declared before stays, and `guest` may do everything in its vhosts. What is not
+        supported is skipped; the log names it.
 
         Raises:
             InvalidTopologyError: it cannot be used; carries every problem.
         """
-        document: Mapping[str, Any] = (
-            definitions
-            if isinstance(definitions, Mapping)
-            else json.loads(Path(definitions).read_bytes())
-        )
+        document = definitions if isinstance(definitions, Mapping) else _read(Path(definitions))
         self._do(lambda: self._broker.load_for_test(document))
+        for problem in self._broker.skipped:
+            logger.warning("definitions: skipped: %s", problem)
 
     def add_vhost(self, name: str) -> str:
         """Make a vhost in which guest may do everything; return its URL.
 
         One that exists keeps what is in it.
+
+        Raises:
+            ValueError: the name is empty.
         """
+        if not name:
+            raise ValueError("the name of a vhost is not empty")
         self._do(lambda: self._broker.grant(self._broker.add_vhost(name), LOOPBACK_USER))
         return self.url + quote(name, safe="")
 
@@ -202,9 +228,9 @@ class TestBroker:
         """Delete a vhost with everything in it; its connections end, as in RabbitMQ.
 
         Raises:
-            KeyError: there is no such vhost.
+            KeyError: there is no such vhost; the message names those that there are.
         """
-        self._do(lambda: self._broker.delete_vhost(name))
+        self._do(lambda: self._broker.delete_vhost(self._vhost(name).name))
 
     def reset(self) -> None:
         """Close all connections and forget everything: topology, messages, deaths and users."""
@@ -214,9 +240,19 @@ class TestBroker:
         await self._broker.server.close_connections()
         self._broker.reset()
 
+    def _vhost(self, name: str) -> OpenVhost:
+        vhosts = self._broker.server.vhosts
+        if name not in vhosts:
+            names = ", ".join(sorted(vhosts)) or "none"
+            raise KeyError(f"no vhost '{name}'; there are: {names}")
+        return vhosts[name]
+
     # -- the thread
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if not self._thread.is_alive():
+            work.close()
+            raise RuntimeError("the broker does not run: call start() first, and no stop() before")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _do(self, work: Callable[[], T]) -> T:
@@ -224,3 +260,13 @@ class TestBroker:
             return work()
 
         return self._run(do())
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise InvalidTopologyError([Problem(str(file), f"is not JSON: {error}")]) from None
+    if not isinstance(document, dict):
+        raise InvalidTopologyError([Problem(str(file), "is not a JSON object")])
+    return document

@@ -27,13 +27,12 @@ def _dlx_session_broker(request: pytest.FixtureRequest) -> Iterator["TestBroker"
 
     config = request.config
     compat = config.getini("dlx_compat")
-    patience = config.getini("dlx_patience")
     if compat not in {"4.0", "3.10"}:
         raise pytest.UsageError(f"dlx_compat is 4.0 or 3.10, not {compat}")
     broker = TestBroker(
-        port=int(config.getini("dlx_port")),
+        port=int(_number(config, "dlx_port") or 0),
         compat=compat,
-        patience_s=None if patience == "" else float(patience),
+        patience_s=_number(config, "dlx_patience"),
     ).start()
     yield broker
     broker.stop()
@@ -50,3 +49,15 @@ def dlx_broker(
         broker.load(request.config.rootpath / definitions)
     yield broker
     broker.reset()
+
+
+def _number(config: pytest.Config, name: str) -> float | None:
+    """A setting that is a number from 0, or not set."""
+    text = config.getini(name)
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        number = -1
+    if number is not None and not number >= 0:  # nor is NaN
+        raise pytest.UsageError(f"{name} is a number from 0, not {text}")
+    return number

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from streaming.amqp.clocks import ManualClock, milliseconds
+from streaming.amqp.clocks import ManualClock, milliseconds, seconds_of_patience
 from streaming.amqp.inspection import DeathRecord, HeldMessage, messages_in, queues_of
 from streaming.amqp.manual_time import ManualTime
 from streaming.amqp.memory import MemoryBroker
@@ -170,9 +170,10 @@ class _Pages:
         if unknown:
             what = "there are 'advance' and 'patience'"
             raise RequestError(400, f"unknown member {min(unknown)!r}; {what}")
-        patience_s = document.get("patience")
-        if not isinstance(patience_s, int | float | None) or isinstance(patience_s, bool):
-            raise RequestError(400, "patience: expected a number of seconds")
+        try:
+            patience_s = seconds_of_patience(document.get("patience"))
+        except ValueError as error:
+            raise RequestError(400, str(error)) from None
         try:
             await self._time.advance(milliseconds(document.get("advance", 0)), patience_s)
         except ValueError as error:

@@ -10,6 +10,7 @@ from streaming.amqp.manual_time import ManualTime
 from streaming.amqp.memory import MemoryBroker
 from streaming.testing.broker import TestBroker
 from tests.fixtures.waiting import WAIT_S, join
+from topology.errors import InvalidTopologyError
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +108,90 @@ def test_durations_are_read(duration, expected):
     assert milliseconds(duration) == expected
 
 
-@pytest.mark.parametrize("duration", ["soon", "-1 s", -1, "3 fortnights"])
+@pytest.mark.parametrize("duration", ["soon", "-1 s", -1, "3 fortnights", float("nan"), "nan"])
 def test_durations_that_cannot_be_read_are_refused(duration):
     with pytest.raises(ValueError, match=r"is not a duration|does not go back"):
         milliseconds(duration)
+
+
+@pytest.mark.parametrize("patience", [-1, float("nan"), "1", True])
+def test_a_patience_that_is_not_a_number_from_0_is_refused(broker, patience):
+    for refused in (
+        lambda: broker.advance("1 s", patience_s=patience),
+        lambda: broker.settle(patience_s=patience),
+        lambda: TestBroker(patience_s=patience),
+    ):
+        with pytest.raises(ValueError, match=f"patience: {patience!r} is not a number of seconds"):
+            refused()
+
+
+@pytest.mark.parametrize("compat", ["3.13", 4.0])
+def test_a_version_that_is_not_known_is_refused(compat):
+    with pytest.raises(ValueError, match=f"compat is 4.0 or 3.10, not {compat!r}"):
+        TestBroker(compat=compat)
+
+
+def test_a_missing_vhost_is_named_with_those_that_there_are(broker):
+    broker.add_vhost("shop")
+
+    for ask in (
+        broker.queues,
+        broker.deaths,
+        broker.delete_vhost,
+        lambda name: broker.messages("q", name),
+        lambda name: broker.assert_empty("q", name),
+        lambda name: broker.wait_for_consumer("q", name),
+    ):
+        with pytest.raises(KeyError, match="no vhost 'shopp'; there are: /, shop"):
+            ask("shopp")
+
+
+def test_a_vhost_needs_a_name(broker):
+    with pytest.raises(ValueError, match="the name of a vhost is not empty"):
+        broker.add_vhost("")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b'{"queues": [}', "is not JSON: Expecting value: line 1 column 13"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[]", "is not a JSON object"),
+    ],
+)
+def test_a_file_of_definitions_that_cannot_be_read_is_named(broker, tmp_path, content, text):
+    file = tmp_path / "definitions.json"
+    file.write_bytes(content)
+
+    with pytest.raises(InvalidTopologyError) as refused:
+        broker.load(file)
+
+    assert str(refused.value).startswith(f"{file}: {text}")
+
+
+def test_what_definitions_have_and_the_broker_does_not_is_in_the_log(broker, caplog):
+    stream = {"name": "s", "vhost": "/", "arguments": {"x-queue-type": "stream"}}
+
+    broker.load({"queues": [stream, {"name": "q", "vhost": "/"}]})
+
+    assert list(broker.queues()) == ["q"]
+    assert caplog.messages == [
+        "definitions: skipped: queues[0]: queue type 'stream' is not supported"
+    ]
+
+
+def test_a_broker_that_does_not_run_says_so():
+    broker = TestBroker()
+    with pytest.raises(RuntimeError, match=r"does not run: call start\(\) first"):
+        broker.advance("1 s")
+    broker.stop()
+
+    broker.start()
+    broker.stop()
+    broker.stop()
+
+    with pytest.raises(RuntimeError, match="does not run"):
+        broker.queues()
 
 
 def test_waiting_for_a_consumer_says_what_is_missing(broker, channel):

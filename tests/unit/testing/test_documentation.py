@@ -39,6 +39,16 @@ def test_the_test_on_the_page_passes(tmp_path):
     assert "1 passed" in ended.stdout, ended.stdout
 
 
+@pytest.mark.parametrize("setting", ["dlx_port=amqp", "dlx_patience=nan", "dlx_patience=-1"])
+def test_a_setting_that_is_not_a_number_is_named(tmp_path, setting):
+    (tmp_path / "test_broker.py").write_text("def test_broker(dlx_broker): pass")
+    name, value = setting.split("=")
+
+    ended = run_pytest(tmp_path, "-o", setting)
+
+    assert f"UsageError: {name} is a number from 0, not {value}" in ended.stdout
+
+
 def test_the_example_project_passes_in_memory():
     ended = run_pytest(ROOT / "examples" / "amqp-test")
 
