@@ -2,9 +2,14 @@
 
 import errno
 import socket
+from contextlib import suppress
 from ipaddress import ip_address
+from typing import Final
 
 from topology.errors import DlxError
+
+LOCALHOST: Final = "127.0.0.1"
+LOCALHOST_6: Final = "::1"
 
 
 class ListenError(DlxError):
@@ -62,4 +67,19 @@ def listen(who: str, host: str, port: int) -> socket.socket:
     except OSError as error:
         opened.close()
         raise listen_error(who, host, port, error) from None
+    return opened
+
+
+def listen_locally_too(who: str, host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen: beside 127.0.0.1 also on ::1, if this machine can.
+
+    Some clients look for `localhost` only there.
+
+    Raises:
+        ListenError: the address is in use, or not one of this machine.
+    """
+    opened = [listen(who, host, port)]
+    if host == LOCALHOST:
+        with suppress(ListenError):
+            opened.append(listen(who, LOCALHOST_6, opened[0].getsockname()[1]))
     return opened

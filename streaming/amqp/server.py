@@ -20,7 +20,7 @@ from streaming.amqp.login import Client, User, Users
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
-from streaming.listening import host_and_port, is_loopback
+from streaming.listening import LOCALHOST, LOCALHOST_6, host_and_port, is_loopback
 from streaming.machine_memory import detect_memory, this_machine
 from topology.limits import (
     UserLimits,
@@ -29,8 +29,6 @@ from topology.limits import (
     refuse_user_connection,
 )
 
-_LOCALHOST: Final = "127.0.0.1"
-_LOCALHOST_6: Final = "::1"
 SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"
 TLS_HANDSHAKE_TIMEOUT_S: Final = 5.0
 _CHECK_EVERY_S: Final = 0.5
@@ -262,9 +260,9 @@ class Server:
             OSError: the address cannot be used.
         """
         port = await self._listen(host, port, tls)
-        if host == _LOCALHOST:
+        if host == LOCALHOST:
             with contextlib.suppress(OSError):
-                await self._listen(_LOCALHOST_6, port, tls)
+                await self._listen(LOCALHOST_6, port, tls)
         return port
 
     async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:

@@ -11,13 +11,17 @@ MAX_HEADER_BYTES: Final = 64_000
 
 
 class Serving:
-    """The API while it is served."""
+    """The API while it is served.
 
-    def __init__(self, management: Management, listener: socket.socket) -> None:
+    Args:
+        listeners: on which it is.
+    """
+
+    def __init__(self, management: Management, listeners: list[socket.socket]) -> None:
         self._server = SideServer(server_config(management, MAX_HEADER_BYTES, graceful_s=1))
         loop = asyncio.get_running_loop()
         self._tasks = [
-            loop.create_task(self._server.serve([listener])),
+            loop.create_task(self._server.serve(listeners)),
             loop.create_task(management.keep_sampling()),
         ]
 

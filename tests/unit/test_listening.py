@@ -1,8 +1,11 @@
-"""Which addresses are this machine's own."""
+"""Addresses to listen on, and which are this machine's own."""
+
+import contextlib
+import socket
 
 import pytest
 
-from streaming.listening import is_loopback
+from streaming.listening import is_loopback, listen_locally_too
 
 
 @pytest.mark.parametrize(
@@ -19,3 +22,24 @@ from streaming.listening import is_loopback
 )
 def test_only_addresses_of_this_machine_are_local(host, expected):
     assert is_loopback(host) is expected
+
+
+def test_who_listens_on_this_machine_is_found_at_each_address_of_localhost():
+    hosts = ["127.0.0.1"]
+    with contextlib.suppress(OSError):  # a machine may have no IPv6
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        hosts.append("::1")
+
+    with contextlib.ExitStack() as stack:
+        opened = listen_locally_too("test", "127.0.0.1", 0)
+        for each in opened:
+            stack.enter_context(each)
+
+        assert [each.getsockname()[0] for each in opened] == hosts
+        assert len({each.getsockname()[1] for each in opened}) == 1
+
+
+def test_another_address_is_the_only_one():
+    (opened,) = listen_locally_too("test", "127.0.0.2", 0)
+    with opened:
+        assert opened.getsockname()[0] == "127.0.0.2"

@@ -49,17 +49,17 @@ def serve_management(
             raise
         do_without(where, WHAT, "it needs the extra console: pip install 'dlx-stream[console]'")
         return None
-    from streaming.listening import ListenError, host_and_port, listen
+    from streaming.listening import ListenError, host_and_port, listen_locally_too
 
     try:
-        listener = listen("--management", where.host, where.port)
+        opened = listen_locally_too("--management", where.host, where.port)
     except ListenError as error:
         do_without(where, WHAT, str(error))
         return None
-    port = listener.getsockname()[1]
+    port = opened[0].getsockname()[1]
     listeners.append(("http", where.host, port))
     more = dlx_resources(readers)
     management = Management(front(), lambda: listeners, counting, more, console)
-    serving = Serving(management, listener)
+    serving = Serving(management, opened)
     print(f"management at http://{host_and_port(where.host, port)}/api/", flush=True)
     return serving
