@@ -10,6 +10,8 @@ from topology.errors import DlxError
 
 LOCALHOST: Final = "127.0.0.1"
 LOCALHOST_6: Final = "::1"
+EVERY_ADDRESS: Final = "::"
+_MAPPED: Final = "::ffff:"
 
 
 class ListenError(DlxError):
@@ -34,7 +36,12 @@ def listen_error(who: str, host: str, port: int, error: OSError) -> ListenError:
 
 
 def host_and_port(host: str, port: int) -> str:
-    """Both in one, as in a URL: `127.0.0.1:5672`, `[::1]:5672`."""
+    """Both in one, as in a URL: `127.0.0.1:5672`, `[::1]:5672`.
+
+    A client of IPv4 has its usual address where IPv6 has another form of it.
+    """
+    if "." in host:
+        host = host.removeprefix(_MAPPED)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -68,6 +75,19 @@ def listen(who: str, host: str, port: int) -> socket.socket:
         opened.close()
         raise listen_error(who, host, port, error) from None
     return opened
+
+
+def listen_everywhere(port: int) -> socket.socket:
+    """Return a socket that listens at all addresses of this machine, of IPv4 and IPv6.
+
+    Raises:
+        OSError: the port is in use, or this machine has no IPv6.
+    """
+    return socket.create_server(
+        (EVERY_ADDRESS, port),
+        family=socket.AF_INET6,
+        dualstack_ipv6=socket.has_dualstack_ipv6(),
+    )
 
 
 def listen_locally_too(who: str, host: str, port: int) -> list[socket.socket]:

@@ -11,7 +11,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from streaming.amqp.certificates import CertificateName, user_in
 from streaming.amqp.connection import CLOSE_TIMEOUT_S, Connection, State
@@ -20,7 +20,14 @@ from streaming.amqp.login import Client, User, Users
 from streaming.amqp.reply_to import ReplyConsumers
 from streaming.amqp.server_properties import server_properties
 from streaming.amqp.vhosts import OpenVhost
-from streaming.listening import LOCALHOST, LOCALHOST_6, host_and_port, is_loopback
+from streaming.listening import (
+    EVERY_ADDRESS,
+    LOCALHOST,
+    LOCALHOST_6,
+    host_and_port,
+    is_loopback,
+    listen_everywhere,
+)
 from streaming.machine_memory import detect_memory, this_machine
 from topology.limits import (
     UserLimits,
@@ -254,7 +261,8 @@ class Server:
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen on an address; return the port, which the system chooses if it is 0.
 
-        Beside 127.0.0.1, also on ::1 if it can: some clients look for `localhost` only there.
+        Beside 127.0.0.1, also on ::1 if it can: some clients look for `localhost` only there. The
+        address :: is all of the machine, those of IPv4 too.
 
         Raises:
             OSError: the address cannot be used.
@@ -267,10 +275,12 @@ class Server:
 
     async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         loop = asyncio.get_running_loop()
+        where: dict[str, Any] = {"host": host, "port": port}
+        if host == EVERY_ADDRESS:  # asyncio would leave out those of IPv4
+            where = {"sock": listen_everywhere(port)}
         listener = await loop.create_server(
             lambda: _Socket(self),
-            host,
-            port,
+            **where,
             ssl=tls,
             ssl_handshake_timeout=None if tls is None else TLS_HANDSHAKE_TIMEOUT_S,
             backlog=1024,

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from streaming.listening import is_loopback, listen_locally_too
+from streaming.listening import host_and_port, is_loopback, listen_locally_too
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,17 @@ def test_another_address_is_the_only_one():
     (opened,) = listen_locally_too("test", "127.0.0.2", 0)
     with opened:
         assert opened.getsockname()[0] == "127.0.0.2"
+
+
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        ("192.0.2.1", "192.0.2.1:5"),
+        ("::1", "[::1]:5"),
+        ("::ffff:192.0.2.1", "192.0.2.1:5"),
+        ("::ffff:1", "[::ffff:1]:5"),
+        ("mq.example", "mq.example:5"),
+    ],
+)
+def test_an_address_of_ipv4_in_the_form_of_ipv6_is_written_as_usual(host, written):
+    assert host_and_port(host, 5) == written

@@ -124,6 +124,23 @@ def test_clients_find_it_at_each_address_of_localhost():
     serving(test)
 
 
+def test_every_address_is_those_of_ipv4_too():
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+
+    async def test(broker, _port):
+        port = await broker.server.listen("::", 0)
+        client = await SocketClient.connect(port, host="127.0.0.1")
+        client.send(1, m.QueueDeclare(queue="q"))
+        await client.until(m.QueueDeclareOk)
+
+        (connection,) = broker.server.connections
+        assert connection.name.startswith("127.0.0.1:")
+        assert connection.name.endswith(f" -> 127.0.0.1:{port}")
+
+    serving(test)
+
+
 def test_timers_of_the_wall_clock_fire():
     async def test(_broker, port):
         client = await SocketClient.connect(port)
