@@ -58,11 +58,14 @@ class ManualTime:
         self._probation_s = probation_s
         self._patience_s = seconds_of_patience(patience_s)
         self._busy_s = busy_s
+        self._moving = asyncio.Lock()
         self._acting: WeakSet[Connection] = WeakSet()
         self._waiting: WeakSet[Connection] = WeakSet()
 
     async def advance(self, milliseconds: int, patience_s: float | None = None) -> int:
         """Let time pass; return the time then, epoch milliseconds.
+
+        Calls at the same time follow each other, so that the time of all of them passes.
 
         Args:
             patience_s: other than that of all calls.
@@ -71,6 +74,10 @@ class ManualTime:
             ValueError: the clock does not go so far, or the patience is not a number from 0.
             TimeoutError: a consumer does not settle, or clients do not rest; the text says which.
         """
+        async with self._moving:
+            return await self._advance(milliseconds, patience_s)
+
+    async def _advance(self, milliseconds: int, patience_s: float | None) -> int:
         clock, server = self._clock, self._server
         until_ms = clock.now_ms() + milliseconds
         if until_ms > END_MS:
