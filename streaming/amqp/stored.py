@@ -67,6 +67,10 @@ class StoredMessages:
         """The message; it must not have been dropped."""
         return self._by_offset[message.offset]
 
+    def in_memory(self, message: Message) -> Stored | None:
+        """The message; None if it is not in memory."""
+        return self._by_offset.get(message.offset)
+
     def published(self, message: Message) -> PublishedHeaders:
         """The headers of a message, for headers exchanges."""
         return PublishedHeaders(self._by_offset[message.offset].headers)

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from streaming.amqp.entries import Ask, Entry, Publish, Settle
+from streaming.amqp.properties import read_properties
 from streaming.amqp.publications import Publications
 from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.config import ShardConfig
@@ -294,6 +295,20 @@ class OpenVhost:
         if queue_name not in self.shard.vhost.queues:
             return 0
         return self.shard.state.queues.named(queue_name).ready
+
+    def head_timestamp_s(self, queue_name: str) -> int | None:
+        """The property `timestamp` of a queue's first ready message, in seconds since 1970.
+
+        Returns:
+            None if there is none, or the message is not in memory.
+        """
+        order = self.shard.state.queues.named(queue_name).order
+        head = next(order.matching(lambda _copy: True), None)
+        stored = None if head is None else self.stored.in_memory(head.message)
+        if stored is None:
+            return None
+        found: int | None = read_properties(stored.properties).get("timestamp")
+        return found
 
     # -- what the broker says
 

@@ -175,7 +175,6 @@ def queue_item(vhost: OpenVhost, queue: Queue) -> Item:
     else:
         found |= {
             "exclusive_consumer_tag": _exclusive_tag(vhost, queue),
-            "head_message_timestamp": None,
             "message_bytes_paged_out": 0,
             "messages_paged_out": 0,
             "messages_ready_ram": queue.ready,
@@ -207,10 +206,17 @@ def _exclusive_tag(vhost: OpenVhost, queue: Queue) -> str | None:
     return next((one.label for one in consumers if one.exclusive), None)
 
 
+def head_item(vhost: OpenVhost, queue: Queue) -> Item:
+    """When the first message of a queue was made, as it says: of a classic queue alone."""
+    if queue.quorum:
+        return {}
+    return {"head_message_timestamp": vhost.head_timestamp_s(queue.name)}
+
+
 def queue_details(vhost: OpenVhost, queue: Queue) -> Item:
     """What only the answer about one queue has."""
     channels = vhost.shard.state.channels
-    return {
+    return head_item(vhost, queue) | {
         "consumer_details": [
             consumer_item(vhost, queue, channels.consumer(key)) for key in queue.line.consumers
         ],

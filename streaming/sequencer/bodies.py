@@ -130,6 +130,10 @@ class Bodies(StoredMessages):
             found = self.get(message)
         return found
 
+    def in_memory(self, message: Message) -> Stored | None:
+        """The message; None if it is not in memory. Nothing is fetched."""
+        return self._recent.get(message.offset) or self._ahead.get(message.offset)
+
     def published(self, message: Message) -> PublishedHeaders:
         """The headers of a message, for headers exchanges; waits as `of` does."""
         return PublishedHeaders(self.of(message).headers)

@@ -11,7 +11,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.queues.queue import Queue
 from streaming.management.answers import LongAnswer, Pieces, encoded
 from streaming.management.counting import DELIVER_STATS, Range, lengths_of_queue, with_rates
-from streaming.management.formats import GARBAGE, NODE, queue_basics, queue_item
+from streaming.management.formats import GARBAGE, NODE, head_item, queue_basics, queue_item
 from streaming.management.listing import Item, Listing, has_no_statistics
 from streaming.management.pacing import Pace
 from streaming.management.resources.cluster import LENGTHS
@@ -29,7 +29,7 @@ _SHORT: Final[dict[str, Callable[[Queue], int]]] = {
 }
 """Members that cost little."""
 
-_ONLY_DETAILED: Final = ("exclusive_consumer_tag", "head_message_timestamp", "idle_since")
+_ONLY_DETAILED: Final = ("exclusive_consumer_tag", "idle_since")
 _IF_ANY: Final = ("operator_policy", "policy", "single_active_consumer_tag")
 """What the plain list of RabbitMQ 4.0 leaves out, always and if there is none."""
 
@@ -153,6 +153,8 @@ class _Wanted:
         """A queue with its messages and rates."""
         full = full_item(self._asked, self.vhosts[place[0]], place[1], self._ranges)
         if self._detailed:
+            vhost = self.vhosts[place[0]]
+            full |= head_item(vhost, vhost.shard.state.queues.named(place[1]))
             full["garbage_collection"] = GARBAGE
         else:
             for member in _ONLY_DETAILED:

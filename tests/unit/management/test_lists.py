@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from streaming.amqp import methods as m
 from streaming.management.listing import Listing
 
 ITEMS: list[dict[str, Any]] = [
@@ -259,6 +260,29 @@ def test_a_vhost_may_be_deleted_while_a_list_is_made(api, management, broker, pa
         await management.sample()
 
     assert asyncio.run(_status(management, path, delete)) == 200
+
+
+def test_a_classic_queue_tells_the_timestamp_of_its_first_message(api, amqp):
+    amqp.ask(m.QueueDeclare(queue="q"))
+    amqp.ask(m.QueueDeclare(queue="quorum", durable=True, arguments={"x-queue-type": "quorum"}))
+
+    def told():
+        detailed = {one["name"]: one for one in api.get("queues/detailed")}
+        assert all("head_message_timestamp" not in one for one in api.get("queues"))
+        assert "head_message_timestamp" not in detailed["quorum"]
+        single = api.get("queues/%2F/q")["head_message_timestamp"]
+        assert single == detailed["q"]["head_message_timestamp"]
+        return single
+
+    assert told() is None
+    amqp.publish("", "q", b"first", timestamp=1_700_000_000)
+    amqp.publish("", "q", b"second", headers={"a": 1}, timestamp=1_600_000_000)
+    amqp.publish("", "q", b"third")
+    assert told() == 1_700_000_000
+    amqp.ask(m.BasicGet(queue="q", no_ack=True))
+    assert told() == 1_600_000_000
+    amqp.ask(m.BasicGet(queue="q", no_ack=True))
+    assert told() is None
 
 
 @pytest.mark.parametrize("query", ["=", "a=1&=2", "%", "a=%4", "%zz=1", "a=%"])
