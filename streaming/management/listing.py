@@ -6,6 +6,7 @@ Without `page` the list is an array, and `name` filters nothing, as in RabbitMQ.
 """
 
 import re
+import sys
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -63,7 +64,7 @@ class Page:
 
 def _whole(text: str) -> int:
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9):  # noqa: PLR2004 - far beyond all pages
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 99):  # noqa: PLR2004 - far beyond all pages
         raise bad_request(_INVALID)
     return int(text)
 
@@ -147,7 +148,7 @@ class Listing:
     def end(self) -> int | None:
         """How many items of the order are needed, from the first one; None for all."""
         page = self.page
-        return None if page is None else page.number * page.size
+        return None if page is None else min(page.number * page.size, sys.maxsize)
 
     def wants(self, name: str) -> bool:
         """Whether the filter of the page wants an item of that name."""
@@ -282,10 +283,9 @@ def narrowed(document: Any, query: Query) -> Any:
 
 
 def _at(item: Any, path: list[str]) -> Any:
+    """The value at a path; 0 if it is not there, as RabbitMQ orders by."""
     for name in path:
-        if not isinstance(item, dict):
-            return None
-        item = item.get(name)
+        item = item.get(name, 0) if isinstance(item, dict) else 0
     return item
 
 
@@ -299,12 +299,10 @@ def _samples_in(item: Item) -> int:
 
 
 def _rank(value: Any) -> tuple[int, Any]:
-    """Erlang's order of values: numbers, then words, then everything else by its text."""
+    """Erlang's order of values: numbers, atoms, texts, then everything else by its text."""
     match value:
-        case None:
-            return (0, 0)
-        case bool():
-            return (2, int(value))
+        case None | bool():
+            return (2, {None: "null", True: "true", False: "false"}[value])
         case int() | float():
             return (1, value)
         case str():

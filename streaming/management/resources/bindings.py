@@ -6,6 +6,7 @@ from urllib.parse import quote_plus, unquote_plus
 
 from starlette.responses import Response
 
+from streaming.amqp.declaring import on_one_line
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
@@ -100,6 +101,7 @@ async def bind(asked: Asked) -> Response:
     vhost, members = asked.vhost, asked.members()
     source, kind, destination = _between(asked)
     key = members.text("routing_key", "")
+    source, destination = on_one_line(source), on_one_line(destination)
     binding = Binding(source, destination, kind, key, members.table("arguments"))
     await do(asked, vhost, commands.Bind(binding=binding))
     place = f"{_quoted(destination)}/{_quoted(properties_key(binding))}"

@@ -53,6 +53,7 @@ async def publish(asked: Asked) -> Any:
     user_id = None if is_own else seen.user_id
     publication = publication_seen(exchange, routing_key, seen, user_id)
     stored = stored_seen(properties, body, seen)
+    _refuse_without_permissions(asked)
     session = await asked.front.open_session(vhost, asked.user.name)
     try:
         routed = await session.publish(publication, stored)
@@ -63,6 +64,12 @@ async def publish(asked: Asked) -> Any:
     if routed == REJECTED:
         raise bad_request("rejected Unable to publish message. Check queue limits.")
     return {"routed": routed}
+
+
+def _refuse_without_permissions(asked: Asked) -> None:
+    """401 if the user, who may be an administrator, has no permissions in the vhost at all."""
+    if not asked.may_log_in(asked.vhost):
+        raise not_authorised("Access refused.")
 
 
 def _payload(members: Members, max_bytes: int) -> bytes:
@@ -119,6 +126,7 @@ async def get(asked: Asked) -> Any:
         raise not_found("queue_not_found")
     members = asked.members()
     members.need("ackmode", "count", "encoding")
+    _refuse_without_permissions(asked)
     mode = members.get("ackmode")
     if not isinstance(mode, str) or mode not in _ACK_MODES:
         raise bad_request(["unsupported_ackmode", mode])

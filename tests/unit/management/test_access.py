@@ -213,6 +213,29 @@ def test_permissions_are_those_of_the_broker(api):
     assert api.refusal("POST", "bindings/%2F/e/amq.topic/q/own", {}, user=writer) == refused
 
 
+def test_an_administrator_without_permissions_in_a_vhost_publishes_and_gets_nothing_there(api):
+    api.put("vhosts/v")
+    api.put("users/ann", {"password": "ann", "tags": "administrator"})
+    api.put("queues/v/q")
+    message = {"properties": {}, "routing_key": "q", "payload": "1", "payload_encoding": "string"}
+    getting = {"count": 0, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    refused = (401, "not_authorised", "Access refused.")
+    ann = ("ann", "ann")
+
+    assert api.refusal("POST", "exchanges/v/amq.default/publish", message, ann) == refused
+    assert api.refusal("POST", "queues/v/q/get", getting, ann) == refused
+    assert api.refusal("POST", "queues/v/nothing/get", getting, ann)[0] == 404
+
+    api.put("permissions/v/ann", {"configure": "", "write": "", "read": ""})
+    assert api.refusal("POST", "exchanges/v/amq.default/publish", message, ann) == (
+        400,
+        "bad_request",
+        "403 ACCESS_REFUSED - write access to exchange 'amq.default' in vhost 'v' refused for user "
+        "'ann'",
+    )
+    assert api.ask("POST", "queues/v/q/get", getting, ann).json() == []
+
+
 def test_failed_logins_are_limited_by_name_and_place(management, api):
     for _ in range(MAX_FAILURES):
         assert api.refusal("GET", "whoami", user=("guest", "wrong"))[0] == 401

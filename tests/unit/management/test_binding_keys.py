@@ -62,3 +62,14 @@ def test_bytes_are_no_text(value):
     as_bytes = properties_key(Binding("x", "q", "queue", "", {"b": value}))
 
     assert as_bytes != properties_key(Binding("x", "q", "queue", "", {"b": ""}))
+
+
+def test_names_with_ends_of_lines_are_bound_without_them_as_they_are_declared(api):
+    api.put("queues/%2F/a%0Ab")
+    api.put("exchanges/%2F/x%0D%0Ay", {"type": "fanout"})
+
+    answer = api.ask("POST", "bindings/%2F/e/x%0D%0Ay/q/a%0Ab", {"routing_key": "k"})
+
+    assert answer.status_code == 201, answer.text
+    found = api.get("bindings/%2F/e/xy/q/ab")
+    assert [one["routing_key"] for one in found] == ["k"]

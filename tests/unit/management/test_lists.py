@@ -39,8 +39,8 @@ def names(items):
     ("query", "expected"),
     [
         ({}, ["C", "a", "b"]),
-        ({"sort": "n"}, ["C", "b", "a"]),
-        ({"sort": "n", "sort_reverse": "true"}, ["a", "b", "C"]),
+        ({"sort": "n"}, ["b", "a", "C"]),
+        ({"sort": "n", "sort_reverse": "true"}, ["C", "a", "b"]),
         ({"sort": "s.x.y"}, ["C", "a", "b"]),
         ({"sort": "nothing.there"}, ["C", "a", "b"]),
         ({"name": "a"}, ["C", "a", "b"]),
@@ -68,6 +68,18 @@ def test_pages(query, expected, filtered):
     assert page["page_count"] == -(-filtered // page["page_size"])
 
 
+def test_no_page_is_as_far_as_a_number_of_many_digits(api):
+    number = "9" * 20
+
+    assert api.refusal("GET", f"queues?page={number}") == (
+        400,
+        "page_out_of_range",
+        f"Page out of range, page: {number} page size: 100, len: 0",
+    )
+    assert api.refusal("GET", f"exchanges?page={number}&sort=type")[1] == "page_out_of_range"
+    assert api.refusal("GET", f"queues?page={number * 5}")[1] == "bad_request"
+
+
 def test_columns():
     query = {"columns": "name,s.x.y,nothing,n.deep"}
 
@@ -76,12 +88,16 @@ def test_columns():
     assert reply({"columns": "s.nothing"}, ITEMS[:1]) == [{"s": []}]
 
 
-def test_values_of_any_kind_have_an_order():
-    items = [{"v": value} for value in ([1], {"a": 1}, "text", True, 3, 2.5, None)]
+def test_values_of_any_kind_have_erlangs_order():
+    items = [{"v": value} for value in ([1], "text", True, 3, None, 2.5, False, -1)]
 
-    (first, *_rest) = reply({"sort": "v"}, items, ())
+    ordered = reply({"sort": "v"}, [*items, {"w": 7}], ())
 
-    assert first == {"v": None}
+    assert ordered == [
+        {"v": -1},
+        {"w": 7},
+        *({"v": value} for value in (2.5, 3, False, None, True, "text", [1])),
+    ]
 
 
 def test_a_list_of_queues_is_ordered_by_what_only_statistics_tell(api):
