@@ -23,11 +23,11 @@ class Kind(IntEnum):
     DIED = 6  # left its queue: rejected, expired, or over a length or delivery limit (`reason`)
     HELD = 7  # died, but at-least-once dead-lettering keeps it until every target accepts it
     PURGED = 8  # removed by a purge of its queue
-    DELETED = 9  # lost with its queue, which was deleted, expired or auto-deleted
+    DELETED = 9  # deleted with its queue, which was deleted, expired or auto-deleted
     REROUTED = 10  # rejected or orphaned into its queue's own alternate exchange (R-QPID-1)
     REFUSED = 11  # a full queue refused a publish or a dead letter (R-LEN-8, R-LEN-12)
-    UNROUTABLE = 12  # a publish reached no queue and was dropped
-    RETURNED = 13  # a publish reached no queue and went back to its publisher; `number`: the code
+    UNROUTABLE = 12  # no queue took a publish
+    RETURNED = 13  # no queue took a publish, and it went back to its publisher; `number`: the code
     PUBLISH_ERROR = 14  # a publish was refused with a channel error; `detail`: its code and text
     COMMAND_ERROR = 15  # a command was refused with a channel error; `detail`: its code and text
     TOPOLOGY = 16  # something was declared, deleted, bound or unbound, or a policy or right changed

@@ -1,9 +1,11 @@
 """Is anything lost? The balance of all queues as one sum, in the words of a sentence."""
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from streaming.queries.audit.balance import Balance, QueueBalance
-from streaming.queries.death_rates import Losses
+from streaming.queries.gone import Gone
+from streaming.sentences import Sentence, say, say_count
 
 _TAKEN = ("acked", "consumed")
 _REMOVED = ("purged", "deleted", "discarded")
@@ -11,14 +13,14 @@ _SENT_ON = ("rerouted", "redriven")
 
 
 class Drawn(NamedTuple):
-    """A balance, with what is lost.
+    """A balance, with what is gone.
 
     Attributes:
         at: the instant of its last batch; None: there is none.
     """
 
     balance: Balance
-    losses: Losses
+    gone: Gone
     at: str | None
 
 
@@ -58,6 +60,52 @@ def account_of_all(balance: Balance) -> Account:
     """The account of all queues together."""
     rows = [account_of(row) for row in balance.queues]
     return Account(*(sum(column) for column in zip(*rows, strict=True))) if rows else _NOTHING
+
+
+class Way(NamedTuple):
+    """One way in which messages are gone.
+
+    Attributes:
+        what: in words, with how many.
+        path, about: the page that shows which, and its parameters; empty: none does.
+        is_bad: whether nobody wanted it.
+    """
+
+    what: Sentence
+    path: str = ""
+    about: Mapping[str, str] = {}
+    is_bad: bool = False
+
+
+def ways_of(drawn: Drawn) -> list[Way]:
+    """The ways in which messages are gone: lost, dropped, purged or deleted with their queue."""
+    return list(_ways(drawn))
+
+
+def _ways(drawn: Drawn) -> Iterator[Way]:
+    gone = drawn.gone
+    if gone.lost:
+        what = say("%(count)s lost", count=gone.lost)
+        yield Way(what, "/causes", {"by": "outcome"}, is_bad=True)
+    for reason, count in gone.dropped.items():
+        why = say("full") if reason == "maxlen" else say(reason)
+        what = say("%(count)s dropped (%(why)s)", count=count, why=why)
+        yield Way(what, "/search", {"reason": reason})
+    ends = [row.endings for row in drawn.balance.queues]
+    unknown = sum(one.get("purged", 0) for one in ends)
+    for user, count in gone.purged.items():
+        unknown -= count
+        what = say("%(count)s purged by %(user)s", count=count, user=user or say("the operator"))
+        yield Way(what, "/audit", {"action": "purges", **({"user": user} if user else {})})
+    if unknown > 0:
+        yield Way(say("%(count)s purged, the tables no longer know by whom", count=unknown))
+    deleted = sum(one.get("deleted", 0) for one in ends)
+    if deleted:
+        yield Way(
+            say_count(
+                "%(count)s deleted with its queue", "%(count)s deleted with their queue", deleted
+            )
+        )
 
 
 def entered_none(balance: Balance) -> int:

@@ -16,7 +16,7 @@ from streaming.console.account import Drawn
 from streaming.console.reader import Reader, read_instant
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.audit.balance import balance as draw_balance
-from streaming.queries.death_rates import losses
+from streaming.queries.gone import gone
 from streaming.queries.job_totals import last_batches
 from streaming.sentences import say
 from topology.errors import DlxError
@@ -117,7 +117,7 @@ class BalanceWatch:
                 at = None
                 if batches:
                     at = datetime.fromtimestamp(batches[0].at_s, UTC).isoformat()
-                found = Drawn(drawn, losses(tables, asked.quiet), at)
+                found = Drawn(drawn, gone(tables, asked.quiet), at)
         except DlxError:
             raise
         except Exception as error:  # the page says that it is unknown

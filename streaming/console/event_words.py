@@ -27,6 +27,7 @@ REASONS: Final = (
 
 OUTCOMES: Final = (
     *(to_say("dead_lettered"), to_say("no_exchange"), to_say("no_route"), to_say("cycle")),
+    *(to_say("lost"), to_say("dropped")),
     *(to_say("rerouted_before"), to_say("cascade_limit"), to_say("strategy_changed")),
 )
 """What became of its letter; `refused` is a kind, too."""

@@ -8,6 +8,7 @@ import jinja2
 from streaming.console.event_words import REASONS
 from streaming.console.languages import ENGLISH, Language
 from streaming.console.shown import FILTERS, finalize, preview
+from streaming.queries.ends import end_of_letter
 from streaming.queries.message_history import LOSSES
 
 HERE: Final = Path(__file__).parent
@@ -41,6 +42,7 @@ def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
         "preview": lambda value: preview(
             language.written(value) if isinstance(value, str) else value
         ),
+        "end_of_letter": lambda copy: end_of_letter(copy.outcome, copy.reason),
         "lost_because": lambda outcome: language.word(LOSSES.get(outcome, outcome or "")),
     }
     return templates

@@ -130,8 +130,8 @@ def _concerns(facts: Facts) -> list[Concern]:
         found.append(Concern("bad", facts.unexplained, "/balance"))
     if facts.lost:
         what = say_count(
-            "%(count)s dead letter of the last hour is lost: it reached no queue",
-            "%(count)s dead letters of the last hour are lost: they reached no queue",
+            "%(count)s dead letter of the last hour is lost",
+            "%(count)s dead letters of the last hour are lost",
             facts.lost,
         )
         found.append(Concern("bad", what, "/search", _since(facts, MINUTES)))

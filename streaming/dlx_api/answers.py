@@ -123,7 +123,7 @@ class Group(msgspec.Struct, kw_only=True):
     Attributes:
         values: what they have in common: attribute -> value.
         redriven: how many had been redriven before they died.
-        lost: how many no queue took.
+        lost, dropped: how many no queue took: although one was to take it, and as declared.
         trend: the deaths in each of twelve equal parts of the period.
         is_new, new: with `new_since`: whether there were none before, and the deaths since.
     """
@@ -134,6 +134,7 @@ class Group(msgspec.Struct, kw_only=True):
     last_seen: Instant
     redriven: Count
     lost: Count
+    dropped: Count
     trend: list[int]
     is_new: bool | None = None
     new: int | None = None

@@ -9,30 +9,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import msgspec
-
 from streaming.queries.duckdb_tables import Row, Tables, text
+from streaming.queries.ends import IS_LOST
 
 MINUTE: Final = timedelta(minutes=1)
-LOST: Final = (
-    *("no_route", "refused", "cycle", "rerouted_before", "cascade_limit", "strategy_changed"),
-)
-"""Outcomes of deaths that are losses: a dead-letter exchange was to take the letter."""
-
-LOST_WITHOUT_EXCHANGE: Final = ("rejected", "delivery_limit")
-"""Reasons of deaths that are losses without a dead-letter exchange; others are how a queue without
-one is meant to work: what expires, or does not fit, is dropped."""
-
-IS_LOST: Final = (
-    f"(outcome IN ({', '.join(map(text, LOST))}) OR "
-    f"(outcome = 'no_exchange' AND reason IN ({', '.join(map(text, LOST_WITHOUT_EXCHANGE))})))"
-)
-"""The condition in SQL of a dead letter that is lost."""
-
 OLD_S: Final = 4 * 3600.0
 """A dead letter that waits longer needs a look."""
 
-IS_DROPPED: Final = "(outcome = 'no_exchange' AND reason = 'maxlen')"
+_IS_FULL: Final = "(outcome = 'no_exchange' AND reason = 'maxlen')"
 """The condition in SQL of what a full queue drops, because it has no place for its dead letters."""
 
 BURST_LETTERS: Final = 50
@@ -48,33 +32,7 @@ def pattern_of(names: Sequence[str]) -> str:
     return f"(?s:{'|'.join(each)})"
 
 
-class Losses(msgspec.Struct, frozen=True):
-    """What became of all dead letters that the tables have.
-
-    Attributes:
-        lost: those that reached no queue that was meant to take them.
-        dropped: those that reached none either, as their queue was declared to drop them.
-    """
-
-    lost: int
-    dropped: int
-
-
-def losses(tables: Tables, quiet: Sequence[str] = ()) -> Losses:
-    """Count the dead letters that reached no queue."""
-    if not tables.has("dead_letters"):
-        return Losses(0, 0)
-    columns = ["queue", "reason", "outcome"]
-    view = tables.view("dead_letters", columns=columns, view=tables.new_name("dead_letters"))
-    is_lost = f"{IS_LOST} AND NOT {_is_quiet(quiet)}"
-    [(lost, dropped)] = tables.values(
-        f"SELECT count(*) FILTER ({is_lost}), "
-        f"count(*) FILTER (outcome = 'no_exchange' AND NOT ({is_lost})) FROM {view}"
-    )
-    return Losses(lost, dropped)
-
-
-def _is_quiet(names: Sequence[str]) -> str:
+def is_quiet(names: Sequence[str]) -> str:
     """The condition in SQL that a queue has one of these names."""
     return f"regexp_full_match(queue, {text(pattern_of(names))})" if names else "false"
 
@@ -93,7 +51,7 @@ def dropped_by_queue(tables: Tables, end: datetime, span: timedelta) -> dict[tup
     )
     found = tables.values(
         f"""
-        SELECT vhost, queue, count(*) FROM {view} WHERE {IS_DROPPED}
+        SELECT vhost, queue, count(*) FROM {view} WHERE {_IS_FULL}
         AND "at" >= CAST(? AS TIMESTAMPTZ) AND "at" <= CAST(? AS TIMESTAMPTZ) GROUP BY ALL
         """,
         [begin.isoformat(), end.isoformat()],
@@ -141,13 +99,13 @@ def deaths_by_minute(
     view = tables.view(
         "dead_letters", files=files, columns=columns, view=tables.new_name("dead_letters")
     )
-    is_quiet, is_lost = _is_quiet(quiet), f"({IS_LOST} AND NOT {_is_quiet(not_lost)})"
+    of_quiet, is_lost = is_quiet(quiet), f"({IS_LOST} AND NOT {is_quiet(not_lost)})"
     of_vhost = "true" if vhost is None else f"vhost = {text(vhost)}"
     return tables.rows(
         f"""
         SELECT (epoch_us("at") - epoch_us(CAST(? AS TIMESTAMPTZ))) // {_MINUTE_US} AS minute,
                reason, count(*) AS deaths,
-               count(*) FILTER (NOT {is_quiet}) AS loud,
+               count(*) FILTER (NOT {of_quiet}) AS loud,
                count(*) FILTER ({is_lost}) AS lost,
                count(*) FILTER (outcome = 'no_exchange' AND NOT {is_lost}) AS dropped
         FROM {view} WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ)

@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.death_rates import IS_LOST
 from streaming.queries.duckdb_tables import Tables
+from streaming.queries.ends import IS_DROPPED, IS_LOST
 
 _ENTERED: Final = ("vhost", "at", "kind", "exchange", "queue")
 
@@ -65,7 +65,7 @@ def traffic(tables: Tables, vhost: str, begin: datetime, end: datetime) -> Vhost
         for queue, reason, count, gone, declared in tables.values(
             f"""
             SELECT queue, reason, count(*), count(*) FILTER ({IS_LOST}),
-                   count(*) FILTER (outcome = 'no_exchange' AND NOT {IS_LOST})
+                   count(*) FILTER ({IS_DROPPED})
             FROM {died} WHERE {stretch} GROUP BY ALL ORDER BY ALL
             """,
             parameters,

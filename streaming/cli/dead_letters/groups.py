@@ -100,6 +100,7 @@ def _listing(names: list[str], *, has_news: bool) -> Listing:
         Column("first_seen", 3, "first", kind="instant"),
         Column("redriven", 4),
         Column("lost", 4),
+        Column("dropped", 5),
     ]
     return Listing(tuple(columns), cells={"trend": _sparkline})
 
@@ -149,7 +150,8 @@ def _summary(found: "DeadLetterSummary", which: Filter) -> "Iterator[tuple[str, 
     yield f"{found.deaths:,} dead letters{which.said()}, in {queues}", "title"
     yield f"first {relative(found.first_seen, now)}: {found.first_seen}", "plain"
     yield f"last  {relative(found.last_seen, now)}: {found.last_seen}", "plain"
-    yield f"{found.bytes:,} bytes; {found.lost:,} went nowhere", "bad" if found.lost else "plain"
+    ends = f"{found.lost:,} lost, {found.dropped:,} dropped as declared"
+    yield f"{found.bytes:,} bytes; {ends}", "bad" if found.lost else "plain"
     yield f"{found.in_queues:,} dead-lettered copies are in queues now", "plain"
     for title, names, rows in (
         ("largest groups", ("queue", "reason"), found.groups),

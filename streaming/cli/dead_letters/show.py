@@ -52,9 +52,9 @@ _EVENTS: Final = {
     "discarded": "{copy} of {queue} is discarded by {redrive}",
     "held": "{copy} of {queue} died: {reason}{why}{cause}; kept until its targets take it",
     "purged": "{copy} is purged from {queue}",
-    "deleted": "{copy} is lost: {queue} is deleted",
+    "deleted": "{copy} is deleted with its queue {queue}",
     "refused": "{queue} is full and refuses it",
-    "unroutable": "no queue takes it: dropped",
+    "unroutable": "unroutable: no queue takes it",
     "returned": "no queue takes it: returned to its publisher ({code})",
     "publish_error": "refused: {error}",
     "void": "has no effect: its channel, or the epoch of its front, had ended",
@@ -348,13 +348,15 @@ def _edit(event: dict[str, Any]) -> str:
 
 def _sent(seq: int, history: "MessageHistory") -> str:
     """Where a dead letter was sent, and why it was lost."""
+    from streaming.queries.ends import end_of_letter
     from streaming.queries.message_history import LOSSES
 
     death = history.deaths.get(seq)
     if death is None:
         return "; dead_letters has no row for it"
     outcome = death["outcome"]
-    loss = f"; lost: {LOSSES.get(outcome, outcome)}" if outcome else ""
+    end = end_of_letter(outcome, death["reason"]) or "lost"
+    loss = f"; {end}: {LOSSES.get(outcome, outcome)}" if outcome else ""
     if death["dead_letter_exchange"] is None:
         return loss
     targets = ", ".join(repr(target) for target in death["targets"])

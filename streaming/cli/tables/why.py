@@ -121,12 +121,16 @@ def _story(why: "Why") -> Iterator[Line]:
 
 
 def _death(death: "Death") -> Iterator[Line]:
+    from streaming.queries.ends import end_of_letter
+    from streaming.queries.message_history import LOSSES
+
     yield f"it died in queue {death.queue!r} {_moment(death.at)}: {death.why}", "bad"
     if death.cause:
         yield f"  it said: {death.cause}", "plain"
     went = ", ".join(map(repr, death.targets))
-    lost = f"nowhere: {death.outcome}" if death.outcome else "nowhere"
-    yield f"  the dead letter went to {went or lost}", "plain"
+    end = end_of_letter(death.outcome, death.reason) or "lost"
+    because = LOSSES.get(death.outcome or "", death.outcome or "no queue took it")
+    yield f"  the dead letter {f'went to {went}' if went else f'was {end}: {because}'}", "plain"
     if death.alike > 1:
         deaths = f"{death.alike:,} such deaths in this queue"
         yield f"  {deaths} are known, the first {_moment(death.alike_since)}", "plain"

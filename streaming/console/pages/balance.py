@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from streaming.console.account import account_of, account_of_all, entered_none
+from streaming.console.account import account_of, account_of_all, entered_none, ways_of
 from streaming.console.balance_watch import Asked
 from streaming.console.page import PAGE_ROWS, Answer, View
 
@@ -26,6 +26,7 @@ def balance(view: View) -> Answer:
     return {
         "balance": found,
         "drawn": drawn,
+        "ways": ways_of(drawn),
         "account": account_of_all(found),
         "entered_none": entered_none(found),
         "is_asked": is_asked,

@@ -36,7 +36,7 @@ def causes(view: View) -> Answer:
     view.command = view.dlx("dead-letters", "groups", *words)
     wanted = letters_filter(view)
     rows = view.once(
-        f"groups {wanted} {names} {new_since}",
+        f"groups with places {wanted} {names} {new_since}",
         lambda tables: list(
             islice(dead_letter_groups(tables, wanted, names, new_since, has_place=True), MAX_ROWS)
         ),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
-from streaming.console.account import account_of_all, entered_none
+from streaming.console.account import account_of_all, entered_none, ways_of
 from streaming.console.fronts import Heard
 from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
@@ -129,6 +129,7 @@ def now(view: View) -> Answer:
         "dropped": sum(row["dropped"] for row in deaths),
         "balance": balance,
         "drawn": drawn,
+        "ways": [] if drawn is None else ways_of(drawn),
         "account": None if balance is None else account_of_all(balance),
         "entered_none": 0 if balance is None else entered_none(balance),
         "lag": lag if view.user.administrator else None,

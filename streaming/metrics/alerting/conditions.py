@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from streaming.metrics.alerting.history import History, Labels, Samples, added_up, total
-from streaming.queries.death_rates import BURST, BURST_LETTERS, LOST, LOST_WITHOUT_EXCHANGE, OLD_S
+from streaming.queries.death_rates import BURST, BURST_LETTERS, OLD_S
+from streaming.queries.ends import LOST, LOST_WITHOUT_EXCHANGE
 
 Found = Mapping[Labels, float]
 Condition = tuple[tuple[str, ...], Callable[[History], Found]]

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from streaming.queries.dead_letters.causes import CauseSource, stripped_column
 from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import QueryError, Tables, quoted, text
+from streaming.queries.ends import IS_DROPPED, IS_LOST
 from streaming.queries.result import QueryResult
 from topology.suggestions import did_you_mean
 
@@ -70,8 +71,8 @@ def dead_letter_groups(
     """Group dead letters, the largest group first.
 
     Besides the attributes a group has `deaths`; `first_seen` and `last_seen`; `redriven`, how many
-    of them had been redriven before they died; `lost`, how many no queue took; and `trend`, the
-    deaths in each of twelve equal parts of the period.
+    of them had been redriven before they died; `lost` and `dropped`, how many no queue took, see
+    `streaming.queries.ends`; and `trend`, the deaths in each of twelve equal parts of the period.
 
     Args:
         by: attributes; see `group_by`.
@@ -138,7 +139,7 @@ def groups_query(
     return f"""
         SELECT {flags}{names}, {_sum("deaths")} AS deaths, min(first) AS first_seen,
                max(last) AS last_seen, {newest}{place}{_sum("redriven")} AS redriven,
-               {_sum("lost")} AS lost, [{trend}] AS trend
+               {_sum("lost")} AS lost, {_sum("dropped")} AS dropped, [{trend}] AS trend
         FROM ({counts})
         GROUP BY GROUPING SETS ({", ".join(f"({chosen})" for chosen in grouped)})
         ORDER BY deaths DESC, {names}
@@ -159,7 +160,8 @@ def _counts_by_part(
     """
     part = f'least((epoch_us("at") - {period.start_us}) // {period.part_us}, {TREND_PARTS - 1})'
     columns = [f"{one.expression} AS {quoted(one.name)}" for one in attributes]
-    columns += ['"at" AS seen_at', f"{_REDRIVEN} AS is_redriven", "len(targets) = 0 AS is_lost"]
+    columns += ['"at" AS seen_at', f"{_REDRIVEN} AS is_redriven", f"{IS_LOST} AS is_lost"]
+    columns.append(f"{IS_DROPPED} AS is_dropped")
     place = ""
     if has_place:
         columns.append("{'vhost': vhost, 'queue': queue} AS place_of_death")
@@ -170,7 +172,7 @@ def _counts_by_part(
     return f"""
         SELECT {names}, part, count(*) AS deaths, min(seen_at) AS first, max(seen_at) AS last,
                {new}{place}count(*) FILTER (is_redriven) AS redriven,
-               count(*) FILTER (is_lost) AS lost
+               count(*) FILTER (is_lost) AS lost, count(*) FILTER (is_dropped) AS dropped
         FROM ({letters}) GROUP BY ALL
     """
 

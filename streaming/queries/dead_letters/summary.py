@@ -15,6 +15,7 @@ from streaming.queries.dead_letters.groups import (
     groups_query,
 )
 from streaming.queries.duckdb_tables import Row, Tables
+from streaming.queries.ends import IS_DROPPED, IS_LOST
 from streaming.queries.result import QueryResult, plain
 
 TOP: Final = 5
@@ -33,7 +34,7 @@ class DeadLetterSummary(msgspec.Struct, frozen=True):
         deaths: how many deaths there were; a message can die several times.
         first_seen, last_seen: the instants of the first and the last death; None if there is none.
         bytes: size of the bodies.
-        lost: deaths of which no queue took the dead letter.
+        lost, dropped: deaths of which no queue took the dead letter; see `streaming.queries.ends`.
         in_queues: copies that a death made and that are in a queue now, of all queues.
         queues: in how many queues messages died.
         groups: the largest groups by queue and reason.
@@ -46,6 +47,7 @@ class DeadLetterSummary(msgspec.Struct, frozen=True):
     last_seen: str | None
     bytes: int
     lost: int
+    dropped: int
     in_queues: int
     queues: int
     groups: list[Row]
@@ -60,9 +62,10 @@ def summary_of(tables: Tables, wanted: DeadLetterFilter) -> DeadLetterSummary:
         QueryError: there is no such table, or `where` is not a valid condition.
     """
     selection = Selection(tables, wanted)
-    [(deaths, first, last, size, lost, queues)] = selection.values(
+    [(deaths, first, last, size, lost, dropped, queues)] = selection.values(
         'count(*), epoch_us(min("at")), epoch_us(max("at")), '
-        "coalesce(sum(body_bytes), 0)::BIGINT, count(*) FILTER (len(targets) = 0), "
+        f"coalesce(sum(body_bytes), 0)::BIGINT, count(*) FILTER ({IS_LOST}), "
+        f"count(*) FILTER ({IS_DROPPED}), "
         "count(DISTINCT (vhost, queue))"
     )
     groups: list[Row] = []
@@ -75,6 +78,7 @@ def summary_of(tables: Tables, wanted: DeadLetterFilter) -> DeadLetterSummary:
         last_seen=_instant(last),
         bytes=_count(size),
         lost=_count(lost),
+        dropped=_count(dropped),
         in_queues=_in_queues(tables, wanted),
         queues=_count(queues),
         groups=[_without_news(one) for one in groups[:TOP]],

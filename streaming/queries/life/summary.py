@@ -10,7 +10,9 @@ from typing import Final, Literal
 
 import msgspec
 
+from streaming.queries.ends import end_of_letter
 from streaming.queries.life.copies import CopyLife
+from streaming.queries.message_history import LOSSES
 from streaming.sentences import Sentence, say, say_count
 
 Todo = Literal["", "redrive", "publish", "restore"]
@@ -154,10 +156,12 @@ def _taken(queues: Sequence[str]) -> list[Sentence]:
 
 
 def _lost_copy(last: CopyLife) -> Sentence:
-    return say(
-        "Another copy of it is in no queue: nothing took it when it died in %(queue)s.",
-        queue=last.queue,
-    )
+    if end_of_letter(last.outcome, last.reason) == "dropped":
+        return say(
+            "Another copy of it was dropped when it died in %(queue)s: no queue was to take it.",
+            queue=last.queue,
+        )
+    return say("Another copy of it was lost when it died in %(queue)s.", queue=last.queue)
 
 
 def _gone(last: CopyLife | None) -> Sentence:
@@ -173,7 +177,15 @@ def _gone(last: CopyLife | None) -> Sentence:
         case "discarded":
             return say("It was discarded from %(queue)s.", queue=last.queue)
     if last.why is not None:
+        if end_of_letter(last.outcome, last.reason) == "dropped":
+            return say(
+                "It was dropped when it died in %(queue)s: no queue was to take it.",
+                queue=last.queue,
+            )
+        because = LOSSES.get(last.outcome or "")
+        if because is None:
+            return say("It was lost when it died in %(queue)s.", queue=last.queue)
         return say(
-            "It is in no queue: nothing took it when it died in %(queue)s.", queue=last.queue
+            "It was lost when it died in %(queue)s: %(why)s.", queue=last.queue, why=say(because)
         )
     return say("It is in no queue.")

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streaming.queries.as_of.instant import at_time, last_batch
-from streaming.queries.death_rates import IS_LOST
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
+from streaming.queries.ends import IS_DROPPED, IS_LOST
 from streaming.queries.life.repaired import Ended, Repair, repairs
 from streaming.queries.life.why import CHANGED_BEFORE
 from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning, suspects
@@ -104,7 +104,7 @@ def what_died(
         SELECT vhost, queue, reason, count(*) FILTER ({is_new}) AS deaths,
                count(*) FILTER (NOT {is_new}) AS before,
                count(*) FILTER ({is_new} AND {IS_LOST}) AS lost,
-               bool_and(coalesce(outcome = 'no_exchange' AND NOT {IS_LOST}, false))
+               bool_and(coalesce({IS_DROPPED}, false))
                    AS is_declared,
                min("at") FILTER ({is_new}) AS since, max("at") AS last,
                mode(cause) FILTER ({is_new}) AS cause

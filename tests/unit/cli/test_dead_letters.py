@@ -134,7 +134,7 @@ def test_show_tells_of_deliveries_by_channel_and_user(dlx, shop_root):
     ("name", "line"),
     [
         ("0/0/1", "copy 11 of queue 'billing' is acked by channel 'clerk' of anna"),
-        ("0/0/3", "no queue takes it: dropped"),
+        ("0/0/3", "unroutable: no queue takes it"),
         ("0/0/4", "refused: NOT_FOUND - no exchange 'missing' in vhost '/'"),
         ("0/0/8", "queue 'box' is full and refuses it"),
     ],

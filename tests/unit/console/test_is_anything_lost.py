@@ -3,12 +3,15 @@
 import html
 import re
 
+import duckdb
 import pytest
 
+from streaming.broker import commands
 from streaming.console.account import account_of, account_of_all, entered_none
 from streaming.contents.updater import ContentsUpdater
 from streaming.queries.audit.balance import Balance, balance
 from streaming.queries.duckdb_tables import Tables
+from streaming.queries.ends import IS_DROPPED, IS_LOST, end_of_letter
 from tests.builders import Broker
 from tests.fixtures.waiting import wait_until
 from tests.unit.queries.recording import Recording
@@ -52,7 +55,7 @@ def answer_of(client):
     ("reject", "answer", "rest"),
     [
         (False, "No .", "= 2 in queues + 1 consumed + 2 died (2 dropped, as declared) + 0"),
-        (True, "Yes: 1 dead letter reached no queue", "= 1 in queues + 1 consumed + 3 died"),
+        (True, "Yes: 1 dead letter is lost", "= 1 in queues + 1 consumed + 3 died"),
     ],
 )
 def test_the_first_page_answers_in_a_sentence(tmp_path, make_client, reject, answer, rest):
@@ -101,3 +104,101 @@ def test_the_balance_says_which_ways_out_there_were(shop_console):
     assert "Published From deaths and redrives There Consumed Died" in said
     assert re.search(r"billing .*? rejected 1 ", said)
     assert "nothing is missing" in said
+
+
+@pytest.fixture(scope="module")
+def gone_console(make_client, tmp_path_factory):
+    """Something went each way: lost, dropped, purged by anna and by the operator, deleted."""
+    broker = Broker()
+    recording = Recording(tmp_path_factory.mktemp("gone") / "tables", broker)
+    broker.queue("newest", max_length=1)
+    for name in ("orders", "old", "short", "mail"):
+        broker.queue(name, **({"message_ttl": 10} if name == "short" else {}))
+        broker.publish("", name, "a")
+    for number in range(3):
+        broker.publish("", "newest", f"{number}")
+    broker.reject(*(one.ref for one in broker.get("orders", "g")))
+    broker.at(1_000)
+    broker.do(commands.Purge(queue="newest"), user="anna")
+    broker.do(commands.Purge(queue="mail"))
+    broker.do(commands.DeleteQueue(queue="old"))
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return make_client(recording.root)
+
+
+def drawn_page(client, address):
+    """A page with its balance."""
+    pages = []
+
+    def is_drawn():
+        pages.append(client.get(address).text)
+        return 'id="gone"' in pages[-1]
+
+    wait_until(is_drawn, lambda: pages[-1])
+    return pages[-1]
+
+
+@pytest.mark.parametrize("address", ["/", "/balance"])
+def test_what_is_gone_is_said_by_the_way_that_it_went(gone_console, address):
+    [said] = re.findall(r'<span id="gone">(.*?)\.</span>', drawn_page(gone_console, address))
+
+    assert html.unescape(" ".join(re.sub(r"<[^>]+>", "", said).split())) == (
+        "Gone: 1 lost · 2 dropped (full) · 1 dropped (expired) · 1 purged by anna"
+        " · 1 purged by the operator · 1 deleted with its queue"
+    )
+    for led in re.findall(r'href="([^"]+)"', said):
+        assert gone_console.get(html.unescape(led)).status_code == 200
+    anna = gone_console.get("/audit?action=purges&user=anna").text
+    assert "/audit?action=purges&amp;user=anna" in said
+    assert "newest" in anna
+    assert "mail" not in anna
+
+
+def test_where_nothing_is_gone_it_says_so(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("orders")
+    broker.publish("", "orders", "a")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+
+    assert "<strong>Gone:</strong> nothing." in drawn_page(make_client(recording.root), "/balance")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "word"),
+    [
+        ("no_exchange", "maxlen", "dropped"),
+        ("no_exchange", "rejected", "lost"),
+        ("no_route", "expired", "lost"),
+        (None, "expired", ""),
+    ],
+)
+def test_the_tables_and_the_pages_use_one_word_for_an_end(outcome, reason, word):
+    row = f"SELECT {repr(outcome) if outcome else 'NULL'} AS outcome, '{reason}' AS reason"
+    sql = f"SELECT coalesce({IS_LOST}, false), coalesce({IS_DROPPED}, false) FROM ({row})"
+
+    assert end_of_letter(outcome, reason) == word
+    assert duckdb.sql(sql).fetchall() == [(word == "lost", word == "dropped")]
+
+
+def test_causes_tell_what_was_lost_from_what_was_dropped(gone_console):
+    page = gone_console.get("/causes?by=queue").text
+    counts = {
+        name: re.findall(r'<td class="n[^"]*">(\d+)</td>', row)[-2:]
+        for row in re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
+        for name in re.findall(r"queue=(\w+)", row)[:1]
+    }
+
+    assert '<th class="n">Lost</th><th class="n">Dropped</th>' in page
+    assert counts == {"newest": ["0", "2"], "orders": ["1", "0"], "short": ["0", "1"]}
+
+
+def test_the_page_of_a_message_uses_the_same_words(gone_console):
+    found = html.unescape(gone_console.get("/find?q=0/0/0").text)  # rejected in orders
+
+    assert "It was lost when it died in orders" in found
+    assert "lost: the dead-letter exchange does not exist or is not set" in found

@@ -22,13 +22,12 @@ from streaming.queries.dead_letters.waiting import WaitingQueue
 from streaming.queries.death_rates import (
     BURST,
     BURST_LETTERS,
-    LOST,
-    LOST_WITHOUT_EXCHANGE,
     OLD_S,
     deaths_by_minute,
     pattern_of,
 )
 from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.ends import LOST, LOST_WITHOUT_EXCHANGE
 from streaming.queries.queues import QueueDepth
 from tests.builders import START_MS, Broker
 from tests.unit.queries.recording import Recording

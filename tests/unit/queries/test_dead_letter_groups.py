@@ -39,7 +39,10 @@ def test_groups_are_counted_by_queue_and_reason(queries):
         ("2020-09-13T12:26:41.000Z", "2020-09-13T12:26:43.000Z"),
         ("2020-09-13T12:26:44.000Z", "2020-09-13T12:26:44.000Z"),
     ]
-    assert [(row["redriven"], row["lost"]) for row in rows] == [(1, 0), (0, 1)]
+    assert [(row["redriven"], row["lost"], row["dropped"]) for row in rows] == [
+        (1, 0, 0),
+        (0, 1, 0),
+    ]
     assert [sum(row["trend"]) for row in rows] == [3, 1]
     assert rows[0]["trend"][0] == rows[1]["trend"][-1] == 1
 

@@ -107,8 +107,8 @@ def test_a_letter_that_nothing_took_can_be_published_again(recording):
     found = summed_up(recording)
 
     assert said(found) == (
-        "It died in box: its queue was full. It is in no queue: nothing took it when it "
-        "died in box."
+        "It died in box: its queue was full. It was dropped when it died in box: no "
+        "queue was to take it."
     )
     assert found.todo == "publish"
 
@@ -133,7 +133,7 @@ def test_a_lost_copy_is_said_although_another_was_acked(recording):
 
     assert said(found) == (
         "It died in lost: the operator rejected it on channel c0. It was acked in taken. "
-        "Another copy of it is in no queue: nothing took it when it died in lost."
+        "Another copy of it was lost when it died in lost."
     )
     assert found.todo == "publish"
 
