@@ -99,7 +99,7 @@ class UserSettings(Section):
     password_hash: str | None = setting(
         None,
         "The hash of the password with which the user logs in to `dlx amqp`, as a definitions.json "
-        "of RabbitMQ has it (SHA-256). Not set: it cannot log in there.",
+        "of RabbitMQ has it (SHA-256); `rabbitmqctl hash_password` makes one. Not set: no login.",
         matching(r"[A-Za-z0-9+/]{48}", "the password_hash of a definitions.json"),
         example='"kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"',
     )

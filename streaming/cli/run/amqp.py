@@ -173,9 +173,9 @@ def amqp(
     With --memory it needs no configuration, starts at once and writes nothing: for tests and for
     development. It has the vhosts of --definitions, or else the vhost /.
 
-    Users are those of --definitions, and those of the configuration that have a password_hash.
-    Without any there is the user guest with the password guest. A user of this name may connect
-    from this machine only, unless --remote-guest says otherwise.
+    Users are those of --definitions and, without --memory, those of the configuration that have a
+    password_hash. Without any there is the user guest with the password guest. A user of this name
+    may connect from this machine only, unless --remote-guest says otherwise.
 
     Exit status: 0 when stopped, 1 if another front has taken over or it failed, 2 if it could not
     start.
@@ -210,6 +210,10 @@ def amqp(
     only_on_kafka = {"--standby": standby, "--vhost": vhost, "--accept-loss": accept_loss}
     for hint in (hint for hint, given in only_on_kafka.items() if given):
         raise typer.BadParameter("cannot be used with --memory", param_hint=hint)
+    source = context.get_parameter_source("config")
+    if source is not None and source.name == "COMMANDLINE":  # not the environment
+        text = "cannot be used with --memory; users and topology come from --definitions"
+        raise typer.BadParameter(text, param_hint="--config")
     from streaming.amqp.clocks import ManualClock, WallClock
     from streaming.amqp.memory import MemoryBroker
 

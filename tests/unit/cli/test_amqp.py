@@ -133,6 +133,7 @@ def test_tls_has_a_port_of_its_own_beside_plain_amqp(tmp_path):
     ("arguments", "text"),
     [
         (("--memory", "--standby"), "--standby"),
+        (("--memory", "--config", sys.executable), "--config: cannot be used with --memory"),
         (("--config", "no.toml"), "no.toml"),
         (("--memory", "--tls-ca", "ca.pem"), "--tls"),
         (("--memory", "--tls-port", "5671"), "needs --tls"),
