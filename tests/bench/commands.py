@@ -362,6 +362,9 @@ def front_state(
     history: Annotated[
         int, typer.Option(help="Messages that are consumed before a second round.", min=0)
     ] = 2_000_000,
+    unrouted: Annotated[
+        int, typer.Option(help="Records to no queue before a last round.", min=0)
+    ] = 0,
     folder: Folder = None,
     *,
     as_json: AsJson = False,
@@ -370,12 +373,13 @@ def front_state(
 
     Its memory; a stop with its snapshot; the time from a start to the first confirm, with and
     without a snapshot; and from kill -9 of the leader to the first confirm of a standby. Then the
-    same again, with many consumed messages in the log.
+    same again, with many consumed messages in the log; and with publishes that went to no queue,
+    of which there can be far more.
     """
     from tests.bench.front_state import run
 
     with _sigterm_ends(), _root(folder, "dlx-front-") as root:
-        for figures in run(root, resident, history):
+        for figures in run(root, resident, history, unrouted):
             _print(figures, as_json=as_json)
     return EXIT_OK
 

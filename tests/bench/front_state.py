@@ -6,9 +6,11 @@
 
 Messages have 200 bytes, an id and headers of their own. What is measured a second time, with
 millions of consumed messages in the log behind, should be as before; only a start without a
-snapshot reads the whole log.
+snapshot reads the whole log. A third time follows with records in the log that went to no queue:
+they are written past the front, while it is stopped, so there can be a hundred million.
 """
 
+import re
 import shutil
 import socket
 import time
@@ -21,13 +23,23 @@ import attrs
 import psutil
 
 from streaming.amqp import methods as m
+from streaming.amqp.entries import Ask, Publish
 from streaming.amqp.frames import METHOD, FrameReader, frame
 from streaming.amqp.handshake import PROTOCOL_HEADER
 from streaming.amqp.method_codec import read_method, write_method
+from streaming.amqp.outgoing import Confirms
+from streaming.amqp.properties import write_properties
+from streaming.amqp.stored import Stored
+from streaming.broker import commands
+from streaming.broker.events import Actor
+from streaming.broker.message import Publication
 from streaming.config import show_config
 from streaming.config.amqp import AmqpSettings
 from streaming.embedded.kafka.broker import EmbeddedKafka
+from streaming.protocol.log_records import CONTENT
+from streaming.sequencer.records import RecordWriter
 from tests.amqp_client import content_frames
+from tests.bench.kafka_log import KafkaLog
 from tests.bench.processes import Process
 from tests.fixtures.fronts import Fronts
 from tests.fixtures.waiting import wait_until
@@ -39,6 +51,7 @@ START_S: Final = 1_800.0
 _BATCH: Final = 500
 _WINDOW: Final = 5_000
 _LISTENS: Final = "listening on "
+_LEADS: Final = re.compile(r"leads since offset (\d+)")
 
 
 class Client:
@@ -126,6 +139,7 @@ class FrontState:
     """A vhost on a Kafka of its own, and what its front needs for many messages."""
 
     def __init__(self, root: Path, servers: str) -> None:
+        self._servers = servers
         self._fronts = fronts = Fronts(root, servers)
         amqp = attrs.evolve(fronts.config.amqp, body_cache_bytes=AmqpSettings().body_cache_bytes)
         fronts.file.write_text(show_config(attrs.evolve(fronts.config, amqp=amqp)))
@@ -159,8 +173,33 @@ class FrontState:
                     consumer.consume("past", size)
         return {"case": "history", "messages": count, "s": _since(begin_s)}
 
-    def measure(self) -> Iterator[dict[str, Any]]:
-        """Memory, a stop, starts, and a takeover."""
+    def write_unrouted(self, count: int) -> Iterator[dict[str, Any]]:
+        """Write publishes that no queue gets into the log; a start folds them."""
+        self._front.stop()
+        begin_s = time.monotonic()
+        [*_, epoch] = _LEADS.findall(self._front.log.read_text())
+        log, topic = KafkaLog(self._servers), self._fronts.config.log_topics()["/"]
+        writer = RecordWriter(int(epoch))
+        actor = Actor("guest", "unrouted")
+        opened = commands.OpenChannel(channel=actor.channel, connection="unrouted")
+        command = writer.command(0, 0, Ask(actor, opened))
+        log.send(topic, command.value or b"", [*command.headers])
+        body, empty = BODY[:20], Stored(b"\0\0", b"")
+        entry = Publish(actor, Publication("", "nowhere"), empty, 0, 0, Confirms())
+        [header, *_] = writer.publish(0, 0, entry).headers
+        for number in range(count):
+            properties = write_properties({"message_id": f"u-{number:016x}"})
+            log.send(topic, body, [header, (CONTENT, properties)])
+        log.flush()
+        yield {"case": "unrouted", "records": count, "s": _since(begin_s)}
+        yield {"case": "start that folds them", **self._start(), "fresh_mib": self.memory()}
+
+    def measure(self, *, without_snapshot: bool = True) -> Iterator[dict[str, Any]]:
+        """Memory, a stop, starts, and a takeover.
+
+        Args:
+            without_snapshot: one of the starts folds the whole log.
+        """
         yield {"case": "memory", "filled_mib": self.memory()}
         begin_s = time.monotonic()
         self._front.stop()
@@ -169,12 +208,13 @@ class FrontState:
         yield {"case": "stop", "s": _since(begin_s), "snapshot_mib": size}
         yield {"case": "start", **self._start(), "fresh_mib": self.memory()}
         self._front.kill()
-        aside = self._snapshots.with_name("aside")
-        self._snapshots.rename(aside)
-        yield {"case": "start without snapshot", **self._start(), "fresh_mib": self.memory()}
-        self._front.kill()
-        shutil.rmtree(self._snapshots, ignore_errors=True)
-        aside.rename(self._snapshots)
+        if without_snapshot:
+            aside = self._snapshots.with_name("aside")
+            self._snapshots.rename(aside)
+            yield {"case": "start without snapshot", **self._start(), "fresh_mib": self.memory()}
+            self._front.kill()
+            shutil.rmtree(self._snapshots, ignore_errors=True)
+            aside.rename(self._snapshots)
         self._front = self._started()
         yield {"case": "takeover", **self._take_over()}
 
@@ -213,7 +253,7 @@ class FrontState:
         return _memory_of(self._front)
 
 
-def run(root: Path, resident: int, history: int) -> Iterator[dict[str, Any]]:
+def run(root: Path, resident: int, history: int, unrouted: int) -> Iterator[dict[str, Any]]:
     """Measure with some messages in queues, and again with more log behind them."""
     with (
         EmbeddedKafka(root / "kafka") as kafka,
@@ -225,6 +265,9 @@ def run(root: Path, resident: int, history: int) -> Iterator[dict[str, Any]]:
         if history:
             yield front.lengthen(history)
             yield from front.measure()
+        if unrouted:
+            yield from front.write_unrouted(unrouted)
+            yield from front.measure(without_snapshot=False)
 
 
 def _memory_of(process: Process) -> int:
