@@ -135,6 +135,9 @@ def redrive(
         str | None,
         typer.Option("--to-key", metavar="KEY", help="With --to-exchange: with this routing key."),
     ] = None,
+    to_first: Annotated[
+        bool, typer.Option("--to-first", help="Send to the queue where each first died.")
+    ] = False,
     to_origin: Annotated[
         bool,
         typer.Option("--to-origin", help="Publish to the original exchange and key again."),
@@ -180,9 +183,10 @@ def redrive(
     tables. Only users with edit_letters in dlx.toml may approve edits.
     """
     destination: Destination = "died"
-    chosen = [option for option in (to, to_exchange, to_origin or None) if option is not None]
+    given = (to, to_exchange, to_origin or None, to_first or None)
+    chosen = [option for option in given if option is not None]
     if len(chosen) > 1:
-        raise typer.BadParameter("give one of --to, --to-exchange and --to-origin")
+        raise typer.BadParameter("give one of --to, --to-exchange, --to-first and --to-origin")
     if to_key is not None and to_exchange is None:
         raise typer.BadParameter("needs --to-exchange", param_hint="--to-key")
     if to is not None:
@@ -191,6 +195,8 @@ def redrive(
         destination = "exchange"
     elif to_origin:
         destination = "original"
+    elif to_first:
+        destination = "first"
     kind, colon, name = key.partition(":")
     if key != "routing_key" and not (kind == "header" and colon and name):
         what = f"cannot read {key!r}: expected routing_key or header:NAME"

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, View
+from streaming.console.pages.queues import places_that_wait
 from streaming.console.reader import portable
 from streaming.queries.dead_letters.groups import HEADER, dead_letter_groups
 from streaming.queries.dead_letters.header_names import header_names
@@ -46,9 +47,12 @@ def causes(view: View) -> Answer:
         headers = [header, *headers]
     first = (view.page - 1) * PAGE_ROWS
     rows = rows[first : first + PAGE_ROWS + 1]
-    known = releases_of(view)
+    known, waiting = releases_of(view), places_that_wait(view)
     return {
-        "rows": [{**row, **_released(known, row)} for row in rows[:PAGE_ROWS]],
+        "rows": [
+            {**row, **_released(known, row), "waiting": _waits(waiting, row["places"])}
+            for row in rows[:PAGE_ROWS]
+        ],
         "knows_releases": bool(known),
         "more": len(rows) > PAGE_ROWS,
         "names": names,
@@ -72,3 +76,8 @@ def _released(known: list[Release], row: Row) -> dict[str, Any]:
     found = release_before(known, row["place"]["vhost"], row["place"]["queue"], first)
     before = None if found is None else first - datetime.fromisoformat(found.at)
     return {"release": found, "released_before": before}
+
+
+def _waits(waiting: frozenset[tuple[str, str, str]], places: list[Row]) -> bool:
+    """Whether letters wait that died where, and for the reasons why, those of a group died."""
+    return any((one["vhost"], one["queue"], one["reason"]) in waiting for one in places)

@@ -354,6 +354,13 @@ def _waiting(view: View) -> list[WaitingLetters]:
     return view.once("letters", waiting_letters)
 
 
+def places_that_wait(view: View) -> frozenset[tuple[str, str, str]]:
+    """The vhost, queue and reason of the first and the last deaths of letters that wait."""
+    letters = _waiting(view)
+    last = {(one.vhost, one.died_in, one.reason) for one in letters}
+    return frozenset(last | {(one.vhost, one.first_in, one.first_reason) for one in letters})
+
+
 def _stale_s(view: View) -> float | None:
     """How old the last batch is, if that is old; None: it is not, or the page is of the past."""
     if view.as_of is not None:

@@ -86,14 +86,18 @@ def redrive_plan(view: View) -> Mapping[str, Any]:
     found = None if view.as_of is not None else planned(view, wish)
     count = 0 if found is None else len(found.sealed.letters)
     can_edit = view.may("editor") and wish.options.action == "redrive"
-    deaths = 0
+    deaths = others = 0
     if found is not None and not count:
         groups = dead_letter_groups(view.tables, wish.wanted, ["reason"])
         deaths = sum(row["deaths"] for row in groups)
+        if deaths and wish.options.action == "redrive":
+            other = planned(view, msgspec.structs.replace(wish, gone=not wish.gone))
+            others = len(other.sealed.letters)
     return {
         "plan": found,
         "letters_count": count,
         "deaths_found": deaths,
+        "others": others,
         "consumers": [] if found is None else _consumers(view, found.sealed),
         "can_edit": can_edit,
         "content": _content(view, wish) if can_edit and count == 1 else None,
@@ -102,6 +106,7 @@ def redrive_plan(view: View) -> Mapping[str, Any]:
         "search": kept(view),
         "wish": wish,
         "destinations": DESTINATIONS,
+        "to": _destination(view),
         "expirations": EXPIRATIONS,
         "deaths": X_DEATHS,
         "actions": ACTIONS,
@@ -315,7 +320,7 @@ def control_redrive(view: View) -> Answer:
 
 def wish_of(view: View) -> RedriveWish:
     """What the URL wants to be planned."""
-    destination = view.one_of("to", *DESTINATIONS)
+    destination = _destination(view)
     name = view.text("name")
     if destination in {"queue", "exchange"} and name is None:
         destination = "died"
@@ -379,6 +384,15 @@ def _chosen(view: View) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def _destination(view: View) -> str:
+    """The destination that is chosen; letters that are named by their ids go where they first died.
+
+    Others are found by one of their deaths, so they go back to where that was.
+    """
+    is_named = view.text("id") is not None and view.text("queue") is None
+    return view.one_of("to", *(("first", *DESTINATIONS) if is_named else DESTINATIONS))
+
+
 def _words(view: View) -> list[str]:
     """The options of `dlx dead-letters redrive` beside the filter."""
     wish = _chosen(view)
@@ -386,9 +400,11 @@ def _words(view: View) -> list[str]:
         return []
     words = ["--gone"] if wish.get("gone") == "yes" else []
     name = wish.get("name")
-    match wish.get("to"):
+    match _destination(view):
         case "original":
             words.append("--to-origin")
+        case "first":
+            words.append("--to-first")
         case "queue" if name:
             words += ["--to", name]
         case "exchange" if name:

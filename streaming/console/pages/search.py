@@ -16,7 +16,9 @@ from streaming.console.forms.letters import (
 )
 from streaming.console.forms.saved_views import SavedViews
 from streaming.console.page import PAGE_ROWS, Answer, Download, Redirect, Refused, View
+from streaming.console.pages.queues import places_that_wait
 from streaming.queries.dead_letters.export import FORMATS, STDOUT, export
+from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.letters import count_dead_letters, dead_letters
 from streaming.queries.dead_letters.repeated import repeated_deaths
 from streaming.queries.dead_letters.search import search as search_letters
@@ -48,6 +50,8 @@ def search(view: View) -> Answer:
     repeated = repeated_deaths(view.tables, filter(None, ids), readable_queues(view))
     return {
         "found": found,
+        "waiting": _waits(view, wanted),
+        "is_gone": any(one.value for one in found.facets["outcome"]),
         "repeated": repeated,
         "order": order,
         "size": PAGE_ROWS,
@@ -57,6 +61,17 @@ def search(view: View) -> Answer:
         "too_many": found.total > MAX_EXPORTED,
         "saved": SavedViews(view.user.name).all(),
     }
+
+
+def _waits(view: View, wanted: DeadLetterFilter) -> bool:
+    """Whether letters wait that died where, and for the reason why, a filter says."""
+    return any(
+        wanted.vhost in {None, vhost}
+        and wanted.queue in {None, queue}
+        and wanted.reason in {None, reason}
+        for vhost, queue, reason in places_that_wait(view)
+        if view.sees(vhost)
+    )
 
 
 def export_search(view: View) -> Answer:

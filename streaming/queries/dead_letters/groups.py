@@ -78,7 +78,8 @@ def dead_letter_groups(
         by: attributes; see `group_by`.
         new_since: adds `is_new`, whether a group had no deaths before this instant, and `new`, its
             deaths since.
-        has_place: adds `place`, the vhost and the queue of the first death of a group.
+        has_place: adds `place`, the vhost and the queue of the first death of a group, and
+            `places`, the vhost, queue and reason of all its deaths.
 
     Raises:
         QueryError: there is no such table or attribute, or `where` is not a valid condition.
@@ -133,7 +134,9 @@ def groups_query(
         flags = f"{flags}, "
     moment = None if new_since is None else f"CAST({text(new_since.isoformat())} AS TIMESTAMPTZ)"
     newest = "" if moment is None else f"min(first) >= {moment} AS is_new, {_sum('new')} AS new, "
-    place = "arg_min(place, first) AS place, " if has_place else ""
+    place = ""
+    if has_place:
+        place = "arg_min(place, first) AS place, list_distinct(flatten(list(places))) AS places, "
     trend = ", ".join(_sum("deaths", f"part = {number}") for number in range(TREND_PARTS))
     counts = _counts_by_part(selection, attributes.values(), period, moment, has_place=has_place)
     return f"""
@@ -164,8 +167,8 @@ def _counts_by_part(
     columns.append(f"{IS_DROPPED} AS is_dropped")
     place = ""
     if has_place:
-        columns.append("{'vhost': vhost, 'queue': queue} AS place_of_death")
-        place = "arg_min(place_of_death, seen_at) AS place, "
+        columns.append("{'vhost': vhost, 'queue': queue, 'reason': reason} AS of_death")
+        place = "arg_min(of_death, seen_at) AS place, list(DISTINCT of_death) AS places, "
     letters = selection.query(", ".join([*columns, f"{part} AS part"]))
     names = ", ".join(f"{one.grouped()} AS {quoted(one.name)}" for one in attributes)
     new = "" if moment is None else f"count(*) FILTER (seen_at >= {moment}) AS new, "

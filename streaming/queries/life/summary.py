@@ -45,12 +45,14 @@ class Summary(msgspec.Struct, frozen=True):
         todo: what can be done: send it back from where it waits, publish it again from the tables,
             or restore it; empty: nothing, or nothing is needed.
         causes: why it died, the first death first.
+        back_to: the queue to which a redrive sends it: where it first died; empty: none can.
     """
 
     happened: list[Sentence]
     now: Sentence
     todo: Todo
     causes: list[Cause]
+    back_to: str = ""
 
 
 def summary_of(
@@ -72,11 +74,13 @@ def summary_of(
     died = {copy.copy_id for copy in copies if copy.why is not None}
     todo: Todo = ""
     if there:
-        if any(now[one.copy_id] == "ready" and one.parent_copy_id in died for one in there):
-            todo = "redrive"
-        return Summary(
-            [*happened, *_taken(taken)], _there(there, now), todo if has_content else "", causes
-        )
+        letters = [
+            one for one in there if now[one.copy_id] == "ready" and one.parent_copy_id in died
+        ]
+        back_to = ""
+        if letters and has_content:
+            todo, back_to = "redrive", _first_queue(copies, letters[0], died)
+        return Summary([*happened, *_taken(taken)], _there(there, now), todo, causes, back_to)
     last = max(
         (copy for copy in copies if copy.left_at and not copy.children),
         key=lambda copy: (copy.copy_id in died, copy.left_at or "", copy.copy_id),
@@ -84,7 +88,7 @@ def summary_of(
     )
     if last is not None and last.end == "discarded":
         todo = "restore"
-    elif last is not None and last.copy_id in died:
+    elif last is not None and (last.copy_id in died or _is_letter(last, died)):
         todo = "publish"
     if taken and last is not None and last.end not in _TAKEN:
         happened += _taken(taken)
@@ -153,6 +157,22 @@ def _there(there: Sequence[CopyLife], now: Mapping[int, str]) -> Sentence:
 
 def _taken(queues: Sequence[str]) -> list[Sentence]:
     return [say("It was acked in %(queues)s.", queues=", ".join(queues))] if queues else []
+
+
+def _first_queue(copies: Sequence[CopyLife], letter: CopyLife, died: set[int]) -> str:
+    """The queue of the first death on the way of a letter."""
+    known = {copy.copy_id: copy for copy in copies}
+    found, parent = letter.queue, letter.parent_copy_id
+    while parent is not None and parent in known:
+        if parent in died:
+            found = known[parent].queue
+        parent = known[parent].parent_copy_id
+    return found
+
+
+def _is_letter(last: CopyLife, died: set[int]) -> bool:
+    """Whether a copy that was removed came from a death, so that a redrive can bring it back."""
+    return last.end in {"purged", "deleted"} and last.parent_copy_id in died
 
 
 def _lost_copy(last: CopyLife) -> Sentence:

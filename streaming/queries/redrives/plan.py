@@ -32,7 +32,7 @@ from topology.declarations import too_long
 from topology.refusals import access_refused
 from topology.vhost import Vhost
 
-Destination = Literal["died", "original", "queue", "exchange"]
+Destination = Literal["died", "first", "original", "queue", "exchange"]
 
 
 class RedriveWish(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,8 +41,9 @@ class RedriveWish(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         wanted: which dead letters.
         gone: the letters that are in no queue any more, instead of those that are.
-        destination: `died`: the queue where it died; `original`: the exchange and key of its
-            publish; `queue` and `exchange`: those of that name.
+        destination: `died`: the queue where it died; `first`: the one where it first died;
+            `original`: the exchange and key of its publish; `queue` and `exchange`: those of that
+            name.
         name, routing_key: of the destination.
         every_copy: send each copy of a message to its target; otherwise one copy goes to each.
         edit: what is to become of the content of the letters; None: nothing.
@@ -338,6 +339,10 @@ def _target(
     match wish.destination:
         case "died":
             return Target(row["died_in"], exchange, keys)
+        case "first":
+            first = _first_death(row)
+            queue = first.get("queue") or row["died_in"]
+            return Target(queue, first["exchange"] or "", tuple(first["routing_keys"] or keys))
         case "queue":
             return Target(wish.name, exchange, keys)
         case "exchange":

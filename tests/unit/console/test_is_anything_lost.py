@@ -182,7 +182,7 @@ def test_the_tables_and_the_pages_use_one_word_for_an_end(outcome, reason, word)
     sql = f"SELECT coalesce({IS_LOST}, false), coalesce({IS_DROPPED}, false) FROM ({row})"
 
     assert end_of_letter(outcome, reason) == word
-    assert duckdb.sql(sql).fetchall() == [(word == "lost", word == "dropped")]
+    assert duckdb.execute(sql).fetchall() == [(word == "lost", word == "dropped")]
 
 
 def test_causes_tell_what_was_lost_from_what_was_dropped(gone_console):

@@ -65,7 +65,7 @@ def test_a_message_is_summed_up_before_the_picture(shop_console):
 
     [summary] = re.findall(r'<p class="summary" id="summary">.*?</p>', page, re.DOTALL)
     assert words(summary) == (
-        "It died in mail: TTL 500 ms, no consumer took it. It waits in dead. Send it back…"
+        "It died in mail: TTL 500 ms, no consumer took it. It waits in dead. Send it back to mail…"
     )
     assert page.index('id="summary"') < page.index('class="story"')
     [link] = re.findall(r'href="([^"]+)"', summary)

@@ -84,7 +84,122 @@ def test_a_plan_without_letters_says_that_there_were_deaths(make_client, tmp_pat
     purged = make_client(recording.root).get("/redrive/plan?queue=work").text
 
     assert "<strong>0</strong> letters" in purged
-    assert re.search("<strong>2</strong> deaths match, but no such letter rests in a queue", purged)
+    assert "<strong>2 deaths match, but there is nothing to send.</strong>" in purged
+    [gone] = re.findall(r'href="([^"]+)">2 are in no queue any more', purged)
+    again = make_client(recording.root).get(html.unescape(gone)).text
+    assert "<strong>2</strong> letters" in again
+
+
+@pytest.fixture
+def retried(tmp_path, make_client, monkeypatch):
+    """The letter 0/0/0 died in `work`, then in `retry`, and waits in `parked`; 0/0/1 was acked."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="retry")
+    ttl = {"message_ttl": 100, "dead_letter_exchange": "", "dead_letter_routing_key": "parked"}
+    broker.queue("retry", **ttl)
+    broker.queue("parked")
+    broker.queue("full", max_length=1)
+    for name in ("work", "work", "full", "full"):
+        broker.publish("", name, "order")
+    first, second = broker.get("work", "g", 2)
+    broker.reject(first.ref)
+    broker.ack(second.ref)
+    broker.at(1_000)
+    recording.commit()
+    yield recording, make_client(recording.root)
+    recording.close()
+
+
+def of_message(client, number):
+    page = client.get(f"/message?id=0/0/{number}").text
+    return page, [html.unescape(one) for one in re.findall(r'href="(/redrive/plan[^"]*)"', page)]
+
+
+def test_a_message_goes_back_to_where_it_first_died_by_default(retried):
+    _recording, client = retried
+    message, [plan] = of_message(client, 0)
+    page = client.get(plan).text
+
+    assert "Send it back to work…" in message
+    assert "It goes to the queue where it first died." in page
+    assert re.search("<td>parked</td><td>work</td>", page)
+    assert "--to-first" in page
+    [last] = re.findall(r'<a href="([^"]+)">where it died last</a>', page)
+    elsewhere = client.get(html.unescape(last)).text
+    assert re.search("<td>parked</td><td>retry</td>", elsewhere)
+    assert "It goes to the queue where it died." in elsewhere
+    assert client.post(plan.replace("/plan", "/seal"), headers=ORIGIN).status_code == 200
+
+
+def test_a_message_that_cannot_be_redriven_offers_no_redrive(retried):
+    recording, client = retried
+    acked, plans_of_acked = of_message(client, 1)
+    dropped, [publish] = of_message(client, 2)
+
+    assert plans_of_acked == []
+    assert "no-redrive" not in acked, "it never died"
+    assert "Publish it again from the tables…" in dropped
+    assert "<strong>1</strong> letter" in client.get(publish).text
+
+    recording.brokers[0].ack(recording.brokers[0].get("parked", "p")[0].ref)
+    recording.commit()
+    done, plans_of_done = of_message(client, 0)
+    assert plans_of_done == []
+    assert "Nothing of it can be redriven now." in done
+
+
+def test_a_purged_letter_can_be_published_again(retried):
+    recording, client = retried
+    recording.brokers[0].do(commands.Purge(queue="parked"))
+    recording.commit()
+
+    page, [publish] = of_message(client, 0)
+    assert "It was purged from parked." in page
+    assert "<strong>1</strong> letter" in client.get(publish).text
+
+
+def test_causes_and_search_offer_a_redrive_only_where_letters_wait(retried):
+    recording, client = retried
+
+    def offered(queue):
+        page = client.get(f"/causes?by=queue&queue={queue}").text
+        [cell] = re.findall(r'<td class="act nowrap">(.*?)</td>', page)
+        [search] = re.findall(
+            r'<p id="count".*?</p>', client.get(f"/search?queue={queue}").text, re.DOTALL
+        )
+        return re.sub("<[^>]+>", "", cell), search
+
+    cell, search = offered("work")
+    assert (cell, "Redrive…" in search) == ("Redrive…", True)
+    cell, search = offered("retry")
+    assert (cell, "Redrive…" in search) == ("Redrive…", True)
+    cell, search = offered("full")
+    assert (cell, "Publish again…" in search, "Redrive…" in search) == (
+        "Publish again…",
+        True,
+        False,
+    )
+
+    recording.brokers[0].ack(recording.brokers[0].get("parked", "p")[0].ref)
+    recording.commit()
+    cell, search = offered("work")
+    assert (cell, "Redrive…" in search) == ("none waits", False)
+    assert "so there is nothing to redrive" in search
+
+
+def test_a_plan_of_nothing_leads_nowhere_in_a_circle(retried):
+    _recording, client = retried
+    plan = client.post("/redrive/seal?id=0/0/0", headers=ORIGIN)
+    assert plan.status_code == 200
+    gone = client.get("/redrive/plan?id=0/0/0&gone=yes").text
+
+    assert "None of these letters is gone" in gone
+    [back] = re.findall(r'href="([^"]+)">1 waits in a queue and can be sent back', gone)
+    assert "<strong>1</strong> letter" in client.get(html.unescape(back)).text
+    never = client.get("/redrive/plan?id=0/0/1").text
+    assert "why-none" not in never, "it never died"
 
 
 @pytest.fixture
@@ -237,7 +352,7 @@ def test_what_a_full_queue_dropped_can_be_planned_from_the_first_page(
     assert "lot maxlen no queue lot 2" in plan
     assert "2 go into a queue that is full" in plan
     without = words(client.get(address.replace("gone=yes", "gone=")).text)
-    assert "no such letter rests in a queue: they were dropped, sent back" in without
+    assert "None of these letters waits in a queue." in without
 
 
 def shown_by(page):
