@@ -1,5 +1,6 @@
 """The time of a server: that of the machine, or one that a test moves by hand."""
 
+import asyncio
 import math
 import re
 import time
@@ -43,9 +44,14 @@ class WallClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is moved."""
+    """A clock that stands still until it is moved.
+
+    Attributes:
+        moving: is held by who lets time pass, so that the next one waits.
+    """
 
     def __init__(self, now_ms: int = START_MS) -> None:
+        self.moving = asyncio.Lock()
         self._now_ms = now_ms
 
     def now_ms(self) -> int:

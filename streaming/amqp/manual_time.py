@@ -58,7 +58,6 @@ class ManualTime:
         self._probation_s = probation_s
         self._patience_s = seconds_of_patience(patience_s)
         self._busy_s = busy_s
-        self._moving = asyncio.Lock()
         self._acting: WeakSet[Connection] = WeakSet()
         self._waiting: WeakSet[Connection] = WeakSet()
 
@@ -74,7 +73,7 @@ class ManualTime:
             ValueError: the clock does not go so far, or the patience is not a number from 0.
             TimeoutError: a consumer does not settle, or clients do not rest; the text says which.
         """
-        async with self._moving:
+        async with self._clock.moving:
             return await self._advance(milliseconds, patience_s)
 
     async def _advance(self, milliseconds: int, patience_s: float | None) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.amqp.clocks import ManualClock, milliseconds
+from streaming.amqp.clocks import ManualClock, milliseconds, seconds_of_patience
 from streaming.amqp.inspection import DeathRecord, HeldMessage, messages_in
 from streaming.amqp.manual_time import ManualTime
 from streaming.amqp.memory import MemoryBroker
@@ -99,7 +99,11 @@ async def _advance(broker: MemoryBroker, wish: request_bodies.Advance) -> answer
         raise ApiError(409, "conflict", "the clock is the machine's: start with --clock manual")
     time = ManualTime(broker.server, broker.clock)
     try:
-        await time.advance(milliseconds(wish.advance), wish.patience)
+        patience_s = seconds_of_patience(wish.patience)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+    try:
+        await time.advance(milliseconds(wish.advance), patience_s)
     except ValueError as error:
         raise bad_request(f"advance: {error}") from None
     except TimeoutError as error:

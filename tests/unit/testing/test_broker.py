@@ -342,10 +342,11 @@ def test_a_client_that_asks_an_empty_queue_does_not_hold_time_up(broker, channel
 def test_time_that_is_moved_twice_at_once_passes_twice():
     clock = ManualClock()
     began_ms = clock.now_ms()
-    moved = ManualTime(MemoryBroker(clock, "4.0").server, clock)
+    server = MemoryBroker(clock, "4.0").server
 
     async def test():
-        return await asyncio.gather(moved.advance(60_000), moved.advance(5_000))
+        movers = ManualTime(server, clock), ManualTime(server, clock)  # as of two pages
+        return await asyncio.gather(movers[0].advance(60_000), movers[1].advance(5_000))
 
     assert asyncio.run(test()) == [began_ms + 60_000, began_ms + 65_000]
 
