@@ -213,7 +213,9 @@ def test_permissions_are_those_of_the_broker(api):
     assert api.refusal("POST", "bindings/%2F/e/amq.topic/q/own", {}, user=writer) == refused
 
 
-def test_an_administrator_without_permissions_in_a_vhost_publishes_and_gets_nothing_there(api):
+def test_an_administrator_without_permissions_in_a_vhost_publishes_and_gets_nothing_there(
+    api, broker
+):
     api.put("vhosts/v")
     api.put("users/ann", {"password": "ann", "tags": "administrator"})
     api.put("queues/v/q")
@@ -225,6 +227,12 @@ def test_an_administrator_without_permissions_in_a_vhost_publishes_and_gets_noth
     assert api.refusal("POST", "exchanges/v/amq.default/publish", message, ann) == refused
     assert api.refusal("POST", "queues/v/q/get", getting, ann) == refused
     assert api.refusal("POST", "queues/v/nothing/get", getting, ann)[0] == 404
+
+    vhost = broker.server.vhosts["v"].shard.vhost
+    vhost.administrators = ("ann",)  # as a configuration names them
+    assert api.ask("POST", "queues/v/q/get", getting, ann).status_code == 200
+    assert api.ask("POST", "exchanges/v/amq.default/publish", message, ann).status_code == 200
+    vhost.administrators = ()
 
     api.put("permissions/v/ann", {"configure": "", "write": "", "read": ""})
     assert api.refusal("POST", "exchanges/v/amq.default/publish", message, ann) == (
