@@ -47,8 +47,11 @@ def refuse_policy(
 def put_in_force(shard: ShardState, ordinary: Sequence[Policy], operator: Sequence[Policy]) -> None:
     """Put policies that are not refused in force, together and at once (R-POL-8).
 
-    However many policies there are, the settings of all queues are computed once.
+    However many policies there are, the settings of all queues are computed once; without any,
+    not at all: an import in very many parts has none in most of them.
     """
+    if not ordinary and not operator:
+        return
     policies = shard.context.vhost.policies
     before = _all_settings(shard)
     policies.load(ordinary)

@@ -62,6 +62,21 @@ def test_an_export_is_imported_unchanged_and_unsupported_items_are_named():
     assert broker.shard.state.queues.named("q").settings.max_length == 3
 
 
+def test_an_import_without_policies_leaves_the_settings_of_all_queues_as_computed():
+    broker = Broker()
+    broker.do(an_import())
+    policies = broker.shard.vhost.policies
+    before = policies.changes
+    more = {**DOCUMENT["queues"][0], "name": "another"}
+
+    broker.do(an_import(queues=[more], policies=[], parameters=[]))
+
+    assert policies.changes == before
+    assert broker.shard.state.queues.named("q").settings.max_length == 3
+    broker.do(an_import())
+    assert policies.changes > before
+
+
 def test_a_second_import_changes_nothing_but_sets_policies_and_permissions_again():
     broker = Broker()
     broker.do(an_import())
