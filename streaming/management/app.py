@@ -37,6 +37,7 @@ BODY_S: Final = 60.0
 logger = logging.getLogger(__name__)
 
 _NOBODY: Final = User("")
+_WEIGHT: Final = re.compile(r"(?:^|;)\s*q=([01](?:\.[0-9]{0,3})?)\s*(?:;|$)")
 _NO_FILE: Final = re.compile(rb"%(2f|5c|00)", re.IGNORECASE)
 _NO_QUERY: Final = re.compile(rb"(?:^|&)=|%(?![0-9A-Fa-f]{2})")
 """A parameter without a name, and a percent sign without two digits."""
@@ -181,8 +182,24 @@ def _is_own_page(request: Request) -> bool:
 
 
 def _wanted(header: str, resource: Resource) -> str:
-    """The type of the answer that a client wants; empty if there is none of it."""
-    kinds = {part.partition(";")[0].strip().lower() for part in header.split(",")}
-    if not header.strip() or not kinds.isdisjoint({"*/*", "application/*", JSON}):
-        return JSON
-    return bert.KIND if bert.KIND in kinds and resource.has_bert else ""
+    """The type of the answer that a client wants most; empty if there is none of it.
+
+    Of those that it wants alike RabbitMQ takes the most specific one, and of these the last.
+    """
+    kinds = [one.strip().lower() for one in header.split(",")] if header.strip() else ["*/*"]
+    ranked = sorted(
+        (-_weight(parameters), kind.count("*"), -number, kind.strip())
+        for number, (kind, _, parameters) in enumerate(one.partition(";") for one in kinds)
+    )
+    for *_, kind in ranked:
+        if kind in {"*/*", "application/*", JSON}:
+            return JSON
+        if kind == bert.KIND and resource.has_bert:
+            return bert.KIND
+    return ""
+
+
+def _weight(parameters: str) -> float:
+    """How much a client wants a type: the parameter `q`, else 1."""
+    found = _WEIGHT.search(parameters)
+    return 1.0 if found is None else float(found[1])

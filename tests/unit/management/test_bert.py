@@ -130,6 +130,27 @@ def test_a_list_of_many_pieces_is_one_list(client, api):
 def test_definitions_are_json_alone(client):
     assert client.get("/api/definitions", auth=GUEST, headers=BERT).status_code == 406
     assert client.get("/api/nosuch", auth=GUEST, headers=BERT).status_code == 404
-    both = {"accept": "application/json, application/bert"}
-    assert client.get("/api/whoami", auth=GUEST, headers=both).json()["name"] == "guest"
     assert client.head("/api/exchanges", auth=GUEST, headers=BERT).content == b""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [
+        ("application/bert, application/json;q=0.1", "bert"),
+        ("application/json, application/bert", "bert"),
+        ("application/bert, application/json", "json"),
+        ("application/bert;q=0.5, application/json", "json"),
+        ("application/bert;q=0.5, */*;q=0.8", "json"),
+        ("application/bert, */*", "bert"),
+        ("application/*, application/bert", "bert"),
+        ("application/bert;q=0", "bert"),
+        ("*/*;q=0.1, APPLICATION/BERT; q=0.1", "bert"),
+        ("application/json;q=0, application/bert;q=0.1", "bert"),
+        ("text/html, application/xml;q=0.9, */*;q=0.8", "json"),
+        ("application/json,", "json"),
+    ],
+)
+def test_a_client_says_what_it_wants_most(client, wanted, kind):
+    response = client.get("/api/whoami", auth=GUEST, headers={"accept": wanted})
+
+    assert response.headers["content-type"] == f"application/{kind}"
