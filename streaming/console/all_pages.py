@@ -67,11 +67,11 @@ PAGES: Final = (
     Page("/redrive/approve", approve_redrive, role="operator", is_action=True),
     Page("/redrive/forget", forget_plan, role="operator", is_action=True),
     Page("/redrive/control", control_redrive, role="operator", is_action=True),
-    Page("/sql", sql, nav=say("SQL"), key="l"),
+    Page("/sql", sql, nav=say("SQL"), key="l", is_for_administrators=True),
     Page("/sql/export", export_sql, is_file=True),
     Page("/audit", audit, nav=say("Audit"), key="a"),
     Page("/health", health, nav=say("Health"), key="h"),
     Page("/alerts", alerts, name=say("Alerts")),
-    Page("/quarantine", quarantine, name=say("Quarantine")),
+    Page("/quarantine", quarantine, name=say("Quarantine"), is_for_administrators=True),
 )
 """Every page of the console, in the order of the navigation."""

@@ -182,7 +182,9 @@ class Answering:
             url=view.url,
             here=view.here,
             page=page,
-            navigation=[one for one in self.console.pages if one.nav is not None],
+            navigation=[
+                one for one in self.console.pages if one.nav is not None and one.is_for(view.user)
+            ],
             can_log_out=self._can_log_out,
             shown_at=view.shown_at,
             **values,

@@ -408,6 +408,7 @@ class Page(NamedTuple):
         is_action: it answers a form (POST) instead of being opened.
         is_file: it answers with a file.
         scripts: more sources of scripts for the Content-Security-Policy.
+        is_for_administrators: others are refused, so it is not offered to them.
     """
 
     path: str
@@ -419,6 +420,11 @@ class Page(NamedTuple):
     is_action: bool = False
     is_file: bool = False
     scripts: str = ""
+    is_for_administrators: bool = False
+
+    def is_for(self, user: User) -> bool:
+        """Whether it is offered to a user."""
+        return user.administrator or not self.is_for_administrators
 
     @property
     def template(self) -> str:

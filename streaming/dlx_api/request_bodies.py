@@ -16,8 +16,9 @@ class PlanWish(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         id: ids of messages, with commas between them.
         header: `NAME` or `NAME=VALUE`.
         since, until: instants.
-        to: `died`: the queue where a letter died; `original`: the exchange and routing key of its
-            publish; `queue` or `exchange`: the one of that `name`.
+        to: `died`: the queue where a letter died; `first`: the one where it first died;
+            `original`: the exchange and routing key of its publish; `queue` or `exchange`: the one
+            of that `name`.
         key: the routing key for an exchange.
         gone: plan letters that are in no queue any more.
     """
@@ -33,7 +34,7 @@ class PlanWish(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     since: str | None = None
     until: str | None = None
     action: Literal["redrive", "discard", "restore"] = "redrive"
-    to: Literal["died", "original", "queue", "exchange"] = "died"
+    to: Literal["died", "first", "original", "queue", "exchange"] = "died"
     name: str | None = None
     key: str | None = None
     expiration: Literal["drop", "keep", "restart"] = "drop"

@@ -28,7 +28,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 def message(view: View) -> Answer:
     """Show everything known about one message."""
     history = message_of(view)
-    view.title = history.message_id
+    view.title = say("Message %(id)s", id=history.message_id)
     view.command = view.dlx("dead-letters", "show", names=[history.message_id], vhost=False)
     row = content_row(history)
     body = opened_body(row)

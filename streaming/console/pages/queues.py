@@ -373,7 +373,7 @@ def queue(view: View) -> Answer:
     """Show one queue, and a page of its contents."""
     place, row = queue_of(view)
     vhost, name = row["vhost"], row["name"]
-    view.title = name
+    view.title = say("Queue %(queue)s", queue=name)
     unacked = view.one_of("state", "ready", "unacked") == "unacked"
     stretch = view.one_of("stretch", *STRETCHES)
     more = ["--unacked"] if unacked else []

@@ -55,6 +55,11 @@ MAX_LETTERS: Final = 200_000
 SHOWN_EDITS: Final = 50
 DESTINATIONS: Final[tuple[Destination, ...]] = get_args(Destination)
 CONTROLS: Final = ("pause", "resume", "cancel")
+_TITLES: Final = {
+    "redrive": say("Send dead letters back"),
+    "discard": say("Discard dead letters"),
+    "restore": say("Restore discarded letters"),
+}
 _RATES: Final = ("rate", "ceiling", "canary", "stop_after", "stop_percent")
 _WISHES: Final = ("action", "to", "name", "key", "expiration", "x_death", "gone")
 
@@ -77,6 +82,7 @@ def redrives(view: View) -> Answer:
 def redrive_plan(view: View) -> Mapping[str, Any]:
     """Show what a redrive of the letters of a search would do now; nothing moves."""
     wish = wish_of(view)
+    view.title = _TITLES[wish.options.action]
     view.command = view.dlx(
         *("dead-letters", wish.options.action),
         *options_of(view, has_ids=True),
@@ -169,7 +175,7 @@ def redrive(view: View) -> Mapping[str, Any]:
 
 
 def _shown(view: View, redrive_id: str) -> Mapping[str, Any]:
-    view.title = redrive_id
+    view.title = say("Redrive %(id)s", id=redrive_id)
     sealed = kept_plan(view, redrive_id)
     try:
         outcome = outcome_of(view.tables, redrive_id, view.vhost)

@@ -45,6 +45,7 @@ export async function draw() {
       {
         width: Math.max(place.clientWidth - 14, 280),
         height: 270,
+        padding: [null, 24, null, null], // room for the last time, which is wider than its mark
         tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
         axes: [
           { ...axis, values: times },

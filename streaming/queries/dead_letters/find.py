@@ -1,6 +1,7 @@
 """Find dead letters by what people know: an id, or an order number in a header or body.
 
-17  -->  message_id, correlation_id, then a word of the headers, then a word of the body
+17        -->  message_id, correlation_id, then a word of the headers, then a word of the body
+order=17  -->  a property, a header, or a member of a body in JSON, at any depth
 
 What a user may not read is null in the view of the table, so it is never found.
 """
@@ -21,7 +22,7 @@ PLACES: Final = ("message_id", "correlation_id", "headers", "body")
 
 _COLUMNS: Final = (
     *("seq", "at", "vhost", "queue", "reason", "message_id", "targets"),
-    *("properties", "headers", "body", "body_bytes"),
+    *("properties", "headers", "kafka_headers", "body", "body_bytes"),
 )
 
 
@@ -45,7 +46,7 @@ class FoundLetter(msgspec.Struct, frozen=True):
 
 
 def find_letters(
-    tables: Tables, wanted: str, count: int, *, vhost: str | None = None
+    tables: Tables, wanted: str, count: int, *, vhost: str | None = None, named: str | None = None
 ) -> list[FoundLetter]:
     """List the messages that died and have a text as an id, or as a word of headers or body.
 
@@ -55,12 +56,14 @@ def find_letters(
     Args:
         count: the most messages that are listed, the most telling place and latest death first.
         vhost: look at its letters only.
+        named: the text must be the whole value of a property, header or member of this name.
     """
     if not wanted or not tables.has(NAME):
         return []
     view = tables.view(NAME, columns=list(_COLUMNS), view=tables.new_name(NAME))
     cases = " ".join(
-        f"WHEN {condition} THEN {place}" for place, condition in enumerate(_conditions(wanted))
+        f"WHEN {condition} THEN {place}"
+        for place, condition in enumerate(_conditions(wanted, named))
     )
     found = tables.rows(
         f"""
@@ -93,9 +96,21 @@ def find_letters(
     ]
 
 
-def _conditions(wanted: str) -> tuple[str, ...]:
+def _conditions(wanted: str, named: str | None) -> tuple[str, ...]:
     """A condition for each of `PLACES`."""
     word = text(wanted)
+    if named is not None:
+        member = text(f'"{named}"')
+        value = f"'\\s*:\\s*(\"' || regexp_escape({word}) || '\"|' || regexp_escape({word}) || ')'"
+        pattern = f"regexp_escape({member}) || {value} || '\\s*[,}}\\]]'"
+        is_searched = f"body_bytes <= {MAX_SEARCHED_BODY_BYTES}"
+        is_of_kafka = f"one.key = {text(named)} AND one.value = encode({word})"
+        of_kafka = f"len(list_filter(kafka_headers, lambda one: {is_of_kafka})) > 0"
+        return (
+            *(f"properties.{name} = {word}" if named == name else "false" for name in PLACES[:2]),
+            f"(regexp_matches(headers, {pattern}) OR {of_kafka})",
+            f"({is_searched} AND regexp_matches(TRY(decode(body)), {pattern}))",
+        )
     pattern = f"'(^|[^\\pL\\pN_])' || regexp_escape({word}) || '($|[^\\pL\\pN_])'"
     is_searched = f"body_bytes <= {MAX_SEARCHED_BODY_BYTES}"
     return (

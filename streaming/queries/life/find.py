@@ -1,10 +1,12 @@
 """Find messages by what people know, and say what was not looked at.
 
-17  -->  an indexed value of any message; else an id or a word of a dead letter
+17        -->  an indexed value of any message; else an id or a word of a dead letter
+order=17  -->  the same of this name: `body:$.order`, a header, a property
 
 Indexed values answer at once. Only if there is none, all dead letters are read.
 """
 
+import re
 from typing import Final
 
 import msgspec
@@ -22,6 +24,7 @@ from streaming.queries.search_index import (
 from streaming.sentences import say, say_count
 
 _ID: Final = '(message_id.topic_number, message_id."partition", message_id."offset")'
+_NAMED: Final = re.compile(r"""\s*["']?([A-Za-z_][\w.-]*)["']?\s*[=:]\s*["']?(.+?)["']?\s*""")
 _DEATH: Final = ("seq", "at", "vhost", "queue", "reason", "targets", "message_id")
 
 
@@ -69,20 +72,34 @@ def find_messages(
         vhost: look at its messages only.
         words: read dead letters, also if an indexed value is found.
     """
-    hits = [] if words else messages_with(tables, text, count + 1, vhost=vhost)
-    messages = readable(tables, hits)
-    is_indexed = bool(messages)
-    if not messages:
-        messages = [
-            FoundMessage(**msgspec.structs.asdict(one))
-            for one in find_letters(tables, text, count + 1, vhost=vhost)
-        ]
+    messages, is_indexed = _found(tables, text, None, count, vhost, words=words)
+    named = _NAMED.fullmatch(text)
+    if not messages and named is not None:
+        name, value = named.groups()
+        messages, is_indexed = _found(tables, value, name, count, vhost, words=words)
     return Found(
         messages[:count],
         len(messages) > count,
         is_indexed,
         list(_unseen(tables, is_indexed=is_indexed)),
     )
+
+
+def _found(
+    tables: Tables, text: str, named: str | None, count: int, vhost: str | None, *, words: bool
+) -> tuple[list[FoundMessage], bool]:
+    """The messages with a text, or with a value of a name; and whether the index gave them."""
+    hits = [] if words else messages_with(tables, text, count + 1, vhost=vhost)
+    hits = [one for one in hits if named is None or _name_of(one.path) == named]
+    if messages := readable(tables, hits):
+        return messages, True
+    letters = find_letters(tables, text, count + 1, vhost=vhost, named=named)
+    return [FoundMessage(**msgspec.structs.asdict(one)) for one in letters], False
+
+
+def _name_of(path: str) -> str:
+    """What a path is called: `order` of `body:$.order`, `tenant` of `header:tenant`."""
+    return path.partition(":")[2].rpartition(".")[2] or path
 
 
 def readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
