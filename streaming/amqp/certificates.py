@@ -1,10 +1,14 @@
 """What TLS tells of a client, as RabbitMQ says it: its user, its certificate and its cipher."""
 
+import logging
 import ssl
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+logger = logging.getLogger(__name__)
+
 CertificateName = Literal["common_name", "distinguished_name", "subject_alternative_name"]
+"""What names the user, as in RabbitMQ's `ssl_cert_login_from`."""
 
 _SHORT: Final = {
     "commonName": "CN",
@@ -33,6 +37,23 @@ _ABOUT_TLS: Final = (
 )
 _ESCAPED: Final = frozenset('"+,;<>\\')
 _FIRST_PRINTABLE, _LAST_PRINTABLE = 32, 125
+
+
+class LoggedHandshake(ssl.SSLObject):
+    """One side of TLS; the log says why a handshake failed, which some clients do not hear.
+
+    Make it the `sslobject_class` of a server's context.
+    """
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake."""
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            logger.warning("the TLS handshake of a client failed: %s", error)
+            raise
 
 
 def user_in(certificate: dict[str, Any] | None, login_from: CertificateName) -> str | None:

@@ -390,8 +390,11 @@ def _tls_context(pair: tuple[Path, Path] | None, ca: Path | None) -> ssl.SSLCont
         if ca is not None:
             raise typer.BadParameter("needs --tls CERT KEY", param_hint="--tls-ca")
         return None
+    from streaming.amqp.certificates import LoggedHandshake
+
     certificate, key = pair
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslobject_class = LoggedHandshake
     with _reading("--tls", certificate, key):
         context.load_cert_chain(certificate, key, _refuse_encrypted_key)
     if ca is not None:

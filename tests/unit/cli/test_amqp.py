@@ -7,7 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
@@ -127,6 +127,29 @@ def test_tls_has_a_port_of_its_own_beside_plain_amqp(tmp_path):
         process.communicate()
 
     assert (plain.scheme, secure.scheme, process.returncode) == ("amqp", "amqps", 0)
+
+
+def test_the_log_says_why_a_client_of_tls_was_refused(tmp_path):
+    authority = trustme.CA()
+    pair = authority.issue_cert("127.0.0.1")
+    both, ca = tmp_path / "both.pem", tmp_path / "ca.pem"
+    pair.private_key_and_cert_chain_pem.write_to_path(both)
+    authority.cert_pem.write_to_path(ca)
+    without_certificate = ssl.create_default_context()
+    authority.configure_trust(without_certificate)
+    options = ("--port", "0", "--tls", str(both), str(both), "--tls-ca", str(ca))
+    with Child((*DLX, "--memory", *options), stderr=subprocess.PIPE) as process:
+        address = urlsplit(process.line().removeprefix("listening on "))
+        with (
+            suppress(OSError),  # an alert, or an end
+            socket.create_connection((address.hostname, address.port)) as plain,
+            without_certificate.wrap_socket(plain, server_hostname="127.0.0.1") as client,
+        ):
+            client.recv(1)
+        process.send_signal(signal.SIGTERM)
+        _output, log = process.communicate()
+
+    assert "the TLS handshake of a client failed: [SSL: PEER_DID_NOT_RETURN_A_CERTIFICATE]" in log
 
 
 @pytest.mark.parametrize(
