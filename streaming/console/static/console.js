@@ -240,7 +240,17 @@ document.addEventListener("htmx:after:swap", draw);
 fit();
 draw();
 
-// On a phone many fields are folded until somebody wants them.
-if (matchMedia("(max-width: 45rem)").matches) {
-  for (const form of document.querySelectorAll("details.fold")) form.open = false;
+// On a phone fields and sections are folded until somebody wants them. A new batch leaves them as
+// they are, although the page that it brings has them open.
+const unfolded = new Map();
+const isPhone = matchMedia("(max-width: 45rem)").matches;
+function fold() {
+  for (const one of document.querySelectorAll("details.fold")) one.open = unfolded.get(one.id) ?? !isPhone;
 }
+document.addEventListener("click", (event) => {
+  const one = event.target.closest("details.fold > summary")?.parentElement;
+  if (one) unfolded.set(one.id, !one.open);
+});
+document.addEventListener("toggle", fit, true); // tables that were hidden have a width now
+document.addEventListener("htmx:after:swap", fold);
+fold();

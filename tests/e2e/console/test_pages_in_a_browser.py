@@ -10,7 +10,9 @@ from streaming.broker import commands
 from streaming.console import server
 from streaming.console.app import PAGES
 from streaming.contents.updater import ContentsUpdater
+from tests.builders import Broker
 from tests.fixtures.browser import CLIPPED, PHONE, Visitor, console_of
+from tests.unit.queries.recording import Recording
 from tests.unit.queries.shop import a_shop
 
 PARAMETERS = {
@@ -432,3 +434,53 @@ def test_the_names_of_deployments_at_one_moment_are_not_written_over_each_other(
     heights = dict(visitor.page.evaluate("window.written"))
     assert set(heights) == {"invoices-worker 2.0", "invoices-worker 2.1"}
     assert abs(heights["invoices-worker 2.0"] - heights["invoices-worker 2.1"]) >= 14
+
+
+def test_on_a_phone_the_sections_of_a_queue_are_folded_and_stay_as_they_are(browser, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("orders")
+    for number in range(60):
+        broker.publish("", "orders", f"order {number} " + "with a long body " * 8)
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    with console_of(recording.root) as (url, link):
+        visitor = Visitor(browser, url, viewport=PHONE)
+        visitor.open(link)
+        visitor.open("/queue?queue=orders")
+        page = visitor.page
+        height = "document.documentElement.scrollHeight"
+        for name in ("Settings", "Contents, the head first 60", "Purge"):
+            heading = page.get_by_role("heading", name=name, exact=True)
+            expect(heading).to_be_visible()
+            assert not heading.evaluate("one => one.closest('details').open"), name
+        assert page.evaluate(height) < 3 * PHONE["height"]
+        assert visitor.violations() == []
+
+        page.get_by_role("heading", name="Contents").click()
+        expect(page.locator("table.cards")).to_contain_text("order 0")
+        assert page.evaluate(CLIPPED_TABLES) == []
+        broker.publish("", "orders", "the last")
+        broker.at(2_000)
+        recording.commit()
+        expect(page.get_by_role("heading", name="Contents, the head first 61")).to_be_visible()
+        expect(page.locator("table.cards")).to_contain_text("order 0")
+        assert not page.evaluate("document.getElementById('settings').open")
+        page.get_by_role("heading", name="Contents").click()
+        expect(page.locator("#contents table")).to_be_hidden()
+
+        page.set_viewport_size({"width": 1280, "height": 900})
+        visitor.open("/queue?queue=orders")
+        expect(page.locator("#contents table")).to_be_visible()
+        visitor.close()
+        assert visitor.problems == []
+    recording.close()
+
+
+def test_the_last_time_below_a_curve_is_not_cut(visit):
+    page = visit("/queue?queue=dead&stretch=all").page
+    expect(page.locator("canvas")).to_be_visible()
+
+    right = page.evaluate("document.querySelector('.u-wrap').getBoundingClientRect().right")
+    plotted = page.evaluate("document.querySelector('.u-over').getBoundingClientRect().right")
+    assert right - plotted >= 20, "half of a label such as 10:05 is about 16 wide"
