@@ -45,7 +45,8 @@ export async function draw() {
       {
         width: Math.max(place.clientWidth - 14, 280),
         height: 270,
-        padding: [null, 24, null, null], // room for the last time, which is wider than its mark
+        // room for a date below the last time, which is wider than its mark; an axis has enough
+        padding: [null, found.series.some((one) => one.bars) ? null : 36, null, null],
         tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
         axes: [
           { ...axis, values: times },

@@ -83,7 +83,9 @@ def test_a_page_is_accessible_in_the_light_in_the_dark_and_on_a_phone(visit, add
     visitor.can_be_used_by_everybody()
 
 
-@pytest.mark.parametrize("address", ["/", "/queue?queue=billing", "/search", "/audit", "/queues"])
+@pytest.mark.parametrize(
+    "address", ["/", "/queue?queue=billing", "/search", "/audit", "/queues", "/causes"]
+)
 def test_a_german_browser_gets_german_pages_that_fit_and_are_accessible(visit, address):
     visitor = visit(address, locale="de-DE", viewport={"width": 1280, "height": 900})
 
@@ -483,4 +485,27 @@ def test_the_last_time_below_a_curve_is_not_cut(visit):
 
     right = page.evaluate("document.querySelector('.u-wrap').getBoundingClientRect().right")
     plotted = page.evaluate("document.querySelector('.u-over').getBoundingClientRect().right")
-    assert right - plotted >= 20, "half of a label such as 10:05 is about 16 wide"
+    assert right - plotted >= 36, "half of a label such as 2026-11-28 is about 34 wide"
+
+
+@pytest.mark.parametrize("locale", ["en-US", "de-DE"])
+def test_a_cause_with_its_release_fits_a_usual_screen(browser, tmp_path, locale):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("orders", max_length=1)
+    broker.do(commands.Deployed(service="invoices-worker", version="2.1"))
+    broker.at(720_000)
+    for _ in range(3):
+        broker.publish("", "orders", "order")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    with console_of(recording.root) as (url, link):
+        visitor = Visitor(browser, url, viewport={"width": 1280, "height": 900}, locale=locale)
+        visitor.open(link)
+        visitor.open("/causes")
+        expect(visitor.page.locator("tbody")).to_contain_text("invoices-worker 2.1")
+        assert visitor.page.evaluate(CLIPPED) == []
+        assert visitor.violations() == []
+        visitor.close()
+        assert visitor.problems == []
