@@ -243,7 +243,10 @@ def test_the_curve_is_marked_by_what_changed_and_who_did_it(make_client, tmp_pat
     assert re.search(r"deployed worker 2.4.1 by ci ?: faster", page)
     assert "elsewhere" not in page
     assert "otherer" not in page
-    [link] = {html.unescape(one) for one in re.findall(r'"([^"]*)">worker 2.4.1<', text)}
+    found = {html.unescape(one) for one in re.findall(r'"([^"]*)">worker 2.4.1<', text)}
+    [link] = [one for one in found if "action" not in one]
+    [release] = found - {link}
+    assert "policy set" not in words(client.get(release).text)
     audit = words(client.get(link).text)
     assert audit.index("worker 2.4.1") < audit.index("policy set limit")
     assert "otherer" in words(client.get("/audit").text)
