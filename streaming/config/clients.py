@@ -27,6 +27,10 @@ _SECURITY: Final = "kafka.security"
 _ONLY_TOGETHER: Final = "Failed to create producer"
 """How librdkafka's message begins for a property that needs others beside it."""
 _QUIET: Final = {"log_level": "0"}
+_BACKOFF: Final = "reconnect.backoff."
+RECONNECT: Final = {"reconnect.backoff.max.ms": "1000"}
+"""How often a Kafka that is away is tried, at least. librdkafka's own pauses reach 10 s: a front
+that comes back so late is taken for silent by a standby that came back before."""
 
 
 def librdkafka_properties(
@@ -53,10 +57,12 @@ def librdkafka_properties(
     if what is not None:
         words = mask_secrets(what, passed_through.values())
         refuse([Problem(_SECURITY, f"librdkafka cannot create a client: {words}")])
+    has_own = any(name.startswith(_BACKOFF) for name in passed_through)
     return {
         "bootstrap.servers": ",".join(kafka.bootstrap_servers),
         "client.id": kafka.client_id,
         "message.max.bytes": str(kafka.max_message_bytes),
+        **({} if has_own else RECONNECT),
         **passed_through,
     }
 

@@ -92,6 +92,7 @@ def test_without_security_a_client_needs_the_servers_alone():
         "bootstrap.servers": "a:1,b:2",
         "client.id": "shop",
         "message.max.bytes": "2097152",
+        "reconnect.backoff.max.ms": "1000",
     }
     assert jvm_properties(settings, {}) == {"bootstrap.servers": "a:1,b:2", "client.id": "shop"}
 
@@ -109,6 +110,7 @@ def test_librdkafka_gets_the_security_settings_unchanged():
         "bootstrap.servers": "localhost:9092",
         "client.id": "dlx",
         "message.max.bytes": "2097152",
+        "reconnect.backoff.max.ms": "1000",
         "security.protocol": "sasl_ssl",
         "sasl.mechanism": "PLAIN",
         "sasl.username": "dlx",
@@ -272,9 +274,17 @@ def test_a_clients_own_properties_override_the_shared_ones():
         "bootstrap.servers": "localhost:9092",
         "client.id": "dlx",
         "message.max.bytes": "2097152",
+        "reconnect.backoff.max.ms": "1000",
         "security.protocol": "plaintext",
         "linger.ms": "7",
     }
+
+
+@pytest.mark.parametrize("name", ["reconnect.backoff.ms", "reconnect.backoff.max.ms"])
+def test_pauses_before_a_kafka_that_is_away_is_tried_again_are_the_users_if_any_is(name):
+    found = librdkafka_properties(KafkaSettings(librdkafka_properties={name: "5000"}), {})
+
+    assert {each: value for each, value in found.items() if "reconnect" in each} == {name: "5000"}
 
 
 def test_librdkafka_knows_every_property_that_it_is_given():
