@@ -58,38 +58,39 @@ def _away(running: Running, kafka: EmbeddedKafka, file: Path) -> None:
         declare(connection.channel())
     journal = Journal(file)
     client = PikaClient([front.port for front in running.fronts], journal, 0.004)
-    client.start()
-    wait_for(running, lambda: running.job_position() > 0, "the job reads nothing")
-    with closing(opened(running, leader)) as connection:
-        listener = Listener(connection, journal.open(leader.port, "listener"), client)
+    with client:
+        wait_for(running, lambda: running.job_position() > 0, "the job reads nothing")
+        with closing(opened(running, leader)) as connection:
+            listener = Listener(connection, journal.open(leader.port, "listener"), client)
 
-        def waits(*, blocked: bool) -> None:  # it may wait for other reasons on a busy machine
-            wait_for(running, lambda: listener.is_blocked() is blocked, f"blocked is not {blocked}")
+            def waits(*, blocked: bool) -> None:  # it may wait for other reasons on a busy machine
+                wait_for(
+                    running, lambda: listener.is_blocked() is blocked, f"blocked is not {blocked}"
+                )
 
-        waits(blocked=False)
-        assert kafka.pid is not None
-        os.kill(kafka.pid, signal.SIGSTOP)
-        try:
+            waits(blocked=False)
+            assert kafka.pid is not None
+            os.kill(kafka.pid, signal.SIGSTOP)
+            try:
+                waits(blocked=True)
+                heard, confirmed = len(listener.heard), _confirmed(file)
+                running.pause(AWAY_S)
+                assert listener.is_blocked()
+                assert (len(listener.heard), _confirmed(file)) == (heard, confirmed)
+            finally:
+                os.kill(kafka.pid, signal.SIGCONT)
+            waits(blocked=False)
+            wait_for_confirms(running, [file])
+
+            waits(blocked=False)
+            kafka.kill()  # now it refuses connections instead
             waits(blocked=True)
-            heard, confirmed = len(listener.heard), _confirmed(file)
-            running.pause(AWAY_S)
-            assert listener.is_blocked()
-            assert (len(listener.heard), _confirmed(file)) == (heard, confirmed)
-        finally:
-            os.kill(kafka.pid, signal.SIGCONT)
-        waits(blocked=False)
+            running.pause(AWAY_S / 4)
+            kafka.start()
+            waits(blocked=False)
         wait_for_confirms(running, [file])
-
-        waits(blocked=False)
-        kafka.kill()  # now it refuses connections instead
-        waits(blocked=True)
-        running.pause(AWAY_S / 4)
-        kafka.start()
-        waits(blocked=False)
-    wait_for_confirms(running, [file])
-    wait_for_digest(running)
-    assert running.leader() is leader, "nobody took over"
-    client.stop()
+        wait_for_digest(running)
+        assert running.leader() is leader, "nobody took over"
     journal.close()
     strikes = Strikes(running, random.Random(1), lambda _front: None)
     result = checked(running, strikes, read_journal(file), print)

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Self
 
 import pika
 import pika.exceptions
@@ -43,7 +43,7 @@ def declare(channel: BlockingChannel) -> None:
 
 
 class PikaClient:
-    """Threads that publish and consume until they are told to stop.
+    """Threads that publish and consume while a `with` block runs.
 
     Args:
         ports: of the fronts.
@@ -62,16 +62,18 @@ class PikaClient:
             for each in sessions.items()
         ]
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Begin."""
         for thread in self._threads:
             thread.start()
+        return self
 
-    def stop(self) -> None:
-        """Stop, and wait for that."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Stop, and wait for that; after a failure they end once what they wait for does."""
         self._stopping.set()
-        for thread in self._threads:
-            thread.join()
+        if kind is None:
+            for thread in self._threads:
+                thread.join()
 
     def publish_one(self, connection: str, channel: BlockingChannel) -> None:
         """Publish a message, and wait for its confirm."""

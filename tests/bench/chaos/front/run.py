@@ -145,8 +145,7 @@ def _run(
     strikes = Strikes(running, chances, prove)
     files = [root / "pika.jsonl", root / "go.jsonl"]
     wait_for(running, lambda: running.job_position() > 0, "the job reads nothing")
-    with _go_client_running(program, files[1], ports):
-        client.start()
+    with _go_client_running(program, files[1], ports), client:
         for number in range(kills):
             if number % 3 != 2:  # every third one may come before things go on
                 wait_for_confirms(running, files[number % 2 :][:1])
@@ -155,7 +154,6 @@ def _run(
         wait_for_confirms(running, files)
         wait_for_digest(running)
         running.pause(2)
-        client.stop()
     journal.close()
     entries = [entry for file in files for entry in read_journal(file)]
     return checked(running, strikes, entries, report)
