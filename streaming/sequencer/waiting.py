@@ -3,6 +3,8 @@
     heartbeats, records of the leader, own pauses --Silence--> nobody leads
     Kafka answers at once, and the log has nothing more    --> the front may lead
 
+A Kafka that was away is heard again first: its leader has as long as ever to come back to it.
+
 A front that is not a standby waits for a leader that is silent or has said that it ends, and for
 Kafka; it refuses where another front leads.
 """
@@ -90,15 +92,18 @@ class Waiting:
         is_new = vhost.fold.epoch == NO_EPOCH
         must_listen = standby and not self._is_heard(vhost) and not is_new
         losses = self._unheard_losses if must_listen else None
-        is_said = False
+        is_said = is_away = False
         silence = Silence(takeover_s, self._leader(), opening_s, begin_s, losses)
         while True:
             if self._leaders.is_current and self._is_over(silence, vhost):
+                asked_s = time.monotonic()
                 end = await self._end_if_kafka_is_there()
-                if end is None:
+                is_prompt = time.monotonic() - asked_s < _PROMPT_S
+                if end is None or not is_prompt or is_away:
                     silence.was_deaf(time.monotonic())
                 elif end <= vhost.position and self._is_over(silence, vhost):
                     return
+                is_away = end is None
             if time.monotonic() - begin_s > 2 * takeover_s and not standby:
                 self._refuse_other_leader(vhost.name, takeover_s)
                 if not is_said:
@@ -140,10 +145,9 @@ class Waiting:
         return silence.is_over(leader, vhost.fold.epoch, now_s)
 
     async def _end_if_kafka_is_there(self) -> int | None:
-        """The end of the log; None if Kafka does not answer at once: then nobody can be heard."""
-        begin_s = time.monotonic()
+        """The end of the log; None if Kafka does not answer: then nobody can be heard."""
         try:
             _first, end = await self._log.ends()
         except LogUnreadableError:
             return None
-        return end if time.monotonic() - begin_s < _PROMPT_S else None
+        return end

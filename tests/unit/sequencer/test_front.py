@@ -59,6 +59,8 @@ class BusyLog:
         self.held_until = 0  # so many records are acknowledged together
         self.resting: set[BusyReader] = set()
         self.faults: list[Exception] = []  # of the next reads: what they look for was trimmed
+        self.away = 0  # so many of the next questions for the ends have no answer
+        self.answered_s: list[float] = []  # when the others had one
 
     def of(self, _vhost):
         """How far the job is."""
@@ -89,6 +91,10 @@ class BusyReader:
         return LogIdentity(vhost, LOG, "cluster", self._log.topic_id)
 
     def ends(self):
+        if self._log.away:
+            self._log.away -= 1
+            raise LogUnreadableError("the log log cannot be read: Local: Timed out")
+        self._log.answered_s.append(time.monotonic())
         return 0, self._log.end
 
     def seek(self, offset):
@@ -494,6 +500,21 @@ def test_a_standby_that_hears_no_heartbeats_waits_while_the_leader_writes(log, t
     written, epoch = asyncio.run(lives())
 
     assert epoch >= written
+
+
+def test_a_leader_has_its_time_to_come_back_to_a_kafka_that_was_away(log, tmp_path):
+    async def takes_over() -> float:
+        standby = a_front(tmp_path, standby=True, takeover_ms=1_000)
+        standby.start()
+        await until(lambda: bool(log.answered_s))  # it has opened its log
+        log.answered_s.clear()
+        log.away = 2
+        await asyncio.wait_for(standby.leads.wait(), 30)
+        await standby.stop()
+        back_s, asked_again_s, *_ = map(float, log.answered_s)
+        return asked_again_s - back_s
+
+    assert asyncio.run(takes_over()) >= 1.0, "it hears nobody for that long while Kafka answers"
 
 
 @pytest.mark.parametrize("fault", [OUT_OF_RANGE, MessageGoneError("a fold needs it")])
