@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, View
-from streaming.console.pages.queues import places_that_wait
+from streaming.console.pages.queues import places_that_wait, releases_of
 from streaming.console.reader import portable
 from streaming.queries.dead_letters.groups import HEADER, dead_letter_groups
 from streaming.queries.dead_letters.header_names import header_names
 from streaming.queries.duckdb_tables import Row
-from streaming.queries.vhosts.releases import Release, release_before, releases
+from streaming.queries.vhosts.releases import Release, release_before
 
 GROUPINGS: Final = (
     *("queue,reason", "cause", "queue,cause", "queue", "reason", "exchange", "routing_key"),
@@ -63,11 +63,6 @@ def causes(view: View) -> Answer:
         "has_news": new_since is not None,
         "kept": kept(view),
     }
-
-
-def releases_of(view: View) -> list[Release]:
-    """The releases of the vhosts that the user may see, the latest first."""
-    return view.once("releases", releases)
 
 
 def _released(known: list[Release], row: Row) -> dict[str, Any]:

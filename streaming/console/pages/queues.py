@@ -425,9 +425,14 @@ def queue(view: View) -> Answer:
     }
 
 
+def releases_of(view: View) -> list[Release]:
+    """The releases of the vhosts that the user may see, the latest first."""
+    return view.once("releases", releases)
+
+
 def _released(view: View, vhost: str, name: str) -> tuple[Release | None, DeathsAround | None]:
     """The last release that concerns a queue, and the deaths in the queue around it."""
-    found = release_before(view.once("releases", releases), vhost, name, view.end)
+    found = release_before(releases_of(view), vhost, name, view.end)
     if found is None:
         return None, None
     of_queue = msgspec.structs.replace(found, queues=(name,))
