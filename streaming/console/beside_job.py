@@ -6,7 +6,6 @@ even by SIGKILL. Pages then cost the job neither its threads nor its memory.
 Others may read the log of a job, so a link that logs in is not in it, but in a file of the user.
 """
 
-import contextlib
 import logging
 import os
 import re
@@ -22,6 +21,7 @@ from streaming.config.console import ConsoleSettings
 from streaming.config.metrics import split_address
 from streaming.console.token import TOKEN
 from streaming.listening import listen
+from streaming.niceness import make_session_nice
 from streaming.user_folders import user_state_folder
 
 BESIDE_JOB: Final = "--beside-job"
@@ -29,9 +29,6 @@ BESIDE_JOB: Final = "--beside-job"
 
 NICE: Final = 15
 """On Linux, a thirtieth of a core that the job wants too; what it does not want is not limited."""
-
-AUTOGROUP: Final = Path("/proc/self/autogroup")
-"""Where Linux shares processor time between sessions first, the priority of this one."""
 
 STOP_S: Final = 10
 
@@ -134,10 +131,7 @@ class ConsoleProcess:
 def yield_to_job() -> None:
     """Give this process, and its session if it leads one, what processor time others leave."""
     os.nice(NICE)
-    if os.getsid(0) != os.getpid():
-        return
-    with contextlib.suppress(OSError):  # another system, or it does not group sessions
-        AUTOGROUP.write_text(str(NICE))
+    make_session_nice(os.getpid(), NICE)
 
 
 def end_with_job(stop: Callable[[], None]) -> None:

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -24,17 +23,13 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
 from streaming.embedded.errors import EmbeddedError
-from streaming.niceness import yield_at_least
+from streaming.niceness import make_session_nice, yield_at_least
 
 END_TIMEOUT_S = 30
 SHOWN_LINES = 4
 
 BUSY_THREADS_NICE = 5
 """Three threads of one niceness have as much of a processor as one whose niceness is 5 lower."""
-
-_AUTOGROUP_TRIES = 10
-_AUTOGROUP_PAUSE_S = 0.1
-"""The kernel lets users set this once in a tenth of a second, all together."""
 
 logger = logging.getLogger(__name__)
 
@@ -68,9 +63,9 @@ def make_nice(gateway: Any, nice: int) -> None:
     """Let the JVM and what it will start yield to other programs.
 
     On Linux each thread has its own niceness, and what a thread starts inherits it. Where the
-    kernel groups threads by session (autogroup), as Debian's does, that only orders the threads of
-    a session among each other: then the session must yield, too. It counts as one thread, whatever
-    is busy in it; Spark has about three busy threads.
+    kernel shares processor time between sessions first, the session must yield, too
+    (`make_session_nice`). It counts as one thread, whatever is busy in it; Spark has about three
+    busy threads.
 
     Args:
         nice: as the system counts it; 0 changes nothing, and a thread that is nicer stays so.
@@ -79,7 +74,7 @@ def make_nice(gateway: Any, nice: int) -> None:
     if nice:
         _each_thread(process, lambda thread: yield_at_least(thread, nice))
     if nice > BUSY_THREADS_NICE:
-        _make_session_nice(process, nice - BUSY_THREADS_NICE)
+        make_session_nice(process, nice - BUSY_THREADS_NICE)
 
 
 def spare_cores(gateway: Any, count: int) -> None:
@@ -105,7 +100,7 @@ def hurry(gateway: Any, nice: int, count: int, *, hurries: bool) -> None:
     """
     process: int = gateway.proc.pid
     if nice > BUSY_THREADS_NICE:
-        _make_session_nice(process, 0 if hurries else nice - BUSY_THREADS_NICE)
+        make_session_nice(process, 0 if hurries else nice - BUSY_THREADS_NICE)
     if count:
         _use_cores(_of_session(process), 0 if hurries else count)
 
@@ -140,22 +135,6 @@ def _each_thread(process: int, change: Callable[[int], None]) -> None:
             with suppress(ProcessLookupError):
                 change(task)
         changed |= found
-
-
-def _make_session_nice(process: int, nice: int) -> None:
-    """Let a session yield, if nothing is in it but a process and what that starts."""
-    group = Path(f"/proc/{process}/autogroup")
-    if not group.exists() or os.getsid(process) != process:
-        return
-    for _ in range(_AUTOGROUP_TRIES):
-        try:
-            group.write_text(str(nice))
-        except BlockingIOError:  # others have just changed theirs
-            time.sleep(_AUTOGROUP_PAUSE_S)
-            continue
-        except OSError as error:  # as in a container whose /proc can only be read
-            logger.warning("Spark's session does not yield to others: %s", error)
-        return
 
 
 def _json_lines(output: Path) -> BinaryIO:

@@ -3,33 +3,18 @@
 `dlx test` runs the checks that fail soonest first.
 """
 
-import json
-import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 from streaming.cli.command_group import ROOT
+from streaming.cli.develop.checks import Check, run_checks
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_INVALID, EXIT_OK
 
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-
-
-class Check(NamedTuple):
-    """A tool that runs from the root of the checkout with the environment's interpreter.
-
-    Attributes:
-        alone: what runs the tests that failed once more, alone, if there are few of them.
-        cache: where pytest notes which failed, in the checkout.
-    """
-
-    name: str
-    arguments: tuple[str, ...]
-    alone: tuple[str, ...] = ()
-    cache: Path = Path()
 
 
 STATIC_CHECKS = (
@@ -49,11 +34,6 @@ _IN_THREE_PROCESSES = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-re
 """On two cores: one of three often waits, for an alert, a lease or a server that is gone."""
 
 SERVICE_TESTS = ("tests/spark", "tests/e2e", "tests/bench", *_IN_THREE_PROCESSES)
-_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-"""Containers set it, and then each process would compile all that it imports."""
-
-MOST_ALONE = 5
-"""More failures than this have a cause of their own, and are not tried again."""
 
 
 def pytest_checks(
@@ -63,7 +43,8 @@ def pytest_checks(
 
     Tests without services share the cores; those of the pure core have its coverage gate. Tests
     with Kafka or Spark run in three processes with one of each; files with long tests come first
-    (tests/conftest.py). The benchmarks are among them: what they measure there means nothing. A few
+    (tests/conftest.py). They leave a third of two cores to the other unit and property tests, which
+    run beside them. The benchmarks are among them: what they measure there means nothing. A few
     tests that fail run once more, alone: on a busy machine a process may be too slow for a test.
 
     Args:
@@ -94,7 +75,7 @@ def pytest_checks(
             (*ON_ALL_CORES, *PURE_TESTS, *others, *selection),
             profile,
             "pure",
-        ),
+        )._replace(is_beside=True),
         _tried_again(
             "Spark and end-to-end tests",
             (*SERVICE_TESTS, *selection),
@@ -111,48 +92,6 @@ def _tried_again(
     cache = Path(".pytest_cache", cache_name)
     pytest = ("-m", "pytest", "-o", f"cache_dir={cache}", "--cache-clear")
     return Check(name, (*pytest, *arguments), (*pytest, *profile), cache)
-
-
-def passes(check: Check, folder: Path) -> bool:
-    """Run one check with its output on stdout and stderr, and few failed tests once more."""
-    print(f"--- {check.name}", flush=True)
-    if _succeeds(check.arguments, folder):
-        return True
-    failed = _failed_tests(folder / check.cache) if check.alone else []
-    if not 0 < len(failed) <= MOST_ALONE:
-        return False
-    print(f"--- {check.name}: alone, what has failed", flush=True)
-    passed = _succeeds((*check.alone, *failed), folder)
-    for test in failed if passed else _failed_tests(folder / check.cache):
-        outcome = "failed, and passed alone" if passed else "failed twice"
-        print(f"dlx test: {outcome}: {test}", file=sys.stderr)
-    return passed
-
-
-def _succeeds(arguments: tuple[str, ...], folder: Path) -> bool:
-    """Run a tool. Its processes, of which tests start hundreds, share what Python compiles."""
-    environment = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
-    command = (sys.executable, *arguments)
-    return subprocess.run(command, cwd=folder, env=environment, check=False).returncode == 0
-
-
-def _failed_tests(cache: Path) -> list[str]:
-    """The tests that failed in pytest's last run with a cache."""
-    path = cache / "v" / "cache" / "lastfailed"
-    return sorted(json.loads(path.read_text("utf-8"))) if path.exists() else []
-
-
-def run_checks(checks: tuple[Check, ...], folder: Path) -> int:
-    """Run every check, even after one has failed, and name those that failed.
-
-    Returns:
-        EXIT_OK, or EXIT_FINDINGS if any failed.
-    """
-    failed = [check.name for check in checks if not passes(check, folder)]
-    if failed:
-        print(f"dlx test: failed: {', '.join(failed)}", file=sys.stderr)
-        return EXIT_FINDINGS
-    return EXIT_OK
 
 
 def run_suite(

@@ -1,13 +1,19 @@
 """`dlx test`, with checks that only print."""
 
+import os
 import re
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from streaming.cli.develop import commands as development
-from streaming.cli.develop.commands import STATIC_CHECKS, Check, pytest_checks, run_checks
+from streaming.cli.develop.checks import Check, run_checks
+from streaming.cli.develop.commands import STATIC_CHECKS, pytest_checks
+from tests.fixtures.child import Child
+from tests.fixtures.waiting import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PRINTS = Check("first", ("-c", "print('first ran')"))
@@ -41,6 +47,45 @@ def test_the_processes_of_a_check_keep_what_they_compile(capfd, monkeypatch, tmp
     assert run_checks((imports,), tmp_path) == 0
 
     assert Path(capfd.readouterr().out.splitlines()[-1]).is_file()
+
+
+def test_a_check_beside_others_yields_to_them_and_prints_when_they_have_ended(capfd, tmp_path):
+    said = (
+        "import os, pathlib, time\n"
+        "others = pathlib.Path('others')\n"
+        "while not others.exists(): time.sleep(0.01)\n"
+        "print('beside at', os.getpriority(os.PRIO_PROCESS, 0))\n"
+        "raise SystemExit(1)"
+    )
+    beside = Check("beside", ("-c", said), is_beside=True)
+    others = Check("others", ("-c", "open('others', 'w'); print('others ran')"))
+
+    status = run_checks((PRINTS, beside, others, FAILS), tmp_path)
+
+    captured = capfd.readouterr()
+    assert status == 1
+    assert captured.out == (
+        "--- first\nfirst ran\n--- beside: beside what follows, which comes first\n"
+        "--- others\nothers ran\n--- second\nsecond ran\n--- beside\nbeside at 19\n"
+    )
+    assert captured.err == "dlx test: failed: second, beside\n"
+
+
+def test_a_check_beside_others_ends_with_them_when_ctrl_c_ends_them(tmp_path):
+    waits = "import pathlib, os, time; pathlib.Path('pid').write_text(str(os.getpid()))\n"
+    beside = Check("beside", ("-c", f"{waits}while True: time.sleep(1)"), is_beside=True)
+    checks = f"({beside!r}, Check('others', ('-c', 'input()')))"
+    checks = checks.replace(repr(beside.cache), "Path()")
+    program = (
+        "from pathlib import Path\nfrom streaming.cli.develop.checks import Check, run_checks\n"
+        f"run_checks({checks}, Path('.'))"
+    )
+    with Child([sys.executable, "-c", program], cwd=tmp_path, stdin=subprocess.PIPE) as suite:
+        wait_until(lambda: (tmp_path / "pid").is_file() and (tmp_path / "pid").read_text())
+        suite.send_signal(signal.SIGINT)
+        suite.wait()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 FOLDERS = ("unit", "unit/broker", "unit/topology", "property", "spark", "e2e", "bench")
