@@ -20,11 +20,11 @@ from streaming.management.bert import as_bert
 from streaming.management.bodies import read_body
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
 from streaming.management.errors import ApiError, bad_request, missing
-from streaming.management.listing import expect_ranges, narrowed
+from streaming.management.listing import ORDER, PAGES, expect_ranges, narrowed, refuse_bare
 from streaming.management.pages import Address, Pages
 from streaming.management.port import Front
 from streaming.management.resources.every import RESOURCES
-from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resources
+from streaming.management.routing import MAX_PATH, NO_RANGE, Api, Asked, Resource, Resources
 
 JSON: Final = "application/json"
 MAX_QUERY: Final = 16_384
@@ -147,6 +147,9 @@ class Management:
             raise ApiError(400)
         if method == "GET" and resource.no_range:
             expect_ranges(query, resource.no_range)
+        if method == "GET":
+            is_list = resource.no_range == NO_RANGE
+            refuse_bare(request.scope["query_string"], PAGES | ORDER if is_list else PAGES)
         if method in {"GET", "DELETE"}:
             return asked
         if not resource.takes(request.headers.get("content-type")):
