@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 
+from topology.sentences import say
+
 MAX_CANDIDATES = 500
 MAX_HINTS = 100
 """Limits, since comparing is slow: a document may have thousands of names and mistakes."""
@@ -63,4 +65,4 @@ def _hint(name: str, known: tuple[str, ...]) -> str:
                 break
     cutoff = _LIKENESS_OF_SHORT if len(name) <= _SHORT else _LIKENESS
     closest = get_close_matches(name, candidates, n=1, cutoff=cutoff)
-    return f" (did you mean {closest[0]!r}?)" if closest else ""
+    return say(" (did you mean %(name)s?)", name=repr(closest[0])) if closest else ""

@@ -12,6 +12,7 @@ from streaming.amqp import methods as m
 from streaming.amqp.content import Content, PublishMethod
 from streaming.amqp.errors import (
     NO_ROUTE,
+    NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
     AmqpError,
     error,
@@ -106,8 +107,8 @@ class Publishing:
         Raises:
             AmqpError: it is refused.
         """
-        if method.refusal is not None:
-            raise method.refusal()
+        if method.immediate:
+            raise error(NOT_IMPLEMENTED, "immediate=true")
         number = self._outgoing.confirms.next_number()
         if transaction is None:
             self._publish_now(method, properties, body, number)

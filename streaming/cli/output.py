@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from streaming.cli.exit_codes import EXIT_INVALID
-from streaming.sentences import plain
+from topology.sentences import plain
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one value per line.")]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from streaming.queries.audit.balance import Balance, QueueBalance
 from streaming.queries.gone import Gone
-from streaming.sentences import Sentence, say, say_count
+from topology.sentences import Sentence, say, say_count
 
 _TAKEN = ("acked", "consumed")
 _REMOVED = ("purged", "deleted", "discarded")

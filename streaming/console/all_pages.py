@@ -32,7 +32,7 @@ from streaming.console.pages.search import export_search, forget_view, save_view
 from streaming.console.pages.sql import export_sql, sql
 from streaming.console.pages.topology import topology
 from streaming.console.pages.topology_changes import topology_changes
-from streaming.sentences import say
+from topology.sentences import say
 
 PAGES: Final = (
     Page("/", now, nav=say("Now"), key="n"),

@@ -24,8 +24,8 @@ from streaming.console.page import (
 from streaming.console.reader import too_much
 from streaming.console.rights import User
 from streaming.queries.duckdb_tables import QueryError
-from streaming.sentences import said, say
 from topology.errors import DlxError
+from topology.sentences import said, say
 
 LETTERS: Final = (
     *("queue", "reason", "exchange", "routing_key", "cause", "header", "id"),

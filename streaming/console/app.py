@@ -39,8 +39,8 @@ from streaming.console.shared import SharedPages
 from streaming.console.sql_answers import SqlAnswers
 from streaming.console.token import TOKEN
 from streaming.console.turns import Turns
-from streaming.sentences import said, say
 from topology.errors import DlxError
+from topology.sentences import said, say
 
 MAX_FORM_BYTES: Final = 2_000_000
 MAX_HEADER_BYTES: Final = 64_000

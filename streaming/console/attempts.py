@@ -16,8 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Generic, TypeVar
 
-from streaming.sentences import say
 from topology.errors import DlxError
+from topology.sentences import say
 
 MOST: Final = 10
 """Failures of one name from one client in a window."""

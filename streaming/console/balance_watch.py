@@ -18,8 +18,8 @@ from streaming.queries.as_of.instant import resolve
 from streaming.queries.audit.balance import balance as draw_balance
 from streaming.queries.gone import gone
 from streaming.queries.job_totals import last_batches
-from streaming.sentences import say
 from topology.errors import DlxError
+from topology.sentences import say
 
 LEAST_PAUSE_S: Final = 15.0
 MOST_PAUSE_S: Final = 300.0

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, get_args
 
-from streaming.sentences import say
+from topology.sentences import say
 
 Form = Literal["text", "json", "hex", "raw"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)

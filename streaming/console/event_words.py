@@ -6,7 +6,7 @@ them with what the broker writes.
 
 from typing import Final
 
-from streaming.sentences import to_say
+from topology.sentences import to_say
 
 KINDS: Final = (
     *(to_say("enqueued"), to_say("delivered"), to_say("consumed"), to_say("acked")),

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from streaming.sentences import say
+from topology.sentences import say
 
 Kind = Literal["connections", "channels", "consumers"]
 

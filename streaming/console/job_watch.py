@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streaming.console.asking import Asking
-from streaming.sentences import say
+from topology.sentences import say
 
 if TYPE_CHECKING:
     from streaming.pipeline.checkpoint.job_state import JobState

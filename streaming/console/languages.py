@@ -19,8 +19,8 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from streaming.console import shown
-from streaming.sentences import Sentence, filled, to_say, written
 from topology.errors import DlxError
+from topology.sentences import Sentence, filled, to_say, written
 
 FOLDER: Final = Path(__file__).parent / "translations"
 SOURCE: Final = "en"
@@ -34,6 +34,7 @@ _NUMBER: Final = to_say("1,234.5")
 _SEPARATORS: Final = re.compile(r"1(\D?)234(\D)5")
 _NAMED: Final = re.compile(r"%\((\w+)\)s")
 _OF_SCRIPTS: Final = re.compile(r"\{\w+\}")
+_OF_ALERTS: Final = re.compile(r"\{\{.*?\}\}")
 
 logger = logging.getLogger(__name__)
 
@@ -218,6 +219,9 @@ def fits(message: Any) -> bool:
     sources = message.id if isinstance(message.id, tuple) else (message.id,)
     targets = message.string if isinstance(message.string, tuple) else (message.string,)
     names = {name: "" for one in sources for name in _NAMED.findall(one)}
+    in_alerts = {value for one in sources for value in _OF_ALERTS.findall(one)}
+    if any({*_OF_ALERTS.findall(one)} - in_alerts for one in targets):
+        return False
     in_scripts = {name for one in sources for name in _OF_SCRIPTS.findall(one)}
     try:
         return all(in_scripts >= {*_OF_SCRIPTS.findall(one % names)} for one in targets)

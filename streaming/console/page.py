@@ -31,9 +31,9 @@ from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
 from streaming.queries.vhosts.declared import Declared, TopologyLog, topology_log
 from streaming.queries.vhosts.declared_rights import letter_places, rights_in
-from streaming.sentences import say
 from topology.analysis.lint import lint
 from topology.errors import DlxError, Problem
+from topology.sentences import say
 
 LIVE: Final = "live"
 KEPT: Final = ("as_of", "vhost")

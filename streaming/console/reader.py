@@ -15,7 +15,7 @@ import duckdb
 from streaming.queries.as_of.instant import BATCH
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.message_attributes import RECORD
-from streaming.sentences import say
+from topology.sentences import say
 
 BUDGET_S: Final = 20.0
 """The longest that the queries of one page may take."""

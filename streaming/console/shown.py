@@ -8,7 +8,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from streaming.queries.damage import one_line
-from streaming.sentences import Sentence, say, to_say
+from topology.sentences import Sentence, say, to_say
 
 __all__ = ["FILTERS", "finalize", "one_line", "printable"]
 

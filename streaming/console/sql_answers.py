@@ -19,7 +19,7 @@ from streaming.console.answering import Answered, Asked
 from streaming.console.child import ChildSettings, Head
 from streaming.console.page import Refused
 from streaming.console.reader import BUDGET_S, MEMORY, BudgetError
-from streaming.sentences import say
+from topology.sentences import say
 
 GRACE_S: Final = 5.0
 """How much longer than its budget a child may take before it is killed."""

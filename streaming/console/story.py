@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from streaming.console.languages import ENGLISH, Language
 from streaming.console.shown import duration, instant, preview
 from streaming.queries.life.copies import CopyLife
-from streaming.sentences import say, say_count
+from topology.sentences import say, say_count
 
 MAX_BARS: Final = 60
 """The most stays that are drawn; the list has all."""

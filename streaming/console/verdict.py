@@ -16,7 +16,7 @@ from streaming.ledger.batch_detail import GateState
 from streaming.queries.dead_letters.waiting import WaitingQueue
 from streaming.queries.death_rates import BURST, BURST_LETTERS, OLD_S
 from streaming.queries.queues import QueueDepth
-from streaming.sentences import say, say_count
+from topology.sentences import say, say_count
 
 if TYPE_CHECKING:
     from streaming.pipeline.checkpoint.job_state import Failing

@@ -30,12 +30,12 @@ from streaming.queries.queue_changes import queue_changes
 from streaming.queries.queues import list_queues, peek
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.vhosts.clients import consumer_counts
-from streaming.sentences import plain
 from streaming.user_folders import plans_folder
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.change_plan import Change, plan_import
 from topology.definitions.dump import exported_sections
 from topology.definitions.load import examine
+from topology.sentences import plain
 
 MAX_GROUPS: Final = 10_000
 MAX_FINDINGS: Final = 100

@@ -13,7 +13,7 @@ from streaming.queries.as_of.contents import LEAVING, prepare_contents
 from streaming.queries.duckdb_tables import Tables, iso, text
 from streaming.queries.vhosts.changes import changes_in, concerning
 from streaming.queries.vhosts.declared import Declared
-from streaming.sentences import say_count
+from topology.sentences import say_count
 
 PARTS: Final = 240
 """Into how many parts a stretch is divided."""

@@ -20,7 +20,7 @@ from streaming.queries.message_attributes import (
 )
 from streaming.queries.read_rights import CONTENT, ReadRights
 from streaming.queries.result import plain
-from streaming.sentences import say, to_say
+from topology.sentences import say, to_say
 
 _EVENT_COLUMNS: Final = (
     *("batch_id", "vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue"),

@@ -13,12 +13,13 @@ from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
 from streaming.console.languages import FOLDER
+from streaming.metrics.alerts import RULES, shipped_alerts
 from tools.docs.markdown import ROOT, name_of
 from topology.findings import KINDS
 
 TEMPLATE: Final = FOLDER / "console.pot"
 CALLS: Final = {"say": None, "say_count": (1, 2), "to_say": None}
-"""The functions whose first arguments are texts; see `streaming.sentences`."""
+"""The functions whose first arguments are texts; see `topology.sentences`."""
 
 SOURCES: Final = ("streaming/console", "streaming/queries", "topology")
 _IN_TEMPLATES: Final = {"_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
@@ -28,7 +29,7 @@ _DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def template() -> Catalog:
-    """Collect the texts of the code and of the templates, and the remedies of findings."""
+    """Collect the texts of code and templates, the remedies of findings, and what alerts say."""
     found = _catalog()
     for source in SOURCES:
         for file in sorted((ROOT / source).rglob("*")):
@@ -36,6 +37,9 @@ def template() -> Catalog:
                 _collect(file, found)
     for kind in KINDS.values():
         found.add(kind.remedy, None, [(name_of(ROOT / "topology/findings.py"), 0)])
+    for alert in shipped_alerts().values():
+        for text in (alert.summary, alert.action):
+            found.add(text, None, [(name_of(RULES), 0)])
     return found
 
 

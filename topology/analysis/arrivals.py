@@ -23,6 +23,7 @@ from topology.analysis.key_patterns import (
     word_beside,
 )
 from topology.declarations import Binding
+from topology.sentences import say
 from topology.vhost import Vhost
 
 _MAX_FEEDS = 100
@@ -68,11 +69,12 @@ class Arrivals:
             for pattern in self._likely(binding):
                 if pattern not in told:
                     told.add(pattern)
-                    with_key = (
-                        "with routing key"
-                        if is_literal(pattern)
-                        else f"by binding {binding.routing_key!r} with a routing key such as"
-                    )
+                    with_key = say("with routing key")
+                    if not is_literal(pattern):
+                        with_key = say(
+                            "by binding %(key)s with a routing key such as",
+                            key=repr(binding.routing_key),
+                        )
                     yield with_key, sample_keys(pattern, self._word, self._longest)
 
     def _likely(self, binding: Binding) -> list[KeyPattern]:

@@ -21,6 +21,7 @@ from topology.declarations import (
 from topology.definitions.supported_objects import NOTHING_SKIPPED, SkippedObjects
 from topology.errors import Problem
 from topology.policies import PolicyTable, QueueSettings
+from topology.sentences import say, say_count
 from topology.suggestions import did_you_mean
 from topology.values import Compat
 from topology.vhost import Vhost
@@ -90,9 +91,11 @@ def _exits_of(queue: str, settings: QueueSettings) -> Iterator[_Exit]:
     exchange, alternate = settings.dead_letter_exchange, settings.alternate_exchange
     if exchange is not None:
         key = settings.dead_letter_routing_key
-        yield _Exit(queue, True, "dead letters", exchange, key)  # noqa: FBT003 - a field
+        yield _Exit(queue, True, say("dead letters"), exchange, key)  # noqa: FBT003 - a field
     if alternate is not None:
-        messages = "orphaned messages" if exchange is not None else "rejected and orphaned messages"
+        messages: str = say("rejected and orphaned messages")
+        if exchange is not None:
+            messages = say("orphaned messages")
         yield _Exit(queue, False, messages, alternate, None)  # noqa: FBT003 - a field
 
 
@@ -100,29 +103,46 @@ def _lost_on_exit(subject: _Subject) -> Iterator[Problem]:
     """Exits that lead nowhere: no exchange (R-DLX-4, R-QPID-2), or no route behind it (R-DLX-5)."""
     for queue, settings in subject.settings.items():
         if settings.dead_letter_exchange is None and settings.dead_letter_routing_key is not None:
-            what = (
-                f"its dead-letter routing key {settings.dead_letter_routing_key!r} has no effect "
-                "without a dead-letter exchange"
+            what = say(
+                "its dead-letter routing key %(key)s has no effect without a dead-letter exchange",
+                key=repr(settings.dead_letter_routing_key),
             )
-            yield Problem(f"queue {queue!r}", what, "routing-key-without-exchange")
+            yield Problem(_queue(queue), what, "routing-key-without-exchange")
     arrivals = Arrivals(subject.vhost, subject.unknown)
     exchanges, reach = subject.vhost.router.exchanges, subject.reach
     hints: dict[str, str] = {}  # thousands of queues may name one exchange
     for queue, by_death, messages, exchange, key in subject.exits:
-        where = f"queue {queue!r}"
-        via = "dead-letter exchange" if by_death else "alternate exchange"
+        where = _queue(queue)
+        via, code = (
+            (say("dead-letter exchange"), "dead-letter-exchange")
+            if by_death
+            else (say("alternate exchange"), "alternate-exchange")
+        )
         unrouted = "unrouted-dead-letters" if by_death else "unrouted-rejections"
         if exchange not in exchanges:
             if exchange not in hints:
                 hints[exchange] = did_you_mean(exchange, exchanges)
-            what = f"its {via} {exchange!r} does not exist{hints[exchange]}: {messages} are lost"
-            yield Problem(where, what, f"missing-{via.replace(' ', '-')}")
+            what = say(
+                "its %(via)s %(exchange)s does not exist%(hint)s: %(messages)s are lost",
+                via=via,
+                exchange=repr(exchange),
+                hint=hints[exchange],
+                messages=messages,
+            )
+            yield Problem(where, what, f"missing-{code}")
         elif not reach.from_exchange(exchange, None):
-            what = f"nothing is bound to its {via} {exchange!r}: {messages} are lost"
-            yield Problem(where, what, f"unbound-{via.replace(' ', '-')}")
+            what = say(
+                "nothing is bound to its %(via)s %(exchange)s: %(messages)s are lost",
+                via=via,
+                exchange=repr(exchange),
+                messages=messages,
+            )
+            yield Problem(where, what, f"unbound-{code}")
         elif key is not None:
             if not reach.from_exchange(exchange, key):
-                whose = f"its {messages} with routing key {key!r}"
+                whose = say(
+                    "its %(messages)s with routing key %(key)s", messages=messages, key=repr(key)
+                )
                 yield Problem(where, _no_route(whose, exchange), unrouted)
         else:
             for with_key, keys in arrivals.of(queue):
@@ -130,14 +150,23 @@ def _lost_on_exit(subject: _Subject) -> Iterator[Problem]:
                     (each for each in keys if not reach.from_exchange(exchange, each)), None
                 )
                 if lost is not None:
-                    whose = f"{messages} that arrived {with_key} {lost!r}"
+                    whose = say(
+                        "%(messages)s that arrived %(with_key)s %(key)s",
+                        messages=messages,
+                        with_key=with_key,
+                        key=repr(lost),
+                    )
                     yield Problem(where, _no_route(whose, exchange), unrouted)
 
 
 def _no_route(whose: str, exchange: str) -> str:
     if not exchange:
-        return f"{whose} are lost: no queue has that name"
-    return f"{whose} are lost: exchange {exchange!r} has no binding for it"
+        return say("%(whose)s are lost: no queue has that name", whose=whose)
+    return say(
+        "%(whose)s are lost: exchange %(exchange)s has no binding for it",
+        whose=whose,
+        exchange=repr(exchange),
+    )
 
 
 def _lost_alternates(subject: _Subject) -> Iterator[Problem]:
@@ -147,24 +176,36 @@ def _lost_alternates(subject: _Subject) -> Iterator[Problem]:
         alternate = router.alternate_of(exchange)
         if alternate is None:
             continue
-        where = f"exchange {exchange!r}"
+        where = _exchange(exchange)
         if alternate == exchange:
-            what = "its alternate exchange is itself, which has no effect"
+            what = say("its alternate exchange is itself, which has no effect")
             yield Problem(where, what, "useless-alternate-exchange")
             continue
         if alternate not in router.exchanges:
             hint = did_you_mean(alternate, router.exchanges)
-            what = f"its alternate exchange {alternate!r} does not exist{hint}"
+            what = say(
+                "its alternate exchange %(alternate)s does not exist%(hint)s: unrouted messages "
+                "are lost",
+                alternate=repr(alternate),
+                hint=hint,
+            )
             code = "missing-alternate-exchange"
         elif not alternate:
-            what = "its alternate exchange is the default exchange, which takes nothing"
+            what = say(
+                "its alternate exchange is the default exchange, which takes nothing: unrouted "
+                "messages are lost"
+            )
             code = "useless-alternate-exchange"
         elif not subject.reach.from_exchange(alternate, None):
-            what = f"nothing is bound to its alternate exchange {alternate!r}"
+            what = say(
+                "nothing is bound to its alternate exchange %(alternate)s: unrouted messages are "
+                "lost",
+                alternate=repr(alternate),
+            )
             code = "unbound-alternate-exchange"
         else:
             continue
-        yield Problem(where, f"{what}: unrouted messages are lost", code)
+        yield Problem(where, what, code)
 
 
 def _idle_exchanges(subject: _Subject) -> Iterator[Problem]:
@@ -174,8 +215,8 @@ def _idle_exchanges(subject: _Subject) -> Iterator[Problem]:
     reported.update(router.alternate_of(exchange) or "" for exchange in router.exchanges)
     for exchange in sorted(router.exchanges.keys() - PREDECLARED_NAMES - reported):
         if not subject.reach.from_exchange(exchange, None):
-            what = "no binding leads from it to a queue: messages published to it are lost"
-            yield Problem(f"exchange {exchange!r}", what, "idle-exchange")
+            what = say("no binding leads from it to a queue: messages published to it are lost")
+            yield Problem(_exchange(exchange), what, "idle-exchange")
 
 
 def _unreachable_queues(subject: _Subject) -> Iterator[Problem]:
@@ -190,24 +231,28 @@ def _unreachable_queues(subject: _Subject) -> Iterator[Problem]:
     for exchange, key in sources - {("", None)}:
         reached.update(subject.reach.from_exchange(exchange, key))
     for queue in sorted(subject.settings.keys() - reached):
-        what = (
+        what = say(
             "no binding, dead letter or alternate exchange leads to it, only a publish to the "
             "default exchange with its name"
         )
-        yield Problem(f"queue {queue!r}", what, "unreachable-queue")
+        yield Problem(_queue(queue), what, "unreachable-queue")
 
 
 def _cycles(subject: _Subject) -> Iterator[Problem]:
     """Cycles on which messages are dropped (R-CYC-3) or discarded (R-QPID-5)."""
     for cycle in automatic_cycles(subject.supported):
-        what = f"automatic dead-letter cycle: {cycle}; messages that return unrejected are dropped"
-        yield Problem(f"queue {cycle.queues[0]!r}", what, "dead-letter-cycle")
-    for cycle in alternate_cycles(subject.supported):
-        what = (
-            f"alternate exchange cycle: {cycle}; a message that is rejected again is discarded, "
-            "unless x-reroute-once is false"
+        what = say(
+            "automatic dead-letter cycle: %(cycle)s; messages that return unrejected are dropped",
+            cycle=str(cycle),
         )
-        yield Problem(f"queue {cycle.queues[0]!r}", what, "alternate-exchange-cycle")
+        yield Problem(_queue(cycle.queues[0]), what, "dead-letter-cycle")
+    for cycle in alternate_cycles(subject.supported):
+        what = say(
+            "alternate exchange cycle: %(cycle)s; a message that is rejected again is discarded, "
+            "unless x-reroute-once is false",
+            cycle=str(cycle),
+        )
+        yield Problem(_queue(cycle.queues[0]), what, "alternate-exchange-cycle")
 
 
 def _refusing_targets(subject: _Subject) -> Iterator[Problem]:
@@ -222,12 +267,21 @@ def _refusing_targets(subject: _Subject) -> Iterator[Problem]:
             reached = subject.reach.from_exchange(exchange, key)
             targets_of[exchange, key] = sorted(refusing.intersection(reached))
         if targets := targets_of[exchange, key]:
-            others = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
-            what = (
-                f"its {messages} that find {targets[0]!r}{others} full are refused there "
-                "(reject-publish) and lost"
+            place: str = repr(targets[0])
+            if len(targets) > 1:
+                place = say_count(
+                    "%(target)s and %(count)s more",
+                    "%(target)s and %(count)s more",
+                    len(targets) - 1,
+                    target=place,
+                )
+            what = say(
+                "its %(messages)s that find %(place)s full are refused there (reject-publish) "
+                "and lost",
+                messages=messages,
+                place=place,
             )
-            yield Problem(f"queue {queue!r}", what, "refusing-target")
+            yield Problem(_queue(queue), what, "refusing-target")
 
 
 def _settings_without_effect(subject: _Subject) -> Iterator[Problem]:
@@ -237,15 +291,15 @@ def _settings_without_effect(subject: _Subject) -> Iterator[Problem]:
         by_policy = policies[settings.policy] if settings.policy is not None else {}
         wanted = {f"x-{key}": value for key, value in by_policy.items()}
         wanted |= subject.vhost.queues[name].arguments
-        where = f"queue {name!r}"
+        where = _queue(name)
         if wanted.get("x-dead-letter-strategy") == "at-least-once" and not settings.at_least_once:
-            what = (
+            what = say(
                 "dead-letter-strategy at-least-once needs a dead-letter exchange and overflow "
                 "reject-publish: dead letters are sent at most once"
             )
             yield Problem(where, what, "setting-without-effect")
         if wanted.get("x-overflow") == "reject-publish-dlx" and settings.queue_type == "quorum":
-            what = "overflow reject-publish-dlx acts as drop-head on a quorum queue"
+            what = say("overflow reject-publish-dlx acts as drop-head on a quorum queue")
             yield Problem(where, what, "setting-without-effect")
 
 
@@ -256,7 +310,6 @@ def _policies(subject: _Subject) -> Iterator[Problem]:
 
 
 def _policies_of_kind(vhost: Vhost, *, operator: bool) -> Iterator[Problem]:
-    kind = "operator policy" if operator else "policy"
     objects = _objects(vhost)
     policies = vhost.policies.policies(operator=operator)
     matched = {policy.name: _matched_by(policy, objects) for policy in policies}
@@ -266,19 +319,25 @@ def _policies_of_kind(vhost: Vhost, *, operator: bool) -> Iterator[Problem]:
         if (applied := vhost.policies.applying_to(item, operator=operator)) is not None
     }
     for policy in policies:
-        where = f"{kind} {policy.name!r}"
+        where = _policy(policy.name, operator=operator)
         if policy.apply_to == "streams":
             continue
         if not matched[policy.name]:
-            what = f"its pattern {policy.pattern!r} with apply-to {policy.apply_to} matches nothing"
+            what = say(
+                "its pattern %(pattern)s with apply-to %(apply_to)s matches nothing",
+                pattern=repr(policy.pattern),
+                apply_to=policy.apply_to,
+            )
             yield Problem(where, what, "policy-matches-nothing")
         elif policy.name not in in_force:
-            what = "other policies outrank it wherever it matches"
+            what = say("other policies outrank it wherever it matches")
             yield Problem(where, what, "policy-never-applies")
-    yield from _ties(kind, policies, matched)
+    yield from _ties(policies, matched, operator=operator)
 
 
-def _ties(kind: str, policies: list[Policy], matched: dict[str, list[str]]) -> Iterator[Problem]:
+def _ties(
+    policies: list[Policy], matched: dict[str, list[str]], *, operator: bool
+) -> Iterator[Problem]:
     """Policies of equal, highest priority on one object (R-POL-9), each group once."""
     rivals_of: dict[str, list[Policy]] = {}
     for policy in policies:
@@ -290,19 +349,21 @@ def _ties(kind: str, policies: list[Policy], matched: dict[str, list[str]]) -> I
         names = tuple(policy.name for policy in rivals if policy.priority == highest)
         if len(names) > 1 and names not in reported:
             reported.add(names)
-            others = " and ".join(repr(other) for other in names[1:])
-            what = (
-                f"its priority ({highest}) is also that of {others} on {name}: which one applies "
-                "is undefined"
+            what = say(
+                "its priority (%(priority)s) is also that of %(others)s on %(name)s: which one "
+                "applies is undefined",
+                priority=str(highest),
+                others=", ".join(repr(other) for other in names[1:]),
+                name=name,
             )
-            yield Problem(f"{kind} {names[0]!r}", what, "policy-tie")
+            yield Problem(_policy(names[0], operator=operator), what, "policy-tie")
 
 
 def _objects(vhost: Vhost) -> dict[str, Queue | Exchange]:
     """Everything a policy can apply to, by its name in a problem; predeclared exchanges last."""
-    queues = {f"queue {queue.name!r}": queue for queue in vhost.queues.values()}
+    queues = {_queue(queue.name): queue for queue in vhost.queues.values()}
     exchanges = sorted(vhost.router.exchanges.values(), key=PREDECLARED.__contains__)
-    return queues | {f"exchange {exchange.name!r}": exchange for exchange in exchanges}
+    return queues | {_exchange(exchange.name): exchange for exchange in exchanges}
 
 
 def _matched_by(policy: Policy, objects: dict[str, Queue | Exchange]) -> list[str]:
@@ -310,6 +371,20 @@ def _matched_by(policy: Policy, objects: dict[str, Queue | Exchange]) -> list[st
     alone = PolicyTable()
     alone.set(policy)
     return [name for name, item in objects.items() if alone.applying_to(item)]
+
+
+def _queue(name: str) -> str:
+    return say("queue %(name)s", name=repr(name))
+
+
+def _exchange(name: str) -> str:
+    return say("exchange %(name)s", name=repr(name))
+
+
+def _policy(name: str, *, operator: bool) -> str:
+    if operator:
+        return say("operator policy %(name)s", name=repr(name))
+    return say("policy %(name)s", name=repr(name))
 
 
 _RULES: tuple[Callable[[_Subject], Iterator[Problem]], ...] = (

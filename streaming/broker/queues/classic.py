@@ -1,7 +1,4 @@
-"""Classic queues: what happens on arrival, on requeue, and when limits change.
-
-How long copies stay, and that only the head expires, is for both kinds (`queue.py`, `sweep`).
-"""
+"""Classic queues: what happens on arrival, on requeue, and when limits change."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -14,7 +14,7 @@ from streaming.protocol.letter_content import LetterContent
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.redrives.edits import EditWish
 from streaming.queries.sandbox import require_harmless, sandbox
-from streaming.sentences import say
+from topology.sentences import say
 
 MAX_BODY: Final = 100_000
 """The longest body, in characters, that a form shows."""

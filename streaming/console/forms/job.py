@@ -16,8 +16,8 @@ from streaming.broker.redrive_letters import RedriveOptions
 from streaming.console.page import Refused, View
 from streaming.protocol.sealed_plan import SealedPlan, read_plan
 from streaming.queries.redrives.edits import LetterEdit
-from streaming.sentences import say
 from streaming.user_folders import EDITS, plans_folder
+from topology.sentences import say
 
 if TYPE_CHECKING:
     from streaming.client import Channel

@@ -9,12 +9,12 @@ import msgspec
 
 from streaming.console.page import Refused, View
 from streaming.console.reader import portable
-from streaming.queries.dead_letters.cause_texts import CauseSource
+from streaming.queries.dead_letters.causes import CauseSource
 from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, conditions
 from streaming.queries.duckdb_tables import text
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.sandbox import require_harmless, sandbox
-from streaming.sentences import say
+from topology.sentences import say
 
 WORDS: Final = ("queue", "reason", "exchange", "routing_key", "cause")
 """Parameters that are options of `dlx dead-letters` and fields of the filter."""

@@ -11,8 +11,8 @@ import msgspec
 from filelock import FileLock
 
 from streaming.console.page import Refused
-from streaming.sentences import say
 from streaming.user_folders import user_state_folder
+from topology.sentences import say
 
 MAX_VIEWS: Final = 100
 MAX_NAME: Final = 80

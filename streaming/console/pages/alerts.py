@@ -7,13 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from streaming.console.languages import Language
 from streaming.console.page import Answer, View
 from streaming.console.shown import duration
 from streaming.metrics.alerting.notices import KEPT_FILE, Kept, Notice, document
 from streaming.metrics.alerts import ShippedAlert, shipped_alerts
-from streaming.sentences import Sentence, say, to_say
 from streaming.storage.json_file import read_json_file
 from topology.errors import DlxError
+from topology.sentences import Sentence, say, to_say
 
 SEVERITIES: Final = (to_say("critical"), to_say("warning"), to_say("info"))
 """The worst first."""
@@ -58,7 +59,7 @@ def alerts(view: View) -> Answer:
     view.title = say("Alerts")
     knowledge, kept = _kept(view)
     firing = [
-        _firing(one)
+        _firing(one, view.language)
         for one in kept.notices
         if one.ended_s is None and one.alert in _rules() and view.sees(one.labels.get("vhost"))
     ]
@@ -67,7 +68,7 @@ def alerts(view: View) -> Answer:
         Rule(
             name,
             one.severity,
-            _plain(one.summary),
+            _plain(view.language.word(one.summary)),
             duration(one.hold_s) if one.hold_s else say("at once"),
             _quiet(view, name),
         )
@@ -81,8 +82,10 @@ def _rules() -> Mapping[str, ShippedAlert]:
     return shipped_alerts()
 
 
-def _firing(notice: Notice) -> Firing:
-    rule = _rules()[notice.alert]
+def _firing(notice: Notice, language: Language) -> Firing:
+    known = _rules()[notice.alert]
+    summary, action = language.word(known.summary), language.word(known.action)
+    rule = known._replace(summary=summary, action=action)
     told = document(notice, rule, end=False, job="", console_url="")
     summary, action, path = (str(told[name]) for name in ("summary", "action", "console"))
     return Firing(notice.alert, rule.severity, summary, action, notice.since_s, path)

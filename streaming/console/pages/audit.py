@@ -10,7 +10,7 @@ from streaming.queries.duckdb_tables import Row, text
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.vhosts.changes import DEPLOYED, changed_name
 from streaming.queries.vhosts.releases import deaths_around, release_of
-from streaming.sentences import say
+from topology.sentences import say
 
 _NOT_DRAWN: Final = ("permissions", "parameter", "limits", "deployed")
 _IN_COLUMNS: Final = ("what", "name", "reason", "redrive")

@@ -6,11 +6,13 @@ from typing import Any, Final
 
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, View
-from streaming.console.pages.queues import places_that_wait, releases_of
+from streaming.console.pages.queues import Movable, movable, releases_of
 from streaming.console.reader import portable
+from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.groups import HEADER, dead_letter_groups
 from streaming.queries.dead_letters.header_names import header_names
-from streaming.queries.duckdb_tables import Row
+from streaming.queries.dead_letters.waiting import prepare_waiting_deaths
+from streaming.queries.duckdb_tables import Row, Tables
 from streaming.queries.vhosts.releases import Release, release_before
 
 GROUPINGS: Final = (
@@ -36,21 +38,16 @@ def causes(view: View) -> Answer:
         words += ["--new-since", portable(view.text("new_since") or "")]
     view.command = view.dlx("dead-letters", "groups", *words)
     wanted = letters_filter(view)
-    rows = view.once(
-        f"groups with places {wanted} {names} {new_since}",
-        lambda tables: list(
-            islice(dead_letter_groups(tables, wanted, names, new_since, has_place=True), MAX_ROWS)
-        ),
-    )
+    rows = _groups(view, wanted, names, new_since)
     headers = view.once(f"header names {wanted}", lambda tables: header_names(tables, wanted))
     if header and header not in headers:
         headers = [header, *headers]
     first = (view.page - 1) * PAGE_ROWS
     rows = rows[first : first + PAGE_ROWS + 1]
-    known, waiting = releases_of(view), places_that_wait(view)
+    known = releases_of(view)
     return {
         "rows": [
-            {**row, **_released(known, row), "waiting": _waits(waiting, row["places"])}
+            {**row, **_released(known, row), "is_chosen": _is_chosen(row, names)}
             for row in rows[:PAGE_ROWS]
         ],
         "knows_releases": bool(known),
@@ -65,6 +62,33 @@ def causes(view: View) -> Answer:
     }
 
 
+def _groups(
+    view: View, wanted: DeadLetterFilter, names: list[str], new_since: datetime | None
+) -> list[Row]:
+    """The groups, and of each whether it `waits`: whether a redrive can move a letter of it."""
+    letters = movable(view)
+    known = DeadLetterFilter(vhost=wanted.vhost, queue=wanted.queue, reason=wanted.reason)
+    is_known = wanted == known and {*names} <= {"vhost", "queue", "reason"}
+    looks = not is_known and letters.has(known.vhost, known.queue, known.reason)
+
+    def grouped(tables: Tables) -> list[Row]:
+        waiting = prepare_waiting_deaths(tables, letters.queues) if looks else None
+        found = dead_letter_groups(
+            tables, wanted, names, new_since, has_place=True, waiting=waiting
+        )
+        return list(islice(found, MAX_ROWS))
+
+    rows = view.once(f"groups with places {wanted} {names} {new_since}", grouped)
+    if looks:
+        return rows
+    chosen = {"vhost": known.vhost, "queue": known.queue, "reason": known.reason}
+    return [{**row, "waits": is_known and _waits(letters, {**chosen, **row})} for row in rows]
+
+
+def _waits(letters: Movable, place: Row) -> bool:
+    return letters.has(place["vhost"], place["queue"], place["reason"])
+
+
 def _released(known: list[Release], row: Row) -> dict[str, Any]:
     """The release before the first death of a group, in the queue of that death, and how long."""
     first = datetime.fromisoformat(row["first_seen"])
@@ -73,6 +97,6 @@ def _released(known: list[Release], row: Row) -> dict[str, Any]:
     return {"release": found, "released_before": before}
 
 
-def _waits(waiting: frozenset[tuple[str, str, str]], places: list[Row]) -> bool:
-    """Whether letters wait that died where, and for the reasons why, those of a group died."""
-    return any((one["vhost"], one["queue"], one["reason"]) in waiting for one in places)
+def _is_chosen(row: Row, names: list[str]) -> bool:
+    """Whether a filter chooses a group alone: none is for an outcome, or for what is empty."""
+    return "outcome" not in names and all(row[one] for one in names)

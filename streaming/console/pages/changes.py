@@ -10,7 +10,7 @@ from streaming.console.reader import portable, read_instant
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.duckdb_tables import BeforeHistoryError
 from streaming.queries.queue_changes import queue_changes
-from streaming.sentences import say, to_say
+from topology.sentences import say, to_say
 
 CHANGES: Final = (to_say("entered"), to_say("left"))
 """What can happen to a copy in a queue; pages translate it."""

@@ -9,7 +9,7 @@ from streaming.console.page import PAGE_ROWS, Answer, View
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.vhosts.clients import list_channels, list_connections, list_consumers
 from streaming.queries.vhosts.listings import exchange_rows
-from streaming.sentences import say
+from topology.sentences import say
 
 _TITLES: Final[dict[Kind, str]] = {
     "connections": say("Connections"),

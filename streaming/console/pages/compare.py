@@ -10,7 +10,7 @@ from streaming.console.pages.message import content_row, message_of, opened_body
 from streaming.protocol.letter_content import LetterContent
 from streaming.queries.message_history import MessageHistory
 from streaming.queries.redrives.edits import body_lines
-from streaming.sentences import say
+from topology.sentences import say
 
 MAX_LINES: Final = 3_000
 """The most lines of a body that are compared: the time grows with their square."""

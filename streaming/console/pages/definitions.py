@@ -11,13 +11,13 @@ from streaming.console.pages.topology_graph import (
     imported,
 )
 from streaming.queries.vhosts.listings import policy_rows, settings_rows
-from streaming.sentences import say
 from topology.analysis.diagram import draw
 from topology.declarations import BindingEnd, Definitions
 from topology.definitions.change_plan import plan_import
 from topology.definitions.load import examine
 from topology.errors import Problem
 from topology.findings import KINDS
+from topology.sentences import say
 
 MAX_FINDINGS: Final = 500
 

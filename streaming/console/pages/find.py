@@ -23,7 +23,7 @@ from streaming.queries.message_attributes import MessageId
 from streaming.queries.message_history import history_of, message_named
 from streaming.queries.search_index import indexed_paths
 from streaming.queries.vhosts.changes import changed_name
-from streaming.sentences import said, say
+from topology.sentences import said, say
 
 MAX_FOUND: Final = 50
 MAX_PLACES: Final = 20

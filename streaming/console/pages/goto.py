@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from streaming.console.page import Answer, View
-from streaming.sentences import Sentence, say
 from topology.declarations import PREDECLARED_NAMES
+from topology.sentences import Sentence, say
 
 MOST: Final = 20
 

@@ -10,7 +10,7 @@ from streaming.console.verdict import STALE_S
 from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.job_totals import earliest_event_s, last_batches
 from streaming.queries.table_info import describe
-from streaming.sentences import say
+from topology.sentences import say
 
 if TYPE_CHECKING:
     from streaming.pipeline.checkpoint.job_state import Failing

@@ -17,7 +17,7 @@ from streaming.queries.life.related import bytes_of, related_to
 from streaming.queries.life.summary import summary_of
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.message_history import MessageHistory, history_of
-from streaming.sentences import say
+from topology.sentences import say
 
 _MOVES: Final = frozenset({"redriven", "republished", "discarded", "skipped", "purged"})
 """What somebody did to copies, by a command whose user and reason another event has."""

@@ -11,16 +11,17 @@ from streaming.console.fronts import Heard
 from streaming.console.lag import Lag
 from streaming.console.page import Answer, View
 from streaming.console.pages.health import job_of
-from streaming.console.pages.queues import Marked, marked
+from streaming.console.pages.queues import Marked, marked, movable
 from streaming.console.shown import instant
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.as_of.instant import first_event
 from streaming.queries.dead_letters.waiting import WaitingQueue, waiting_queues
 from streaming.queries.death_rates import deaths_by_minute, latest_death, pattern_of
+from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import last_batches
-from streaming.queries.life.what_died import what_died
-from streaming.sentences import say_count
+from streaming.queries.life.what_died import DeathGroup, what_died
+from topology.sentences import say_count
 
 
 def now(view: View) -> Answer:
@@ -44,21 +45,10 @@ def now(view: View) -> Answer:
         if has_deaths
         else []
     )
-    died = (
-        what_died(
-            view.tables,
-            view.declared,
-            end,
-            timedelta(minutes=MINUTES),
-            vhost=view.vhost,
-            keep=view.of_topology,
-        )
-        if has_deaths and last is not None
-        else []
-    )
+    died = _died(view, end) if has_deaths and last is not None else []
     order = view.one_of("order", "worst", "oldest")
     if order == "oldest":
-        died.sort(key=lambda one: one.since)
+        died = sorted(died, key=lambda one: one.since)
     by_reason: Counter[str] = Counter()
     recent: Counter[str] = Counter()
     minutes, loud = [0] * MINUTES, [0] * MINUTES
@@ -118,6 +108,7 @@ def now(view: View) -> Answer:
         "facts": facts,
         "verdict": verdict(facts),
         "died": died,
+        "movable": movable(view) if died and view.as_of is None else None,
         "order": order,
         "deaths": by_reason,
         "recent": recent,
@@ -137,6 +128,18 @@ def now(view: View) -> Answer:
         "fronts": _fronts(view),
         "compared": {} if last is None else last.detail.compared,
     }
+
+
+def _died(view: View, end: datetime) -> list[DeathGroup]:
+    """What died in the hour before; that of a past instant is remembered."""
+
+    def found(tables: Tables) -> list[DeathGroup]:
+        span = timedelta(minutes=MINUTES)
+        return what_died(tables, view.declared, end, span, vhost=view.vhost, keep=view.of_topology)
+
+    if view.as_of is None:
+        return found(view.tables)
+    return view.once(f"died {view.vhost} {end}", found)
 
 
 def _known(

@@ -3,7 +3,7 @@
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.quarantine import NAME, known_values, list_quarantine
-from streaming.sentences import say
+from topology.sentences import say
 
 
 def quarantine(view: View) -> Answer:

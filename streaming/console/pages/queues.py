@@ -16,6 +16,7 @@ from streaming.queries.dead_letters.waiting import (
     WaitingLetters,
     deaths_before,
     waiting_letters,
+    waiting_places,
     waiting_queues,
 )
 from streaming.queries.death_rates import dropped_by_queue, pattern_of
@@ -33,8 +34,8 @@ from streaming.queries.vhosts.releases import (
     release_before,
     releases,
 )
-from streaming.sentences import Sentence, say
 from topology.policies import QueueSettings
+from topology.sentences import Sentence, say
 
 NO_CONSUMER: Final = "DlxNoConsumer"
 NEAR_MAX_LENGTH: Final = "DlxNearMaxLength"
@@ -354,11 +355,38 @@ def _waiting(view: View) -> list[WaitingLetters]:
     return view.once("letters", waiting_letters)
 
 
-def places_that_wait(view: View) -> frozenset[tuple[str, str, str]]:
-    """The vhost, queue and reason of the first and the last deaths of letters that wait."""
-    letters = _waiting(view)
-    last = {(one.vhost, one.died_in, one.reason) for one in letters}
-    return frozenset(last | {(one.vhost, one.first_in, one.first_reason) for one in letters})
+class Movable(NamedTuple):
+    """The letters that a redrive by the user can move.
+
+    Attributes:
+        queues: where they are; None: the user may read all queues.
+        deaths: vhost, queue and reason of their deaths.
+    """
+
+    queues: frozenset[Place] | None
+    deaths: frozenset[tuple[str, str, str]]
+
+    def has(self, vhost: str | None, queue: str | None, reason: str | None) -> bool:
+        """Whether there is a letter with such a death; None: any."""
+        return any(
+            vhost in {None, one} and queue in {None, place} and reason in {None, why}
+            for one, place, why in self.deaths
+        )
+
+
+def movable(view: View) -> Movable:
+    """Say which letters a redrive by the user can move: those that are ready and theirs to read."""
+    found = [
+        one
+        for one in _waiting(view)
+        if one.ready and view.sees(one.vhost) and view.may_read(one.vhost, one.queue)
+    ]
+    places = frozenset((one.vhost, one.queue) for one in found)
+    queues = None if view.user.administrator else places
+    deaths = frozenset((one.vhost, one.died_in, one.reason) for one in found)
+    if any((one.first_in, one.first_reason) != (one.died_in, one.reason) for one in found):
+        deaths = view.once("movable", lambda tables: waiting_places(tables, queues))
+    return Movable(queues, deaths)
 
 
 def _stale_s(view: View) -> float | None:

@@ -45,8 +45,8 @@ from streaming.queries.redrives.plan import (
     plan_redrive,
 )
 from streaming.queries.vhosts.clients import consumer_counts
-from streaming.sentences import said, say
 from topology.errors import DlxError
+from topology.sentences import said, say
 
 TYPED_ABOVE: Final = 100
 """A plan of more letters is approved by typing their number."""

@@ -16,15 +16,18 @@ from streaming.console.forms.letters import (
 )
 from streaming.console.forms.saved_views import SavedViews
 from streaming.console.page import PAGE_ROWS, Answer, Download, Redirect, Refused, View
-from streaming.console.pages.queues import places_that_wait
+from streaming.console.pages.queues import movable
 from streaming.queries.dead_letters.export import FORMATS, STDOUT, export
-from streaming.queries.dead_letters.filters import DeadLetterFilter
+from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
+from streaming.queries.dead_letters.groups import is_among
 from streaming.queries.dead_letters.letters import count_dead_letters, dead_letters
 from streaming.queries.dead_letters.repeated import repeated_deaths
 from streaming.queries.dead_letters.search import search as search_letters
+from streaming.queries.dead_letters.waiting import prepare_waiting_deaths
+from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.result import QueryResult
-from streaming.sentences import say
+from topology.sentences import say
 
 MAX_EXPORTED: Final = 200_000
 _CHUNK: Final = 65_536
@@ -64,14 +67,21 @@ def search(view: View) -> Answer:
 
 
 def _waits(view: View, wanted: DeadLetterFilter) -> bool:
-    """Whether letters wait that died where, and for the reason why, a filter says."""
-    return any(
-        wanted.vhost in {None, vhost}
-        and wanted.queue in {None, queue}
-        and wanted.reason in {None, reason}
-        for vhost, queue, reason in places_that_wait(view)
-        if view.sees(vhost)
-    )
+    """Whether a redrive can move a letter of a filter."""
+    letters = movable(view)
+    known = DeadLetterFilter(vhost=wanted.vhost, queue=wanted.queue, reason=wanted.reason)
+    if not letters.has(known.vhost, known.queue, known.reason):
+        return False
+    if msgspec.structs.replace(wanted, order=None) == known:
+        return True
+
+    def has_some(tables: Tables) -> bool:
+        waiting = prepare_waiting_deaths(tables, letters.queues)
+        if waiting is None:
+            return False
+        return bool(Selection(tables, wanted).values("1", f"AND {is_among(waiting)} LIMIT 1"))
+
+    return view.once(f"waits {wanted}", has_some)
 
 
 def export_search(view: View) -> Answer:

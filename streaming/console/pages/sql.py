@@ -12,7 +12,7 @@ from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.result import QueryResult, plain
 from streaming.queries.sandbox import require_harmless, sandbox
 from streaming.queries.sql import VIEWS, create_all_views, require_one_query
-from streaming.sentences import say
+from topology.sentences import say
 
 MAX_ROWS: Final = 500
 FORMATS: Final = ("csv", "jsonl", "parquet")

@@ -19,9 +19,9 @@ from streaming.console.pages.topology_graph import (
 from streaming.console.shown import instant
 from streaming.queries.traffic import VhostTraffic, most_deaths
 from streaming.queries.traffic import traffic as traffic_of
-from streaming.sentences import say
 from topology.analysis.diagram import Diagram, draw
 from topology.declarations import PREDECLARED_NAMES, Definitions
+from topology.sentences import say
 
 STRETCHES: Final = {"1h": 3_600, "15m": 900, "24h": 86_400, "7d": 604_800}
 _LOOPS: Final = re.compile("cycle|loop")

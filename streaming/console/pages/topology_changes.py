@@ -14,10 +14,10 @@ from streaming.queries.duckdb_tables import BeforeHistoryError, Tables
 from streaming.queries.job_totals import last_batches
 from streaming.queries.vhosts.changes import changes_in
 from streaming.queries.vhosts.declared import Declared, declared
-from streaming.sentences import say
 from topology.analysis.diagram import draw
 from topology.declarations import Definitions
 from topology.definitions.change_plan import plan_import
+from topology.sentences import say
 
 MAX_LISTED: Final = 500
 _EFFECTS: Final[dict[str, str]] = {

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from streaming.console.languages import ENGLISH, Language
 from streaming.queries.traffic import VhostTraffic
-from streaming.sentences import say, say_count, to_say
 from topology.analysis.diagram import Diagram, DiagramEdge, DiagramNode
 from topology.declarations import Definitions
+from topology.sentences import say, say_count, to_say
 
 MAX_DRAWN: Final = 150
 """The most nodes of a drawn graph; of a larger one, queues that are bound alike are one node."""

@@ -15,7 +15,7 @@ from streaming.queries.as_of.snapshots import list_snapshots, opening_batch, ref
 from streaming.queries.cut import Cut
 from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Tables
 from streaming.queries.message_attributes import RECORD
-from streaming.sentences import say
+from topology.sentences import say
 
 BATCH: Final = re.compile(r"[0-9]{1,18}")
 _NO_BATCH: Final = -1

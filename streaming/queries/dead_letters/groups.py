@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from streaming.queries.dead_letters.cause_texts import CauseSource, stripped_column
+from streaming.queries.dead_letters.causes import CauseSource, stripped_column
 from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import QueryError, Tables, quoted, text
 from streaming.queries.ends import IS_DROPPED, IS_LOST
@@ -67,6 +67,7 @@ def dead_letter_groups(
     new_since: datetime | None = None,
     *,
     has_place: bool = False,
+    waiting: str | None = None,
 ) -> QueryResult:
     """Group dead letters, the largest group first.
 
@@ -78,8 +79,9 @@ def dead_letter_groups(
         by: attributes; see `group_by`.
         new_since: adds `is_new`, whether a group had no deaths before this instant, and `new`, its
             deaths since.
-        has_place: adds `place`, the vhost and the queue of the first death of a group, and
-            `places`, the vhost, queue and reason of all its deaths.
+        has_place: adds `place`, the vhost and the queue of the first death of a group.
+        waiting: a table of deaths, see `prepare_waiting_deaths`; adds `waits`, whether a death of
+            the group is among them.
 
     Raises:
         QueryError: there is no such table or attribute, or `where` is not a valid condition.
@@ -90,7 +92,9 @@ def dead_letter_groups(
     selection = Selection(tables, wanted)
     [(first, last)] = selection.values('epoch_us(min("at")), epoch_us(max("at"))')
     period = Period.of(first, last, wanted)
-    sql = groups_query(selection, [attributes], period, new_since, has_place=has_place)
+    sql = groups_query(
+        selection, [attributes], period, new_since, has_place=has_place, waiting=waiting
+    )
     return QueryResult(tables, sql, explain=selection.explained)
 
 
@@ -117,6 +121,7 @@ def groups_query(
     new_since: datetime | None = None,
     *,
     has_place: bool = False,
+    waiting: str | None = None,
 ) -> str:
     """The query of the groups by each set of attributes; the letters are read once for all sets.
 
@@ -136,9 +141,13 @@ def groups_query(
     newest = "" if moment is None else f"min(first) >= {moment} AS is_new, {_sum('new')} AS new, "
     place = ""
     if has_place:
-        place = "arg_min(place, first) AS place, list_distinct(flatten(list(places))) AS places, "
+        place = "arg_min(place, first) AS place, "
+    if waiting is not None:
+        place += "bool_or(waits) AS waits, "
     trend = ", ".join(_sum("deaths", f"part = {number}") for number in range(TREND_PARTS))
-    counts = _counts_by_part(selection, attributes.values(), period, moment, has_place=has_place)
+    counts = _counts_by_part(
+        selection, attributes.values(), period, moment, has_place=has_place, waiting=waiting
+    )
     return f"""
         SELECT {flags}{names}, {_sum("deaths")} AS deaths, min(first) AS first_seen,
                max(last) AS last_seen, {newest}{place}{_sum("redriven")} AS redriven,
@@ -156,6 +165,7 @@ def _counts_by_part(
     moment: str | None,
     *,
     has_place: bool,
+    waiting: str | None,
 ) -> str:
     """The query of the deaths with the same attributes in the same part of the period.
 
@@ -167,8 +177,11 @@ def _counts_by_part(
     columns.append(f"{IS_DROPPED} AS is_dropped")
     place = ""
     if has_place:
-        columns.append("{'vhost': vhost, 'queue': queue, 'reason': reason} AS of_death")
-        place = "arg_min(of_death, seen_at) AS place, list(DISTINCT of_death) AS places, "
+        columns.append("{'vhost': vhost, 'queue': queue} AS of_death")
+        place = "arg_min(of_death, seen_at) AS place, "
+    if waiting is not None:
+        columns.append(f"{is_among(waiting)} AS is_waiting")
+        place += "bool_or(is_waiting) AS waits, "
     letters = selection.query(", ".join([*columns, f"{part} AS part"]))
     names = ", ".join(f"{one.grouped()} AS {quoted(one.name)}" for one in attributes)
     new = "" if moment is None else f"count(*) FILTER (seen_at >= {moment}) AS new, "
@@ -178,6 +191,11 @@ def _counts_by_part(
                count(*) FILTER (is_lost) AS lost, count(*) FILTER (is_dropped) AS dropped
         FROM ({letters}) GROUP BY ALL
     """
+
+
+def is_among(deaths: str) -> str:
+    """A condition for the deaths in a table of theirs, by `vhost`, `lane` and `copy_id`."""
+    return f"(vhost, lane, copy_id) IN (FROM {deaths} SELECT (vhost, lane, copy_id))"
 
 
 def _sum(column: str, condition: str = "true") -> str:

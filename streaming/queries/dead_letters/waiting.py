@@ -4,7 +4,7 @@ A letter waits while the copy that its death made is in a queue. One that was re
 again, and so is one that is back where it first died: a retry.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -13,7 +13,9 @@ from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
 
-_COLUMNS: Final = ("vhost", "lane", "copy_id", "queue", "reason", "first_death")
+_COLUMNS: Final = (
+    *("vhost", "lane", "copy_id", "parent_copy_id", "queue", "reason", "first_death"),
+)
 
 
 class WaitingLetters(msgspec.Struct, frozen=True):
@@ -23,6 +25,7 @@ class WaitingLetters(msgspec.Struct, frozen=True):
         queue: where they wait.
         died_in, reason: where and why they died last.
         first_in, first_reason: where and why they died first.
+        ready: how many of them no consumer holds.
         oldest_at: since when the oldest waits.
     """
 
@@ -33,6 +36,7 @@ class WaitingLetters(msgspec.Struct, frozen=True):
     first_in: str
     first_reason: str
     count: int
+    ready: int
     oldest_at: str
 
 
@@ -61,7 +65,8 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
         SELECT copy.vhost, copy.queue, death.queue AS died_in, death.reason,
                coalesce(first_death.queue, death.queue) AS first_in,
                coalesce(first_death.reason, death.reason) AS first_reason,
-               count(*) AS count, min(enqueued_at) AS oldest_at
+               count(*) AS count, count(*) FILTER (copy.state = 'ready') AS ready,
+               min(enqueued_at) AS oldest_at
         {letters}
         GROUP BY ALL ORDER BY count DESC, copy.vhost, copy.queue, died_in, death.reason,
                  first_in, first_reason
@@ -91,6 +96,63 @@ def waiting_queues(tables: Tables) -> list[WaitingQueue]:
     return [WaitingQueue(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
 
 
+def prepare_waiting_deaths(
+    tables: Tables, queues: Collection[tuple[str, str]] | None = None
+) -> str | None:
+    """Create the table of the deaths of letters that a redrive can move, which are ready.
+
+    Of a letter that died several times it has each death.
+
+    Args:
+        queues: the letters that wait in these, by vhost and name; None: in all.
+
+    Returns:
+        Its name; its columns are `vhost`, `lane`, `copy_id`, `queue`, `reason` and
+        `parent_copy_id`. None: there are none.
+    """
+    letters = None if queues is not None and not queues else _prepare(tables, "JOIN")
+    if letters is None:
+        return None
+    among = "AND copy.state = 'ready'"
+    if queues is not None:
+        listed = ", ".join(f"({text(vhost)}, {text(queue)})" for vhost, queue in sorted(queues))
+        among += f" AND (copy.vhost, copy.queue) IN ({listed})"
+    run = tables.connection.execute
+    run(
+        "CREATE OR REPLACE TEMP TABLE waiting_deaths AS SELECT death.vhost, death.lane, "
+        f"death.copy_id, death.queue, death.reason, death.parent_copy_id {letters} {among}"
+    )
+    if tables.values("SELECT 1 FROM waiting_deaths WHERE parent_copy_id IS NOT NULL LIMIT 1"):
+        earlier = tables.view(NAME, columns=_COLUMNS, view=tables.new_name(NAME))
+        run(
+            f"""
+            INSERT INTO waiting_deaths
+            WITH RECURSIVE chain AS (
+                FROM waiting_deaths WHERE parent_copy_id IS NOT NULL
+                UNION ALL
+                SELECT earlier.vhost, earlier.lane, earlier.copy_id, earlier.queue,
+                       earlier.reason, earlier.parent_copy_id
+                FROM chain JOIN {earlier} AS earlier ON earlier.vhost = chain.vhost
+                    AND earlier.lane = chain.lane AND earlier.copy_id = chain.parent_copy_id
+                WHERE NOT EXISTS (FROM sent_again AS again WHERE again.vhost = chain.vhost
+                    AND again.lane = chain.lane AND again.copy_id = chain.parent_copy_id
+                    AND again.seq < chain.copy_id))
+            FROM chain
+            """
+        )
+    return "waiting_deaths"
+
+
+def waiting_places(
+    tables: Tables, queues: Collection[tuple[str, str]] | None = None
+) -> frozenset[tuple[str, str, str]]:
+    """The vhost, queue and reason of these deaths."""
+    deaths = prepare_waiting_deaths(tables, queues)
+    if deaths is None:
+        return frozenset()
+    return frozenset(tables.values(f"SELECT DISTINCT vhost, queue, reason FROM {deaths}"))
+
+
 def _prepare(tables: Tables, join: Literal["JOIN", "LEFT JOIN"]) -> str | None:
     """Create the tables of copies that have a parent, and of what redrives moved.
 
@@ -102,7 +164,7 @@ def _prepare(tables: Tables, join: Literal["JOIN", "LEFT JOIN"]) -> str | None:
         return None
     tables.connection.execute(
         "CREATE OR REPLACE TEMP TABLE waiting_copies AS "
-        "SELECT vhost, lane, copy_id, parent_copy_id, queue, enqueued_at "
+        "SELECT vhost, lane, copy_id, parent_copy_id, queue, state, enqueued_at "
         f"FROM ({prepare_contents(tables)}) WHERE parent_copy_id IS NOT NULL"
     )
     [(first,)] = tables.values("SELECT min(parent_copy_id) FROM waiting_copies")
@@ -118,6 +180,9 @@ def _prepare(tables: Tables, join: Literal["JOIN", "LEFT JOIN"]) -> str | None:
     )
     files = tables.files(NAME, {"copy_id": first}, inclusive=True)
     deaths = tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
+    if join == "LEFT JOIN":  # then only deaths matter that can make a copy no letter
+        deaths = f"""(FROM {deaths} WHERE (vhost, first_death.queue) IN (
+            SELECT DISTINCT (vhost, queue) FROM waiting_copies))"""
     was_sent, is_letter = "", "copy.queue IS DISTINCT FROM death.first_death.queue"
     if tables.values("SELECT 1 FROM sent_again LIMIT 1"):  # joining nothing takes long, too
         was_sent = """

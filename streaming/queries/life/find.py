@@ -21,7 +21,7 @@ from streaming.queries.search_index import (
     indexed_paths,
     messages_with,
 )
-from streaming.sentences import say, say_count
+from topology.sentences import say, say_count
 
 _ID: Final = '(message_id.topic_number, message_id."partition", message_id."offset")'
 _NAMED: Final = re.compile(r"""\s*["']?([A-Za-z_][\w.-]*)["']?\s*[=:]\s*["']?(.+?)["']?\s*""")

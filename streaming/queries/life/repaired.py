@@ -14,7 +14,7 @@ import msgspec
 
 from streaming.queries.duckdb_tables import Tables, text
 from streaming.queries.vhosts.changes import Change, Recorded
-from streaming.sentences import say
+from topology.sentences import say
 
 GRACE: Final = timedelta(seconds=5)
 """For so long after a change, what was begun before it may still die."""

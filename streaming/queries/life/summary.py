@@ -13,7 +13,7 @@ import msgspec
 from streaming.queries.ends import end_of_letter
 from streaming.queries.life.copies import CopyLife
 from streaming.queries.message_history import LOSSES
-from streaming.sentences import Sentence, say, say_count
+from topology.sentences import Sentence, say, say_count
 
 Todo = Literal["", "redrive", "publish", "restore"]
 

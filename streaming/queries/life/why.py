@@ -12,7 +12,7 @@ from streaming.queries.life.copies import CopyLife, copies_of
 from streaming.queries.message_history import MessageHistory, history_of
 from streaming.queries.vhosts.changes import Change, changes_in, concerning, suspects
 from streaming.queries.vhosts.declared import declared
-from streaming.sentences import Sentence
+from topology.sentences import Sentence
 
 CHANGED_BEFORE: Final = timedelta(days=1)
 """A change that was longer ago is not named as a possible cause."""

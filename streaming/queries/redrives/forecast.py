@@ -40,7 +40,7 @@ from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.duckdb_tables import QueryError, Row, Tables
 from streaming.queries.redrives.candidates import overtaken, stored_letter
 from streaming.queries.vhosts.clients import consumer_counts
-from streaming.sentences import to_say
+from topology.sentences import to_say
 from topology.values import table_from_json
 from topology.vhost import Vhost
 

@@ -27,9 +27,9 @@ from streaming.queries.redrives.edits import EditWish, LetterEdit, contents_of, 
 from streaming.queries.redrives.forecast import COPY, DryRun, Expected, Forecast
 from streaming.queries.vhosts.declared import Declared, declared
 from streaming.queries.vhosts.declared_rights import reading_as
-from streaming.sentences import say
 from topology.declarations import too_long
 from topology.refusals import access_refused
+from topology.sentences import say
 from topology.vhost import Vhost
 
 Destination = Literal["died", "first", "original", "queue", "exchange"]

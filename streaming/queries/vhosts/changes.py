@@ -18,12 +18,12 @@ from streaming.queries.actions import WHO
 from streaming.queries.as_of.snapshots import opening_batch
 from streaming.queries.duckdb_tables import Tables, iso, text
 from streaming.queries.vhosts.declared import Declared
-from streaming.sentences import say
 from topology.declarations import Exchange, Policy, Queue
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import read_operator_policy, read_policy
 from topology.errors import UnsupportedPatternError
 from topology.policies import PolicyTable
+from topology.sentences import say
 
 DEPLOYED: Final = "deployed"
 

@@ -58,6 +58,15 @@ def test_what_fires_is_listed_the_worst_first_with_a_link_to_it(make_client, sho
     assert "2020-09-13 12:28:20" in firing
 
 
+def test_what_an_alert_says_is_in_the_language_of_the_page(make_client, shop_root, job):
+    client = make_client(shop_root, config=job(kept=msgspec.json.encode(FIRING)))
+    page = words(client.get("/alerts", headers={"accept-language": "de"}).text)
+
+    assert "Die Queue mail <b> hat keinen Consumer, und 42 Nachrichten warten" in page
+    assert "Ihre Consumer starten" in page
+    assert "In der Queue … sterben Nachrichten" in page
+
+
 @pytest.mark.parametrize(
     ("alerts", "kept", "said"),
     [

@@ -161,6 +161,9 @@ def test_a_user_is_not_shown_pages_that_are_refused(two_vhosts, make_client_of_a
         ("/goto", "Go to"),
         ("/redrive/plan?queue=orders", "Send dead letters back"),
         ("/redrive/plan?queue=orders&action=discard", "Discard dead letters"),
+        ("/queue?queue=nowhere", "Not found"),
+        ("/nowhere", "Not found"),
+        ("/search?header=%3D1", "Something asked for is wrong"),
     ],
 )
 def test_the_title_names_the_page(client, address, title):

@@ -8,7 +8,7 @@ import pytest
 from streaming.config import InvalidConfigError, parse_config
 from streaming.console.languages import ENGLISH, LanguageError, Languages, read_translation
 from streaming.console.rendering import make_templates
-from streaming.sentences import say, say_count
+from topology.sentences import say, say_count
 
 HEAD = (
     'msgid ""\nmsgstr ""\n"Language: {code}\\n"\n"Content-Type: text/plain; charset=utf-8\\n"\n'

@@ -2,6 +2,7 @@
 
 import html
 import re
+import time
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ from streaming.broker import commands
 from streaming.console.forms import job
 from streaming.contents.updater import ContentsUpdater
 from streaming.protocol.sealed_plan import read_plan
-from tests.builders import Broker
+from tests.builders import START_MS, Broker
 from tests.unit.queries.recording import Recording
 
 ORIGIN = {"origin": "http://127.0.0.1:9420"}
@@ -187,6 +188,88 @@ def test_causes_and_search_offer_a_redrive_only_where_letters_wait(retried):
     cell, search = offered("work")
     assert (cell, "Redrive…" in search) == ("none waits", False)
     assert "so there is nothing to redrive" in search
+
+
+@pytest.fixture
+def tenants(tmp_path, make_client):
+    """The letter of tenant a waits; of b one was acked, and a consumer holds another one."""
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    for tenant in ("b", "b", "a"):
+        broker.publish("", "work", "order", headers={"tenant": tenant})
+    broker.at(60_000)
+    broker.reject(*(one.ref for one in broker.get("work", "w", 3, channel="w")), channel="w")
+    done, _held = broker.get("dead", "d", 2, channel="d")
+    broker.ack(done.ref, channel="d")
+    recording.commit()
+    yield make_client(recording.root)
+    recording.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "letters"),
+    [
+        ("header=tenant=a", 1),
+        ("header=tenant=b", 0),
+        ("header=tenant=c", 0),
+        ("until=2020-09-13T12:26:50Z", 0),
+        ("routing_key=work", 1),
+        ("id=0/0/0", 0),
+        ("id=0/0/1", 0),
+        ("id=0/0/2", 1),
+        ("where=routing_key%3D'other'", 0),
+    ],
+)
+def test_a_redrive_is_offered_if_a_plan_of_what_is_seen_has_letters(tenants, asked, letters):
+    search = re.search(r'<p id="count".*?</p>', tenants.get(f"/search?{asked}").text, re.DOTALL)
+    plan = tenants.get(f"/redrive/plan?{asked}").text
+    cells = re.findall(
+        r'<td class="act nowrap">(.*?)</td>', tenants.get(f"/causes?by=queue&{asked}").text
+    )
+
+    assert search is not None
+    assert f"<strong>{letters}</strong> letter" in plan
+    assert ("Redrive…" in search[0]) is bool(letters)
+    assert any("Redrive…" in cell for cell in cells) is bool(letters)
+
+
+def test_the_first_page_offers_a_plan_only_of_what_waits(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    now_ms = int(time.time() * 1000) - START_MS
+    broker.at(now_ms - 60_000)
+    dead = {"dead_letter_exchange": "", "dead_letter_routing_key": "retry"}
+    broker.queue("work", **dead)
+    broker.queue("retry", message_ttl=1_000, **{**dead, "dead_letter_routing_key": "work"})
+    broker.publish("", "work", "order")
+    broker.reject(*(one.ref for one in broker.get("work", "first")))
+
+    def offered():
+        recording.commit()
+        page = make_client(recording.root).get("/").text
+        rows = page.partition('id="died"')[2].partition("<tbody>")[2].partition("</tbody>")[0]
+        cells = [row.rpartition("<td>")[2] for row in rows.split("</tr>")[:-1]]
+        return [re.sub("<[^>]+>", "", cell).strip() for cell in cells]
+
+    assert offered() == ["Plan…"]
+    broker.at(now_ms - 50_000)  # back in `work`, where it first died: a message again
+    broker.drain("work")
+    assert offered() == ["none waits", "none waits"]
+    recording.close()
+
+
+def test_a_group_that_no_filter_chooses_alone_offers_no_plan_of_more_than_it(tenants):
+    def offered(by):
+        page = tenants.get(f"/causes?{by}").text
+        cells = re.findall(r'<td class="act nowrap">(.*?)</td>', page)
+        return [re.sub("<[^>]+>", "", cell) for cell in cells]
+
+    assert offered("by=queue") == ["Redrive…"]
+    assert sorted(offered("by_header=tenant")) == ["Redrive…", "none waits"]
+    assert offered("by=exchange") == ["choose by queue"]
+    assert offered("by=outcome") == ["choose by queue"]
 
 
 def test_a_plan_of_nothing_leads_nowhere_in_a_circle(retried):
