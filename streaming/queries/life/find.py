@@ -1,7 +1,7 @@
 """Find messages by what people know, and say what was not looked at.
 
 17        -->  an indexed value of any message; else an id or a word of a dead letter
-order=17  -->  the same of this name: `body:$.order`, a header, a property
+order=17  -->  the same of this name: `body:$.order`, a header, a property; so does `order 17`
 
 Indexed values answer at once. Only if there is none, all dead letters are read.
 """
@@ -24,7 +24,12 @@ from streaming.queries.search_index import (
 from topology.sentences import say, say_count
 
 _ID: Final = '(message_id.topic_number, message_id."partition", message_id."offset")'
-_NAMED: Final = re.compile(r"""\s*["']?([A-Za-z_][\w.-]*)["']?\s*[=:]\s*["']?(.+?)["']?\s*""")
+_NAMED: Final = re.compile(
+    r"""\s*["']?([A-Za-z_][\w.-]*)["']?"""
+    r"""(?:\s*[=:]\s*|\s+\#?(?=\S*[0-9]\S*\s*$))["']?(.+?)["']?\s*"""
+)
+"""A name and a value: `order=17`, `"order": 17`, and `order 17`, whose value has a digit."""
+
 _DEATH: Final = ("seq", "at", "vhost", "queue", "reason", "targets", "message_id")
 
 

@@ -49,12 +49,13 @@ MAXLEN: Final = "maxlen"
 WAITS: Final = to_say("waits")
 CYCLE: Final = to_say("cycle")
 NO_CONSUMER: Final = to_say("no consumer")
+EXPIRES: Final = to_say("no consumer in time")
 OVERTAKEN: Final = to_say("a later one was acked")
 AGAIN: Final = to_say("redriven before")
 COPY: Final = to_say("a copy that stays")
 FORECASTS: Final = (
     *(moves.QUEUE_GONE, moves.TARGET_GONE, moves.NO_ROUTE, moves.TOO_LARGE, moves.CAP),
-    *(EXPIRED, WAITS, MAXLEN, CYCLE, NO_CONSUMER, OVERTAKEN, AGAIN, COPY),
+    *(EXPIRED, WAITS, MAXLEN, CYCLE, NO_CONSUMER, EXPIRES, OVERTAKEN, AGAIN, COPY),
 )
 """What may become of a letter; the first five and the last do not move."""
 
@@ -273,12 +274,16 @@ class Forecast:
             if options.x_death == "keep" and self._would_cycle(row, queue):
                 words.add(CYCLE)
             if not self._consumers.get(queue):
-                words.add(NO_CONSUMER)
+                words.add(EXPIRES if self._expires(queue) else NO_CONSUMER)
         value = self._value(row)
         last = self._acked.get((row["vhost"], row["lane"], row["died_in"], value), -1)
         if expected.queues and value is not None and last > row["death_copy"]:
             words.add(OVERTAKEN)
         return sorted(words, key=FORECASTS.index)
+
+    def _expires(self, queue: str) -> bool:
+        """Whether what nobody takes out of a queue dies there."""
+        return self._vhost.settings(self._vhost.queues[queue]).message_ttl_ms is not None
 
     def _would_cycle(self, row: Row, queue: str) -> bool:
         """Whether the cycle rule would drop the letter if it expired there."""

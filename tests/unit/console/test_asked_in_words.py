@@ -38,7 +38,9 @@ def client(make_client, root):
     return make_client(root)
 
 
-@pytest.mark.parametrize("text", ["order=17", "order:17", "order = 17", '"order": "17"'])
+@pytest.mark.parametrize(
+    "text", ["order=17", "order:17", "order = 17", '"order": "17"', "order 17", "order #17"]
+)
 def test_a_value_is_found_by_its_name(root, text):
     with Tables(root) as tables:
         found = find_messages(tables, text, 10).messages
@@ -58,6 +60,9 @@ def test_a_value_is_found_by_its_name(root, text):
         ("order=1", []),
         ("price=17", []),
         ("order=.7", []),
+        ("lines 17", ["0/0/4"]),
+        ("order 1", []),
+        ("order seventeen", []),
         ("order=1'7", []),
     ],
 )

@@ -235,6 +235,14 @@ def test_the_forecast_knows_the_topology(shop, wish, what):
     assert expected(shop.plan(**wish)).get(what)
 
 
+def test_letters_that_nobody_takes_in_time_die_again(tmp_path):
+    shop = Shop(tmp_path, letters=2, message_ttl=5_000)
+
+    assert expected(shop.plan()) == {"no consumer in time": 2}
+    shop.broker.consume("work", "worker")
+    assert expected(shop.plan()) == {}
+
+
 def test_the_forecast_counts_what_a_full_target_does_with_each_letter(shop):
     shop.broker.queue("full", max_length=3, overflow="reject-publish")
     shop.broker.queue("small", max_length=3)
