@@ -15,7 +15,7 @@ from streaming.amqp.entries import Ask, Entry, Then
 from streaming.amqp.memory import MemoryBroker
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.config import ShardConfig
-from streaming.broker.sequence.fold import NO_EPOCH, LogFold
+from streaming.broker.sequence.log_fold import NO_EPOCH, LogFold
 from streaming.broker.state.store import MemoryStore
 from topology.values import Compat
 

@@ -21,7 +21,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Event
 from streaming.broker.message import Message, PublishedHeaders, Routed
 from streaming.broker.outbound import DeliveryOut, Outbound
-from streaming.broker.sequence.fold import NO_EPOCH, LogFold, Terms
+from streaming.broker.sequence.log_fold import NO_EPOCH, LogFold, Terms
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.config.shards import terms_of

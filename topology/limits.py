@@ -47,6 +47,23 @@ def refuse_queue(limits: VhostLimits, queues: int, name: str, vhost: str) -> Ref
     )
 
 
+def refuse_import(limits: VhostLimits, queues: int, added: int, vhost: str) -> Refusal | None:
+    """406 if an import declares more new queues than the vhost may still have.
+
+    Args:
+        queues: how many the vhost has.
+        added: how many of the document it does not have.
+    """
+    most = limits.max_queues
+    if most is None or most < 0 or not added or queues + added <= most:
+        return None
+    return precondition_failed(
+        f'Adding {added} queue(s) to virtual host "{vhost}" would exceed the limit of {most}'
+        f" queue(s).\n\nThis virtual host currently has {queues} queue(s) defined.\n\n"
+        "Import aborted!"
+    )
+
+
 def refuse_connection(
     limits: VhostLimits, connections: int, user: str, vhost: str
 ) -> Refusal | None:

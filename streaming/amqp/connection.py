@@ -318,7 +318,7 @@ class Connection:
             raise unknown_frame(kind, payload)
         if kind == HEARTBEAT or number == 0:
             if kind == METHOD:
-                self._connection_method(read_method(payload))
+                self._connection_method(_read_on_connection(payload))
             elif number or kind != HEARTBEAT:
                 raise unexpected_frame(kind, payload)
             return
@@ -626,3 +626,12 @@ class Connection:
 
     def _send(self, method: m.Method) -> None:
         self.output.send(frame(METHOD, 0, write_method(method)))
+
+
+def _read_on_connection(payload: bytes) -> m.Method:
+    """Read a method of channel 0; an error names it in any case."""
+    try:
+        return read_method(payload)
+    except AmqpError as failure:
+        failure.method, failure.names_method = ids_in(payload), True
+        raise

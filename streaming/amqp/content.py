@@ -5,11 +5,19 @@ cut to the frame size.
 """
 
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
 
-from streaming.amqp.errors import UNEXPECTED_FRAME, AmqpError, error, syntax_error
+from streaming.amqp.errors import (
+    NOT_IMPLEMENTED,
+    UNEXPECTED_FRAME,
+    AmqpError,
+    MalformedTextError,
+    error,
+    syntax_error,
+)
 from streaming.amqp.frames import (
     ACK,
     BASIC,
@@ -42,6 +50,7 @@ class PublishMethod(msgspec.Struct, gc=False):
     """A publish, without its content.
 
     Attributes:
+        refusal: what is wrong with it; it is told when the content has come.
         publication: that of messages of whose properties the broker looks at none, once there was
             one.
     """
@@ -49,7 +58,7 @@ class PublishMethod(msgspec.Struct, gc=False):
     exchange: str
     routing_key: str
     mandatory: bool
-    immediate: bool
+    refusal: Callable[[], AmqpError] | None = None
     publication: Publication | None = None
 
 
@@ -63,19 +72,29 @@ class PublishMethods:
         """Read the payload of the method frame.
 
         Raises:
-            AmqpError: 502, it cannot be read.
+            AmqpError: 501, it cannot be read.
         """
         found = self._known.get(payload)
         if found is None:
-            method = read_method(payload)
-            assert isinstance(method, BasicPublish), "the caller has seen the method's numbers"
-            found = PublishMethod(
-                method.exchange, method.routing_key, method.mandatory, method.immediate
-            )
+            found = _read_publish(payload)
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             self._known[payload] = found
         return found
+
+
+def _read_publish(payload: bytes) -> PublishMethod:
+    try:
+        method = read_method(payload)
+    except MalformedTextError:
+        return PublishMethod("", "", mandatory=False, refusal=MalformedTextError)
+    assert isinstance(method, BasicPublish), "the caller has seen the method's numbers"
+    refusal = _immediate if method.immediate else None
+    return PublishMethod(method.exchange, method.routing_key, method.mandatory, refusal)
+
+
+def _immediate() -> AmqpError:
+    return error(NOT_IMPLEMENTED, "immediate=true")
 
 
 class Content(NamedTuple):

@@ -95,13 +95,14 @@ def error(code: int, text: str) -> AmqpError:
     return AmqpError(code, f"{NAMES[code]} - {text}")
 
 
-def malformed_text() -> AmqpError:
-    """501: a name is not UTF-8; RabbitMQ finds that before it knows the method."""
-    failure = error(FRAME_ERROR, "Malformed UTF-8 in shortstr")
-    failure.names_method = False
-    return failure
-
-
 def syntax_error(text: str) -> AmqpError:
     """502: the fields of a method, a table or a property cannot be read."""
     return error(SYNTAX_ERROR, text)
+
+
+class MalformedTextError(AmqpError):
+    """501: a name is not UTF-8; on a channel, RabbitMQ finds that before it knows the method."""
+
+    def __init__(self) -> None:
+        super().__init__(FRAME_ERROR, f"{NAMES[FRAME_ERROR]} - Malformed UTF-8 in shortstr")
+        self.names_method = False

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, get_args, get_type_hints
 
-from streaming.amqp.errors import FRAME_ERROR, error, malformed_text, syntax_error
+from streaming.amqp.errors import FRAME_ERROR, MalformedTextError, error, syntax_error
 from streaming.amqp.methods import METHODS, Method
 from streaming.amqp.tables import read_table, write_short_text, write_table
 from topology.values import Table
@@ -38,7 +38,7 @@ def _short_text(data: bytes, at: int) -> tuple[str, int]:
     try:
         return data[at + 1 : end].decode(), end
     except UnicodeDecodeError:
-        raise malformed_text() from None
+        raise MalformedTextError from None
 
 
 def _long_text(data: bytes, at: int) -> tuple[bytes, int]:

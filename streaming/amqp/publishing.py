@@ -12,7 +12,6 @@ from streaming.amqp import methods as m
 from streaming.amqp.content import Content, PublishMethod
 from streaming.amqp.errors import (
     NO_ROUTE,
-    NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
     AmqpError,
     error,
@@ -107,8 +106,8 @@ class Publishing:
         Raises:
             AmqpError: it is refused.
         """
-        if method.immediate:
-            raise error(NOT_IMPLEMENTED, "immediate=true")
+        if method.refusal is not None:
+            raise method.refusal()
         number = self._outgoing.confirms.next_number()
         if transaction is None:
             self._publish_now(method, properties, body, number)

@@ -23,7 +23,7 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor, Events, Kind
 from streaming.broker.message import CONFIRM, NEVER, Publication, Routed
 from streaming.broker.outbound import AnswerOut, ConfirmOut, DeliveryOut, Outbound, ReturnOut
-from streaming.broker.sequence.fold import LogFold
+from streaming.broker.sequence.log_fold import LogFold
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from topology.refusals import Refusal

@@ -1,12 +1,12 @@
 """What every part of a shard needs; it has no behaviour of its own."""
 
-from streaming.broker.causes import Causes
 from streaming.broker.clock import Clock
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events
 from streaming.broker.lanes import RecordId
 from streaming.broker.message import PublishedPort
 from streaming.broker.outbound import Outbound
+from streaming.broker.reject_reasons import Causes
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import AlternateWarnings
 from topology.vhost import Vhost

@@ -34,7 +34,6 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import CLOCK, Actor, Events, Kind
 from streaming.broker.handlers import (
     channels,
-    delivery_tags,
     deployments,
     exchanges,
     import_export,
@@ -43,6 +42,7 @@ from streaming.broker.handlers import (
     queues,
     redrives,
     settlement,
+    settlement_by_tag,
 )
 from streaming.broker.handlers.access import Handler, Result
 from streaming.broker.lanes import ALONE, Answering, RecordId, on_lane
@@ -83,7 +83,7 @@ HANDLERS: Final[dict[type[Command], Handler]] = {
     commands.Ack: settlement.settle,
     commands.Reject: settlement.settle,
     commands.Nack: settlement.settle,
-    commands.Settle: delivery_tags.settle,
+    commands.Settle: settlement_by_tag.settle,
     commands.Recover: settlement.recover,
     commands.OpenChannel: channels.open_channel,
     commands.Renew: channels.renew,
@@ -332,7 +332,7 @@ class Shard:
         channel = channels.get(actor.user, actor.channel)
         if channel is not None:
             channels.used(channel)
-        refusal = delivery_tags.settle_on(
+        refusal = settlement_by_tag.settle_on(
             self.state, channel, tag, last, multiple=multiple, outcome=outcome, reason=reason
         )
         if refusal is not None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streaming.broker.causes import cause_of
+from streaming.broker.reject_reasons import cause_of
 from streaming.client.errors import BrokerError, ClientError, broker_error
 from streaming.client.messages import (
     Body,

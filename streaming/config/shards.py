@@ -5,7 +5,7 @@ from hashlib import blake2b
 import msgspec
 
 from streaming.broker.config import CORE_VERSION, ShardConfig
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.config.model import JobConfig
 
 

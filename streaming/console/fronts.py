@@ -11,7 +11,7 @@ from streaming.console.asking import FRESH_S, Asking
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
-    from streaming.sequencer.leaders import Leaders
+    from streaming.sequencer.leader_heartbeats import Leaders
 
 PATIENCE_S: Final = 1.0
 """How long a page waits for an answer."""
@@ -99,7 +99,7 @@ class KafkaFronts:
 
     def _heard(self, read: "JobConfig", logs: Mapping[str, str]) -> dict[str, Heard]:
         from streaming.config import librdkafka_properties  # noqa: PLC0415
-        from streaming.sequencer.leaders import Leaders  # noqa: PLC0415
+        from streaming.sequencer.leader_heartbeats import Leaders  # noqa: PLC0415
 
         self._was_kept = self._leaders is not None
         if self._leaders is None:

@@ -5,6 +5,7 @@
     anyone else     sees the vhosts in which it has a permission, and the messages that its read
                     permissions allow; those count as they are now, also for the past
 
+Each page names the role that it needs (`all_pages.py`), and `answering.py` lets nobody else in.
 `logins.py` says who a request is from, `streaming.queries.read_rights` how the tables hide what a
 user may not read, and `Vhost.permissions` in `topology` what a permission allows.
 """

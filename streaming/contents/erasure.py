@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from streaming.broker.causes import X_EXCEPTION_MESSAGE
+from streaming.broker.reject_reasons import X_EXCEPTION_MESSAGE
 from streaming.contents.replacement import replace_rows
 from streaming.contents.revived import redriven_since
 from streaming.contents.revived_keys import Key

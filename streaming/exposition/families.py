@@ -84,6 +84,7 @@ class Family(Generic[F]):
         labels: of each series; a family by queue has none in the aggregated view.
         read: yields label values and a number for each series.
         by_queue: whether it has one series per queue, or one for all.
+        adds_up: whether the aggregated view has one series of it, without labels.
         histogram: of a histogram; `read` is then unused.
         detailed: the families of `/metrics/detailed` that it belongs to.
         share: the most of a response that its series may take, if they are as many as the job has
@@ -98,6 +99,7 @@ class Family(Generic[F]):
     labels: tuple[str, ...]
     read: Callable[[Scrape[F]], Iterable[Sample]]
     by_queue: bool = False
+    adds_up: bool = False
     histogram: Callable[[Scrape[F]], Distribution] | None = None
     detailed: tuple[str, ...] = ()
     share: float | None = None
@@ -132,7 +134,8 @@ class Family(Generic[F]):
             found.add_metric(*self.histogram(view))
             return found
         kind = CounterMetricFamily if self.form == "counter" else GaugeMetricFamily
-        labels = () if self.by_queue and not self.is_by_queue(view.endpoint) else self.labels
+        is_one = view.endpoint == "aggregated" and (self.by_queue or self.adds_up)
+        labels = () if is_one else self.labels
         metric: Metric = kind(name, self.help, labels=labels)
         for values, value in self.read(view) if samples is None else samples:
             metric.add_metric(values, value)  # type: ignore[attr-defined] # both classes have it

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -20,8 +21,10 @@ from streaming.exposition.families import (
     F,
     Family,
     Form,
+    Queue,
     Sample,
     Scrape,
+    by_queue,
     events_of_queue,
     of_queue,
     single,
@@ -48,7 +51,8 @@ def about(of: str, name: Callable[[F], str], started_s: Callable[[F], float]) ->
         yield (f"dlx@{socket.gethostname()}", cluster, cluster, view.endpoint), 1
 
     def build(_view: Scrape[F]) -> Iterator[Sample]:
-        yield (program_version(), "dlx-stream", platform.python_version(), "none"), 1
+        client = version("prometheus-client")
+        yield (program_version(), "dlx-stream", platform.python_version(), "none", client), 1
 
     return [
         Family(
@@ -65,7 +69,10 @@ def about(of: str, name: Callable[[F], str], started_s: Callable[[F], float]) ->
             "rabbitmq_build_info",
             "gauge",
             "Versions of dlx-stream and Python; the latter in the place of Erlang's.",
-            ("rabbitmq_version", "product_name", "erlang_version", "prometheus_plugin_version"),
+            (
+                *("rabbitmq_version", "product_name", "erlang_version"),
+                *("prometheus_plugin_version", "prometheus_client_version"),
+            ),
             build,
         ),
         plain(
@@ -73,6 +80,18 @@ def about(of: str, name: Callable[[F], str], started_s: Callable[[F], float]) ->
             "gauge",
             f"How long the {of} has been running; named as RabbitMQ's dashboards expect.",
             single(lambda figures: max(time.time() - started_s(figures), 0)),
+        ),
+        plain(
+            "process_start_time_seconds",
+            "gauge",
+            f"When the {of} started, seconds since 1970.",
+            single(started_s),
+        ),
+        plain(
+            "rabbitmq_unreachable_cluster_peers_count",
+            "gauge",
+            f"0: the {of} has no cluster peers, as one node.",
+            single(lambda _figures: 0),
         ),
     ]
 
@@ -232,6 +251,16 @@ def queues(*, tells_gets: bool) -> list[Family[F]]:
     return gauges + counters
 
 
+def capacity(able: Callable[[F, Queue], float]) -> list[Family[F]]:
+    """Whether the consumers of each queue could take a message now."""
+    text = "1 if a consumer of the queue could take a message now, else 0."
+
+    return [
+        _queue(f"rabbitmq_queue_consumer_{name}", "gauge", text, by_queue(able), "queue_metrics")
+        for name in ("capacity", "utilisation")
+    ]
+
+
 def _queue(
     name: str, form: Form, text: str, read: Callable[[Scrape[F]], Iterator[Sample]], *detailed: str
 ) -> Family[F]:
@@ -305,6 +334,61 @@ def channels() -> list[Family[F]]:
     ]
     names = ("rabbitmq_channel_consumers", "rabbitmq_consumers")
     return found + [plain(name, "gauge", "Consumers.", _consumers) for name in names]
+
+
+def exchanges(published: Callable[[F], Mapping[tuple[str, str], int]]) -> Family[F]:
+    """What was published to each exchange.
+
+    Args:
+        published: how much, by vhost and exchange.
+    """
+    everything: Callable[[Scrape[F]], Iterator[Sample]] = total("received")
+
+    def read(view: Scrape[F]) -> Iterator[Sample]:
+        if view.endpoint == "aggregated":
+            yield from everything(view)
+            return
+        for exchange, count in published(view.figures).items():
+            if view.shows(exchange[0]):
+                yield exchange, count
+
+    return Family(
+        "rabbitmq_exchange_messages_published_total",
+        "counter",
+        "Messages published to an exchange.",
+        ("vhost", "exchange"),
+        read,
+        adds_up=True,
+        detailed=("exchange_metrics",),
+        share=0.05,
+    )
+
+
+def logins(protocol: str, counts: Callable[[F], tuple[int, int]]) -> list[Family[F]]:
+    """Logins of clients, with the label `protocol`.
+
+    Args:
+        counts: how many there were, and how many were refused.
+    """
+
+    def family(name: str, text: str, read: Callable[[tuple[int, int]], int]) -> Family[F]:
+        def samples(view: Scrape[F]) -> Iterator[Sample]:
+            yield (protocol,), read(counts(view.figures))
+
+        return Family(
+            f"rabbitmq_auth_attempts{name}_total",
+            "counter",
+            text,
+            ("protocol",),
+            samples,
+            detailed=("auth_attempt_metrics",),
+        )
+
+    return [
+        family("", "Logins of clients.", lambda both: both[0]),
+        family("_succeeded", "Logins that succeeded.", lambda both: both[0] - both[1]),
+        family("_failed", "Logins that were refused.", lambda both: both[1]),
+    ]
 
 
 def objects(

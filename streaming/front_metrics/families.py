@@ -54,7 +54,10 @@ def _rabbitmq() -> Iterator[FrontFamily]:
         "front", lambda figures: figures.name, lambda figures: figures.started_s
     )
     yield from rabbitmq.queues(tells_gets=True)
+    yield from rabbitmq.capacity(lambda figures, queue: queue in figures.able)
     yield from rabbitmq.messages(PROTOCOL)
+    yield rabbitmq.exchanges(lambda figures: figures.published_to)
+    yield from rabbitmq.logins(PROTOCOL, lambda figures: figures.logins)
     yield from rabbitmq.users_of_queues(
         PROTOCOL, lambda figures: figures.publishers, "Connections that have published."
     )
@@ -69,6 +72,13 @@ def _rabbitmq() -> Iterator[FrontFamily]:
         lambda figures: len(figures.connections),
         lambda figures: figures.channels,
         "Open connections.",
+    )
+    yield plain(
+        "rabbitmq_connection_channels",
+        "gauge",
+        "Open channels of all connections.",
+        single(lambda figures: figures.channels),
+        "connection_metrics",
     )
     yield from rabbitmq.churn({"queues_declared": "Queues declared that were not there before."})
     yield plain(

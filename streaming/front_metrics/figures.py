@@ -42,6 +42,9 @@ class FrontFigures:
     Attributes:
         queues: each queue's figures.
         kinds: events of each queue by kind.
+        able: the queues of which a consumer could take a message now.
+        published_to: messages published to each exchange, by vhost and name.
+        logins: of clients: how many there were, and how many were refused.
         counts: totals of each vhost by name, as the job's `TrafficTotals` has them.
         logs: how each vhost on Kafka is doing; none in memory.
         blocked_by: why publishers wait; None if they do not.
@@ -58,6 +61,9 @@ class FrontFigures:
         self.vhosts = list(server.vhosts)
         self.queues: dict[Queue, list[QueueOverview]] = {}
         self.kinds: dict[Queue, Counter[str]] = {}
+        self.able: set[Queue] = set()
+        self.published_to: dict[tuple[str, str], int] = {}
+        self.logins = server.logins, server.refused_logins
         self.counts: dict[str, Counter[str]] = {}
         self.logs: Mapping[str, LogState] = {}
         self.blocked_by = server.blocked_by
@@ -90,10 +96,13 @@ class FrontFigures:
         """Take over what a vhost has; pause often, so that clients are served meanwhile.
 
         Args:
-            by_queue: whether counts of single queues are wanted, too.
+            by_queue: whether counts of single queues and exchanges are wanted, too.
         """
         self.counts[vhost.name] = _counts_of(vhost, counting, deaths)
         begin_s = time.perf_counter()
+        for exchange in list(vhost.shard.vhost.router.exchanges) if by_queue else ():
+            counts, _samples = counting.exchange(vhost.name, exchange)
+            self.published_to[vhost.name, exchange] = counts["publish_in"]
         for name in list(vhost.shard.vhost.queues):
             if time.perf_counter() - begin_s > TURN_S:
                 yield
@@ -101,7 +110,10 @@ class FrontFigures:
             if name not in vhost.shard.vhost.queues:  # deleted meanwhile
                 continue
             key = vhost.name, name
-            self.queues[key] = [queue_overview(vhost.shard.state.queues.named(name))]
+            queue = vhost.shard.state.queues.named(name)
+            self.queues[key] = [queue_overview(queue)]
+            if queue.line.consumers and queue.can_deliver():
+                self.able.add(key)
             if by_queue:
                 counts, _samples = counting.queue(vhost.name, name)
                 self.kinds[key] = Counter(

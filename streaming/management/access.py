@@ -89,11 +89,14 @@ class Gate:
         """The user of a request.
 
         Raises:
-            ApiError: 401, or 429 after too many failures.
+            ApiError: 401; 400, the header cannot be read; or 429 after too many failures.
         """
-        header = request.headers.get("authorization", "")
-        if not header:
+        headers = request.headers.getlist("authorization")
+        if not headers:
             raise ApiError(401, headers=_CHALLENGE)
+        if len(headers) > 1:
+            raise ApiError(400)
+        [header] = headers
         credentials = _credentials(header)
         if credentials is None and header.lower().startswith("bearer "):
             raise ApiError(401, "not_authorized", "Not_Authorized")

@@ -50,6 +50,11 @@ def as_json(document: object, status: int = 200) -> Response:
     return json_bytes(encoded(document), status)
 
 
+def failed(reason: str, **rest: Any) -> Response:
+    """The answer of a health check that fails."""
+    return as_json({"status": "failed", "reason": reason, **rest}, 503)
+
+
 def json_bytes(body: bytes, status: int = 200) -> Response:
     """An answer with a document that is written already."""
     return Response(body, status, dict(_HEADERS), "application/json")

@@ -18,13 +18,14 @@ from streaming.management.access import Gate
 from streaming.management.answers import as_json, error_response
 from streaming.management.bert import as_bert
 from streaming.management.bodies import read_body
+from streaming.management.conditions import answer_if
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
 from streaming.management.errors import ApiError, bad_request, missing
-from streaming.management.listing import expect_ranges, narrowed
+from streaming.management.listing import ORDER, PAGES, expect_ranges, narrowed, refuse_bare
 from streaming.management.pages import Address, Pages
 from streaming.management.port import Front
 from streaming.management.resources.every import RESOURCES
-from streaming.management.routing import MAX_PATH, Api, Asked, Resource, Resources
+from streaming.management.routing import MAX_PATH, NO_RANGE, Api, Asked, Resource, Resources
 
 JSON: Final = "application/json"
 MAX_QUERY: Final = 16_384
@@ -38,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 _NOBODY: Final = User("")
 _WEIGHT: Final = re.compile(r"(?:^|;)\s*q=([01](?:\.[0-9]{0,3})?)\s*(?:;|$)")
+_SERVER: Final = re.compile(rb"^https?://[^/?#]*", re.IGNORECASE)
+"""What precedes the path if a proxy sends the whole address."""
+
 _NO_FILE: Final = re.compile(rb"%(2f|5c|00)", re.IGNORECASE)
 _NO_QUERY: Final = re.compile(rb"(?:^|&)=|%(?![0-9A-Fa-f]{2})")
 """A parameter without a name, and a percent sign without two digits."""
@@ -102,6 +106,7 @@ class Management:
 
     async def _answer(self, request: Request) -> Response:
         raw_path = request.scope.get("raw_path") or request.url.path.encode()
+        raw_path = _SERVER.sub(b"", raw_path)
         if len(raw_path) > MAX_PATH or len(request.scope["query_string"]) > MAX_QUERY:
             raise ApiError(414, "uri_too_long", "The address is too long")
         page = self._pages.at(raw_path, request)
@@ -112,6 +117,8 @@ class Management:
         found = self._resources.find(raw_path)
         if found is None:
             return _nothing_there(request.method, raw_path)
+        if {"content-length", "transfer-encoding"} <= set(request.headers):
+            raise ApiError(400, headers={"connection": "close"})  # two ends of one body
         why_not = self.api.front.not_serving()
         if why_not:
             raise ApiError(503, "not_serving", why_not)
@@ -125,7 +132,7 @@ class Management:
         if method != "GET" and not _is_own_page(request):
             raise ApiError(403, "forbidden", "A page of another site may not change anything")
         asked = await self._asked(request, resource, method, names)
-        answer = await handler(asked)
+        answer = await answer_if(asked, resource.handlers.get("GET"), handler)
         if not isinstance(answer, Response):
             is_whole = method != "GET" or not resource.has_columns
             answer = as_json(answer if is_whole else narrowed(answer, asked.query))
@@ -147,6 +154,9 @@ class Management:
             raise ApiError(400)
         if method == "GET" and resource.no_range:
             expect_ranges(query, resource.no_range)
+        if method == "GET":
+            is_list = resource.no_range == NO_RANGE
+            refuse_bare(request.scope["query_string"], PAGES | ORDER if is_list else PAGES)
         if method in {"GET", "DELETE"}:
             return asked
         if not resource.takes(request.headers.get("content-type")):

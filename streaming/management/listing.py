@@ -63,7 +63,7 @@ class Page:
 
 
 def _whole(text: str) -> int:
-    digits = text.removeprefix("-")
+    digits = text[1:] if text[:1] in {"-", "+"} else text
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 99):  # noqa: PLR2004 - far beyond all pages
         raise bad_request(_INVALID)
     return int(text)
@@ -82,6 +82,18 @@ def _name_filter(query: Query) -> Callable[[str], bool] | None:
         return Pattern(f"(?i){name}").search
     except UnsupportedPatternError:
         raise bad_request(_INVALID) from None
+
+
+PAGES: Final = frozenset({"page", "page_size", "name", "use_regex", "columns"})
+ORDER: Final = frozenset({"sort", "sort_reverse"})
+"""Parameters that need a value: those of all resources, and those of lists with pages."""
+
+
+def refuse_bare(query_string: bytes, names: frozenset[str]) -> None:
+    """400 if one of these parameters is there without an equals sign."""
+    bare = {part.decode("latin-1") for part in query_string.split(b"&") if b"=" not in part}
+    if bare & names:
+        raise bad_request(_INVALID)
 
 
 def paged(query: Query) -> Page | None:
@@ -134,7 +146,9 @@ class Listing:
         self.page = paged(query) if has_pages else None
         asked = query.get("sort", "")
         self.sorts = [asked, *default_sort] if asked else list(default_sort)
-        self._paths = [name.split(".") for name in self.sorts]
+        self._paths = [_path(name) for name in self.sorts]
+        if query.get("sort_reverse", "false") not in {"true", "false"}:
+            raise bad_request("sort_reverse is neither true nor false")
         self.reverse = query.get("sort_reverse") == "true"
         self.columns = columns_of(query) if has_columns else None
         self._has_samples = any(Range(query, prefix).is_asked for prefix in _HISTORIES)
@@ -243,15 +257,23 @@ def columns_of(query: Query) -> Columns | None:
     text = query.get("columns")
     if text is None:
         return None
-    paths = text.split(",")
+    paths = [path for path in text.split(",") if path]
     if len(paths) > MAX_COLUMNS:
         raise bad_request(f"at most {MAX_COLUMNS} columns may be asked for")
     columns: Columns = {}
     for path in paths:
         below = columns
-        for name in path.split(".")[:10]:
+        for name in _path(path)[:10]:
             below = below.setdefault(name, {})
     return columns
+
+
+def _path(text: str) -> list[str]:
+    """The names of members in a path, from outside; ApiError 400 if there is none."""
+    names = [name for name in text.split(".") if name]
+    if not names:
+        raise bad_request(f"{text[:100]!r} names no member")
+    return names
 
 
 _WHOLE: Final = frozenset({"arguments", "definition", "metadata"})

@@ -38,7 +38,6 @@ from streaming.ledger.write.data_file import (
     source_of_shard,
     write_data_file,
 )
-from streaming.pipeline.log_fold import FOLDED, copied_out, fold_log
 from streaming.pipeline.outbound import dead_letters
 from streaming.pipeline.outbound.producer import OutboundWriter
 from streaming.pipeline.reports import (
@@ -53,6 +52,7 @@ from streaming.pipeline.rows.dead_letters import dead_letter_tables
 from streaming.pipeline.rows.events import event_table, event_tables
 from streaming.pipeline.rows.stored import published_rows, stored_rows
 from streaming.pipeline.rows.traffic import EventCounter, traffic_of
+from streaming.pipeline.sequenced_fold import FOLDED, copied_out, fold_log
 from streaming.pipeline.shard_block import FILES_KEY, Records, unpack
 from streaming.pipeline.task import BatchContext, TaskSettings, batch_context, paused_gc
 from streaming.protocol.command_codec import decode_command

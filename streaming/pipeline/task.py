@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from streaming.broker.config import ShardConfig
 from streaming.broker.lanes import PARTITION
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.config import JobConfig
 from streaming.config.inputs import TopicMapping
 from streaming.config.shards import shard_config, terms_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from streaming.queries.api import Queries, open_tables
-    from streaming.queries.dead_letters.causes import CauseSource
+    from streaming.queries.dead_letters.cause_texts import CauseSource
     from streaming.queries.dead_letters.filters import DeadLetterFilter
     from streaming.queries.duckdb_tables import QueryError
     from streaming.queries.message_attributes import MessageId
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _PLACES: Final = {
-    "CauseSource": "dead_letters.causes",
+    "CauseSource": "dead_letters.cause_texts",
     "DeadLetterFilter": "dead_letters.filters",
     "MessageId": "message_attributes",
     "Queries": "api",

@@ -10,7 +10,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Final
 
-from streaming.sequencer.leaders import BEAT_S
+from streaming.sequencer.leader_heartbeats import BEAT_S
 
 LONGEST_TURN_S: Final = 60.0
 """After so long a turn, no heartbeats are sent any more."""

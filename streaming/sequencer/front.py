@@ -12,18 +12,18 @@ from typing import Any, Final
 
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.server import SHUTDOWN, Server
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.sequencer.beating import Beating
 from streaming.sequencer.front_log import FrontLog
 from streaming.sequencer.importing import Import
 from streaming.sequencer.job_progress import JobProgress
-from streaming.sequencer.leaders import Leaders
+from streaming.sequencer.leader_heartbeats import Leaders
 from streaming.sequencer.log_state import LogState
 from streaming.sequencer.log_vhost import Role
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
 from streaming.sequencer.settings import FrontSettings
-from streaming.sequencer.silence import SaidOrNot
 from streaming.sequencer.slow_kafka import SlowKafka
+from streaming.sequencer.takeover import SaidOrNot
 from topology.errors import DlxError
 
 KAFKA_IS_SLOW: Final = "Kafka is slow"

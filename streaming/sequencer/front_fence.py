@@ -12,7 +12,8 @@ it. A front notices that somebody else has written by the offsets of its own rec
                                      of an earlier epoch   it is void
                                      another epoch record  another front leads: it stops
 
-Heartbeats (`leaders.py`) only say sooner that another front leads; nothing depends on them.
+Heartbeats (`leader_heartbeats.py`) only say sooner that another front leads; nothing depends on
+them. What a replaced front still writes is void for every fold: `broker.sequence.log_fold`.
 """
 
 import logging

@@ -21,7 +21,7 @@ import msgspec
 
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.server import SHUTDOWN, Server
-from streaming.broker.sequence.fold import NO_EPOCH, Terms
+from streaming.broker.sequence.log_fold import NO_EPOCH, Terms
 from streaming.sequencer.beating import Beating
 from streaming.sequencer.bodies import Bodies, BodyReader, MessageGoneError
 from streaming.sequencer.copying import Copying
@@ -30,7 +30,7 @@ from streaming.sequencer.importing import Import, import_definitions, is_due
 from streaming.sequencer.input_reader import InputReader
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.job_lag import JobLag
-from streaming.sequencer.leaders import BEAT_S, Beat, Leader, Leaders
+from streaming.sequencer.leader_heartbeats import BEAT_S, Beat, Leader, Leaders
 from streaming.sequencer.letter_contents import LetterContents
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError, RawRecord
 from streaming.sequencer.log_state import LogState

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from confluent_kafka import OFFSET_END, Message, TopicPartition
 
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.sequencer.heartbeats import HeartbeatListener
 
 FOLLOWED_S: Final = 10.0

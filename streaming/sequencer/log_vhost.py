@@ -25,7 +25,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
 from streaming.broker.outbound import ConfirmOut, DeliveryOut, Outbound, ReturnOut
-from streaming.broker.sequence.fold import LogFold
+from streaming.broker.sequence.log_fold import LogFold
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.broker.state.vhost_codec import VhostCache

@@ -8,7 +8,7 @@ import msgspec
 from streaming.amqp.entries import Ask, Entry, Publish, Settle, Then
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
-from streaming.broker.sequence.fold import NO_EPOCH
+from streaming.broker.sequence.log_fold import NO_EPOCH
 from streaming.protocol.command_codec import encode_command
 from streaming.protocol.copied_records import COPIED, Source
 from streaming.protocol.log_records import (

@@ -9,9 +9,9 @@ from typing import Final
 from streaming.amqp.publications import Publications, see_logged, stored_seen
 from streaming.broker.events import Actor
 from streaming.broker.message import Message
-from streaming.broker.sequence.fold import LogFold
+from streaming.broker.sequence.log_fold import LogFold
 from streaming.protocol.copied_records import read_source
-from streaming.protocol.log_folding import fold_record
+from streaming.protocol.log_record_effects import fold_record
 from streaming.protocol.log_records import (
     LogHeader,
     LogKind,

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.broker.state.encoding import STATE_VERSION
 from streaming.protocol.addressing import escaped
 from streaming.storage.location import AnyPath, storage_of

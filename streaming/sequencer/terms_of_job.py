@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.sequencer.log_vhost import LogVhost
 from topology.errors import DlxError
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from streaming.broker.config import ShardConfig
-from streaming.broker.sequence.fold import FoldsDifferError, LogFold, Terms
+from streaming.broker.sequence.log_fold import FoldsDifferError, LogFold, Terms
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.protocol.log_records import LogKind, UnknownRecordError, read_digest

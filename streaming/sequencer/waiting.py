@@ -14,12 +14,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from streaming.broker.sequence.fold import NO_EPOCH
-from streaming.sequencer.leaders import Leader, Leaders
+from streaming.broker.sequence.log_fold import NO_EPOCH
+from streaming.sequencer.leader_heartbeats import Leader, Leaders
 from streaming.sequencer.log_reader import LogUnreadableError, RawRecord
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.settings import FrontSettings
-from streaming.sequencer.silence import Silence
+from streaming.sequencer.takeover import Silence
 from topology.errors import DlxError
 
 FOLLOW_S: Final = 0.05

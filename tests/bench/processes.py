@@ -25,6 +25,9 @@ PARTS: Final = ("driver", "workers", "spark", "kafka", "load")
 """The Python driver (commits, upkeep, contents), Python workers, Spark's JVM, Kafka's JVM, and the
 process that publishes and consumes."""
 
+_UNKNOWN: Final = "load"
+"""A process may be another program's before it is its own."""
+
 
 class Process:
     """A Python module as a process, with its output in a log file.
@@ -176,7 +179,9 @@ class CpuUse:
             with suppress(psutil.NoSuchProcess):
                 process = psutil.Process(pid)
                 times = process.cpu_times()
-                part = part_of(process, me, self._known)
+                part, _ = self._used.get(pid, (_UNKNOWN, 0.0))
+                if part == _UNKNOWN:  # to ask each time costs more than all else here
+                    part = part_of(process, me, self._known)
                 self._used[pid] = (part, times.user + times.system)
         used = dict.fromkeys(self._parts, 0.0)
         for part, seconds in self._used.values():  # a process that has ended keeps its time

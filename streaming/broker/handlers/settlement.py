@@ -11,7 +11,6 @@ as if those before it had been taken, and none had taken effect yet.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from streaming.broker.causes import cause_of
 from streaming.broker.channels.channel import Channel, Consumer
 from streaming.broker.channels.settlement_refs import DeliveryRefs, ResolvedRef
 from streaming.broker.commands import Ack, Check, CheckedPublish, Recover, Reject, Settlement
@@ -19,6 +18,7 @@ from streaming.broker.events import Actor, Kind
 from streaming.broker.handlers.access import Result
 from streaming.broker.message import NEVER, Copy, Publication
 from streaming.broker.queues.queue import Queue
+from streaming.broker.reject_reasons import cause_of
 from streaming.broker.shard_state import ShardState
 from streaming.broker.state.schema import NO_QUEUE, Delivery
 from topology.refusals import Refusal, not_implemented, unknown_delivery

@@ -1,4 +1,7 @@
-"""Classic queues: what happens on arrival, on requeue, and when limits change."""
+"""Classic queues: what happens on arrival, on requeue, and when limits change.
+
+How long copies stay, and that only the head expires, is for both kinds (`queue.py`, `sweep`).
+"""
 
 from collections.abc import Iterable
 from typing import Final

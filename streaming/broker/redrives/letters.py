@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from streaming.broker.causes import X_EXCEPTION_MESSAGE
 from streaming.broker.message import (
     BROKER_HEADERS,
     NO_FILE,
@@ -18,6 +17,7 @@ from streaming.broker.message import (
     Message,
 )
 from streaming.broker.redrive_letters import Edit, Letter, RedriveOptions, StoredLetter, Target
+from streaming.broker.reject_reasons import X_EXCEPTION_MESSAGE
 from topology.validation.arguments import MAX_TTL_MS
 from topology.values import table_from_json
 

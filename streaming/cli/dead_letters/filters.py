@@ -137,7 +137,7 @@ class Filter:
 
     def read(self) -> "DeadLetterFilter":
         """The filter of `streaming.queries`."""
-        from streaming.queries.dead_letters.causes import CauseSource
+        from streaming.queries.dead_letters.cause_texts import CauseSource
         from streaming.queries.dead_letters.filters import DeadLetterFilter
 
         return DeadLetterFilter(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from streaming.broker.causes import cause_of
+from streaming.broker.reject_reasons import cause_of
 from streaming.cli import options
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing

@@ -9,7 +9,7 @@ import msgspec
 
 from streaming.console.page import Refused, View
 from streaming.console.reader import portable
-from streaming.queries.dead_letters.causes import CauseSource
+from streaming.queries.dead_letters.cause_texts import CauseSource
 from streaming.queries.dead_letters.filters import NAME, DeadLetterFilter, conditions
 from streaming.queries.duckdb_tables import text
 from streaming.queries.message_attributes import MessageId

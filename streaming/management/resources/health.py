@@ -1,20 +1,19 @@
 """Health checks: whether clients can be served. A failed one answers 503."""
 
+import re
 from typing import Any, Final
 
-from streaming.management.answers import as_json
-from streaming.management.errors import bad_request, missing
+from streaming.management.answers import failed
+from streaming.management.errors import bad_request
 from streaming.management.formats import NODE
+from streaming.management.resources.messages import aliveness
 from streaming.management.resources.node_memory import expect_node
 from streaming.management.routing import Asked, Resource, anyone, of_vhost
 
 _OK: Final = {"status": "ok"}
 _PROTOCOLS: Final = {"amqp091": "amqp", "amqp10": "amqp"}
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _UNITS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
-
-
-def _failed(reason: str, **rest: Any) -> Any:
-    return as_json({"status": "failed", "reason": reason, **rest}, 503)
 
 
 async def healthy(_asked: Asked) -> Any:
@@ -33,7 +32,7 @@ async def alarms(asked: Asked) -> Any:
     if not asked.front.server.is_blocked:
         return _OK
     alarm = {"node": NODE, "resource": "memory"}
-    return _failed("There are alarms in effect in the cluster", alarms=[alarm])
+    return failed("There are alarms in effect in the cluster", alarms=[alarm])
 
 
 async def quorum_critical(_asked: Asked) -> Any:
@@ -50,7 +49,7 @@ async def port_listener(asked: Asked) -> Any:
     ports = [one for _, _, one in asked.api.listeners()]
     if port in ports:
         return {"status": "ok", "port": port}
-    return _failed("No active listener", missing=port, ports=ports)
+    return failed("No active listener", missing=port, ports=ports)
 
 
 async def protocol_listener(asked: Asked) -> Any:
@@ -60,22 +59,15 @@ async def protocol_listener(asked: Asked) -> Any:
     wanted = _PROTOCOLS.get(name.lower(), name.lower())
     if wanted in protocols:
         return {"status": "ok", "protocol": wanted}
-    return _failed("No active listener", missing=wanted, protocols=protocols)
+    return failed("No active listener", missing=wanted, protocols=protocols)
 
 
 async def certificates(asked: Asked) -> Any:
     """Certificates are looked at by those who renew them, not here."""
-    if asked.names["unit"] not in _UNITS:
-        raise bad_request(f"Time unit not recognised. Supported units: {', '.join(_UNITS)}.")
-    if not asked.names["within"].isdecimal():
+    if not _WHOLE.fullmatch(asked.names["within"]):
         raise bad_request("Invalid expiration value.")
-    return _OK
-
-
-async def aliveness(asked: Asked) -> Any:
-    """Whether the vhost is there, and so takes messages."""
-    if asked.names["vhost"] not in asked.front.server.vhosts:
-        raise missing()
+    if asked.names["unit"].lower() not in _UNITS:
+        raise bad_request(f"Time unit not recognised. Supported units: {', '.join(_UNITS)}.")
     return _OK
 
 

@@ -11,16 +11,20 @@ from streaming.broker import commands
 from streaming.broker.commands import SettleOutcome
 from streaming.broker.dead_letters.x_death import delivered_headers
 from streaming.broker.outbound import DeliveryOut
+from streaming.management.answers import failed
 from streaming.management.bodies import Members, from_base64
 from streaming.management.errors import ApiError, bad_request, not_authorised, not_found
 from streaming.management.formats import plain
 from streaming.management.routing import Asked
 from streaming.management.sessions import REJECTED, Session
-from topology.declarations import MAX_NAME_BYTES
+from topology.declarations import MAX_NAME_BYTES, Queue
 from topology.refusals import Refusal
 
 MAX_GOT_BYTES: Final = 64 * 1024 * 1024
 """A get ends when its messages have this size together."""
+
+_ALIVENESS: Final = "aliveness-test"
+"""The queue of that test."""
 
 _ACK_MODES: Final[dict[str, SettleOutcome | None]] = {
     "ack_requeue_true": "requeue",
@@ -121,6 +125,44 @@ def _properties(members: Members) -> dict[str, Any]:
     return found
 
 
+async def aliveness(asked: Asked) -> Any:
+    """Declare a queue in the vhost of the path, publish a message to it and get it.
+
+    The user needs the permissions for that. As in RabbitMQ, the queue stays.
+    """
+    vhost = asked.vhost
+    _refuse_without_permissions(asked)
+    queue = Queue(_ALIVENESS, durable=False)
+    properties = write_properties({})
+    seen = see(properties)
+    publication = publication_seen("", _ALIVENESS, seen, None)
+    session = await asked.front.open_session(vhost, asked.user.name)
+    try:
+        answer = await session.do(
+            lambda channel: commands.DeclareQueue(queue=queue, channel=channel)
+        )
+        _expect(answer.refusal)
+        routed = await session.publish(publication, stored_seen(properties, b"test_message", seen))
+        _expect(routed if isinstance(routed, Refusal) else None)
+        answer = await session.do(
+            lambda channel: commands.Get(queue=_ALIVENESS, auto_ack=True, channel=channel)
+        )
+        _expect(answer.refusal)
+    finally:
+        await session.close()
+    has_message = bool(answer.result.get("delivered"))
+    vhost.count_get("get_no_ack" if has_message else "get_empty", _ALIVENESS, "")
+    if not has_message:
+        return failed(f"{_ALIVENESS} queue is empty")
+    return {"status": "ok"}
+
+
+def _expect(refusal: Refusal | None) -> None:
+    """Fail as a client whose channel was closed, if the broker refused something."""
+    if refusal is not None:
+        raise _closed(refusal)
+
+
 async def get(asked: Asked) -> Any:
     """Get messages from the queue in the path; the mode says whether they return to it."""
     vhost, name = asked.vhost, asked.names["queue"]
@@ -159,8 +201,7 @@ async def _get_all(
         answer = await session.do(
             lambda channel: commands.Get(queue=name, auto_ack=auto_ack, channel=channel)
         )
-        if answer.refusal is not None:
-            raise _closed(answer.refusal)
+        _expect(answer.refusal)
         if not answer.result.get("delivered"):
             vhost.count_get("get_empty", name, "")
             break

@@ -26,7 +26,7 @@ from functools import partial
 
 from msgspec import structs
 
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.pipeline.flow.log_bounds import Positions
 from streaming.pipeline.flow.notices import FlowNotices
 from streaming.protocol.addressing import JobAddress, JobMark, alive_topic

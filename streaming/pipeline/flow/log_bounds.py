@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from streaming.broker.sequence.fold import OtherTermsError
+from streaming.broker.sequence.log_fold import OtherTermsError
 
 _ALL: Final = 1 << 62
 

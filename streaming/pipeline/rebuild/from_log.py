@@ -14,7 +14,7 @@ from typing import NamedTuple
 from streaming.broker.config import ShardConfig
 from streaming.broker.message import NO_FILE, Message
 from streaming.broker.relocated_state import relocate
-from streaming.broker.sequence.fold import FoldsDifferError
+from streaming.broker.sequence.log_fold import FoldsDifferError
 from streaming.config import JobConfig
 from streaming.config.clients import librdkafka_properties
 from streaming.job_locations import checkpoint_place

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Final
 
-from streaming.broker.sequence.fold import OtherTermsError, Terms
+from streaming.broker.sequence.log_fold import OtherTermsError, Terms
 from streaming.config import JobConfig
 from streaming.config.shards import shard_config, terms_of
 from streaming.protocol.log_records import LogKind, UnknownRecordError, read_epoch, read_header
-from streaming.sequencer.leaders import Leader, Leaders, LeadersUnreadableError
+from streaming.sequencer.leader_heartbeats import Leader, Leaders, LeadersUnreadableError
 from streaming.sequencer.log_reader import (
     LogReader,
     LogUnreadableError,

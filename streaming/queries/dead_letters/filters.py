@@ -13,7 +13,7 @@ import duckdb
 import msgspec
 
 from streaming.queries.damage import one_line
-from streaming.queries.dead_letters.causes import CauseSource, json_pointer, stripped
+from streaming.queries.dead_letters.cause_texts import CauseSource, json_pointer, stripped
 from streaming.queries.duckdb_tables import QueryError, Tables, text
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.sandbox import require_no_detour

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from streaming.queries.dead_letters.causes import CauseSource, stripped_column
+from streaming.queries.dead_letters.cause_texts import CauseSource, stripped_column
 from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
 from streaming.queries.duckdb_tables import QueryError, Tables, quoted, text
 from streaming.queries.ends import IS_DROPPED, IS_LOST

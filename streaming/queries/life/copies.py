@@ -7,8 +7,9 @@ import msgspec
 
 from streaming.broker.events import ENDINGS, Kind
 from streaming.queries.duckdb_tables import Row
+from streaming.queries.life.death_words import of_a_copy
 from streaming.queries.message_history import MessageHistory
-from topology.sentences import Sentence, say, say_count
+from topology.sentences import Sentence
 
 _ENDS: Final = frozenset(kind.name.lower() for kind in (*ENDINGS, Kind.HELD))
 
@@ -109,7 +110,12 @@ def _add(copy: CopyLife, event: Row, history: MessageHistory) -> None:
     if kind not in _ENDS:
         return
     copy.left_at, copy.end, copy.reason = event["at"], kind, event["reason"]
-    copy.why = _why_it_died(copy)
+    copy.why = of_a_copy(
+        copy.reason,
+        copy.ttl_ms,
+        [(each.user, each.channel) for each in copy.holds],
+        is_whole=copy.enqueued_at is not None,
+    )
     death = history.deaths.get(event["seq"])
     if death is not None:
         copy.targets = list(death["targets"] or [])
@@ -121,42 +127,3 @@ def _ttl_ms(enqueued_at: str | None, expires_at: str | None) -> int | None:
         return None
     lasts = datetime.fromisoformat(expires_at) - datetime.fromisoformat(enqueued_at)
     return round(lasts.total_seconds() * 1000)
-
-
-def _why_it_died(copy: CopyLife) -> Sentence | None:
-    times = len(copy.holds)
-    match copy.reason:
-        case "expired":
-            ttl = (
-                say("its TTL ended")
-                if copy.ttl_ms is None
-                else say("TTL %(ms)s ms", ms=copy.ttl_ms)
-            )
-            if copy.enqueued_at is None:
-                return ttl  # its deliveries may have been removed too
-            then = _returned(times) if times else say("no consumer took it")
-            return say("%(ttl)s, %(then)s", ttl=ttl, then=then)
-        case "rejected":
-            hold = copy.holds[-1] if copy.holds else Hold(None, None, "")
-            who = say("a consumer") if not copy.holds else hold.user or say("the operator")
-            if not hold.channel:
-                return say("%(user)s rejected it", user=who)
-            return say(
-                "%(user)s rejected it on channel %(channel)s", user=who, channel=hold.channel
-            )
-        case "maxlen":
-            return say("its queue was full")
-        case "delivery_limit":
-            return say(
-                "%(returned)s: more often than the delivery limit of its queue allows",
-                returned=_returned(times),
-            )
-    return None
-
-
-def _returned(times: int) -> Sentence:
-    return say_count(
-        "it was delivered %(count)s time and returned",
-        "it was delivered %(count)s times and returned",
-        times,
-    )

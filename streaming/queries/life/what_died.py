@@ -11,20 +11,20 @@ comes last.
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from streaming.queries.as_of.instant import at_time, last_batch
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
 from streaming.queries.ends import IS_DROPPED, IS_LOST
+from streaming.queries.life.death_words import Limits, of_a_queue
 from streaming.queries.life.repaired import Ended, Repair, repairs
 from streaming.queries.life.why import CHANGED_BEFORE
 from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning, suspects
 from streaming.queries.vhosts.declared import Declared
 from streaming.queries.vhosts.declared import declared as declared_in
 from topology.policies import QueueSettings
-from topology.sentences import say, say_count
 
 MAX_GROUPS: Final = 10
 
@@ -146,7 +146,7 @@ def what_died(
                 row["is_declared"],
                 since,
                 last,
-                _why(row, limits, users.get(place, []), rates.get(place)),
+                of_a_queue(row["reason"], limits, users.get(place, []), rates.get(place)),
                 row["cause"],
                 next(changed, None),
             )
@@ -160,17 +160,6 @@ def what_died(
     return groups
 
 
-class _Limits(NamedTuple):
-    """The settings of a queue at an instant; None: it was not declared.
-
-    Attributes:
-        are_of_now: whether those at that instant are not known.
-    """
-
-    settings: QueueSettings | None
-    are_of_now: bool = False
-
-
 def _limits_at(
     tables: Tables,
     declared: Mapping[str, Declared],
@@ -179,7 +168,7 @@ def _limits_at(
     queue: str,
     instant: datetime,
     keep: Keep,
-) -> _Limits:
+) -> Limits:
     """The settings of a queue at an instant: those of now, unless they were changed since."""
     now = _settings(declared, vhost, queue)
     is_as_now = all(
@@ -188,12 +177,12 @@ def _limits_at(
         for one in chosen
     )
     if is_as_now:
-        return _Limits(now)
+        return Limits(now)
     try:
         then = keep(f"declared at {instant}", lambda: _declared_at(tables, instant))
     except QueryError:  # it is before what the tables know
-        return _Limits(now, are_of_now=True)
-    return _Limits(_settings(then, vhost, queue))
+        return Limits(now, are_of_now=True)
+    return Limits(_settings(then, vhost, queue))
 
 
 def _declared_at(tables: Tables, instant: datetime) -> Mapping[str, Declared]:
@@ -267,71 +256,3 @@ def _rates(tables: Tables, full: Sequence[Row]) -> dict[tuple[str, str], tuple[f
         seconds = (last - first).total_seconds()
         found[vhost, queue] = came / seconds, went / seconds
     return found
-
-
-def _why(
-    row: Row,
-    limits: _Limits,
-    users: list[str | None],
-    rates: tuple[float, float] | None,
-) -> str:
-    settings = limits.settings
-    match row["reason"]:
-        case "rejected":
-            return _rejected_by(users)
-        case "expired":
-            ttl = None if settings is None else settings.message_ttl_ms
-            which: str = say("the TTL of the message")
-            if ttl is not None:
-                which = _as_known(say("TTL of %(ms)s ms", ms=ttl), limits)
-            return say("%(ttl)s, and no consumer took it in time", ttl=which)
-        case "maxlen":
-            limit = _as_known(_limit(settings), limits)
-            if rates is None:
-                return say("%(limit)s reached", limit=limit)
-            came, went = map(_a_second, rates)
-            return say(
-                "%(limit)s reached, %(came)s/s in, %(went)s/s out",
-                limit=limit,
-                came=came,
-                went=went,
-            )
-        case "delivery_limit":
-            most = None if settings is None else settings.delivery_limit
-            if most is None:
-                return say("returned more often than the delivery limit")
-            number = _as_known(say("%(count)s", count=most), limits)
-            return say("returned more often than the delivery limit of %(number)s", number=number)
-        case "orphaned":
-            return say("its queue was deleted")
-    return str(row["reason"])
-
-
-def _rejected_by(users: list[str | None]) -> str:
-    if not users:
-        return say("rejected by a consumer")
-    first = users[0] or say("the operator")
-    if len(users) == 1:
-        return say("rejected by %(user)s", user=first)
-    return say_count(
-        "rejected by %(user)s and %(count)s other",
-        "rejected by %(user)s and %(count)s others",
-        len(users) - 1,
-        user=first,
-    )
-
-
-def _as_known(limit: str, limits: _Limits) -> str:
-    return say("%(limit)s (today's limit)", limit=limit) if limits.are_of_now else limit
-
-
-def _limit(settings: QueueSettings | None) -> str:
-    if settings is not None and settings.max_length is not None:
-        return say("limit of %(count)s", count=settings.max_length)
-    if settings is not None and settings.max_length_bytes is not None:
-        return say("limit of %(count)s bytes", count=settings.max_length_bytes)
-    return say("the queue's limit was")
-
-
-def _a_second(rate: float) -> int | str:
-    return round(rate) if rate >= 1 else f"{rate:.2g}"

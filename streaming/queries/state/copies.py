@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.broker.causes import with_cause
 from streaming.broker.envelopes import published_envelope
 from streaming.broker.events import Actor
 from streaming.broker.message import (
@@ -20,6 +19,7 @@ from streaming.broker.message import (
     Message,
     publication_of,
 )
+from streaming.broker.reject_reasons import with_cause
 from streaming.broker.state.pages import decode_envelope
 from streaming.broker.state.schema import Held
 from streaming.queries.as_of.contents import prepare_contents

@@ -42,6 +42,7 @@ MULTI_ACK: Final = 100
 WAIT_S: Final = 1_800
 REST_S: Final = 60
 _POLL_S: Final = 0.1
+_LONGEST_POLL_S: Final = 2.0
 _COUNTERS: Final = {
     "confirmed": "perftest_confirm_latency_seconds_count",
     "consumed": "perftest_latency_seconds_count",
@@ -161,11 +162,37 @@ def run_perf_test(
         with CpuUse(known) as cpu:
             publisher.wait_until(lambda: publisher.has_ended or publisher.count("confirmed") > 0)
             started_s = time.time()
-            publisher.wait_until(lambda: left() <= 0)
+            progress = Progress(left, load.total)
+            publisher.wait_until(progress.is_done, progress.pause_s)
             ended_s = time.time()
     cores = cpu.cores(started_s, ended_s)
     names = [f"{name}_cores" for name in dict.fromkeys((*known.values(), *parts))]
     return PerfTestResult(load.total / (ended_s - started_s), {name: cores[name] for name in names})
+
+
+class Progress:
+    """How far a load is, asked for seldom until it is nearly done: answers cost processor time.
+
+    Args:
+        left: returns how many messages are not done yet.
+        total: of all messages.
+    """
+
+    def __init__(self, left: Callable[[], int], total: int) -> None:
+        self._ask = left
+        self._total = self._left = total
+        self._began_s = time.monotonic()
+
+    def is_done(self) -> bool:
+        """Ask whether all messages are done."""
+        self._left = self._ask()
+        return self._left <= 0
+
+    def pause_s(self) -> float:
+        """A quarter of the time that the rest takes at the rate until now, within bounds."""
+        done = max(self._total - self._left, 1)
+        rest_s = (time.monotonic() - self._began_s) * self._left / done
+        return min(max(rest_s / 4, _POLL_S), _LONGEST_POLL_S)
 
 
 class PerfTest:
@@ -198,8 +225,13 @@ class PerfTest:
         """Whether it has published everything; RuntimeError if it failed."""
         return self._process.has_ended
 
-    def wait_until(self, condition: Callable[[], bool]) -> None:
+    def wait_until(
+        self, condition: Callable[[], bool], pause_s: Callable[[], float] = lambda: _POLL_S
+    ) -> None:
         """Wait for a condition.
+
+        Args:
+            pause_s: how long to wait before the condition is asked for again.
 
         Raises:
             RuntimeError: PerfTest failed, or it took too long.
@@ -210,7 +242,7 @@ class PerfTest:
                 deadline_s = min(deadline_s, time.monotonic() + REST_S)
             if time.monotonic() > deadline_s:
                 raise RuntimeError(f"PerfTest is stuck:\n{self._process.output_end()}")
-            time.sleep(_POLL_S)
+            time.sleep(pause_s())
 
     def stop(self) -> None:
         """Stop it."""

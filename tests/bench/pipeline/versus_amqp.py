@@ -15,6 +15,7 @@ PerfTest share the cores.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from bisect import bisect_right
@@ -27,6 +28,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streaming.config import JobConfig, show_config
 from streaming.config.amqp import AmqpSettings
+from streaming.config.job import JobSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.spark.jvm import make_nice, spare_cores
@@ -46,9 +48,12 @@ if TYPE_CHECKING:
 
 NAME: Final = "versus_amqp"
 PREFETCHES: Final = (500, 2_000)
-SUSTAINED_LAG_MS: Final = 2_000
+SUSTAINED_LAG_MS: Final = int(os.environ.get("DLX_L", "2000"))
 """The front's `amqp.max_lag_ms` while minutes are measured: tables shall be 5 s behind at most, and
 the front hears once a second how far the job is."""
+
+SUSTAINED_TRIGGER_MS: Final = int(os.environ.get("DLX_T", "100"))
+"""The job's `job.trigger_ms` meanwhile."""
 
 ROUND_TRIPS: Final = 1_000
 
@@ -124,7 +129,8 @@ def _sustained(environment: BenchEnvironment, rabbitmq: RabbitMQ, sizes: Sizes) 
     kind = Consuming(1, 2_000, 4 * sizes.consumed)
     theirs = consuming_from(rabbitmq, environment.root / f"{name}_theirs", kind)
     long = Consuming(1, 2_000, round(theirs.rate * 60 * sizes.minutes))
-    with _followed(environment, name, SUSTAINED_LAG_MS) as (job, ends, front):
+    amqp = AmqpSettings(max_lag_ms=SUSTAINED_LAG_MS)
+    with _followed(environment, name, amqp, SUSTAINED_TRIGGER_MS) as (job, ends, front):
         figures = _beside(environment, job, ends, front, long, theirs)
     return {"case": name, "messages": long.messages, **figures, "rabbitmq": rabbitmq.version}
 
@@ -159,13 +165,28 @@ def _steady(job: RunningJob, ends: LogEnds, front: RabbitMQ, rate: int, seconds:
 
 @contextmanager
 def _followed(
-    environment: BenchEnvironment, name: str, max_lag_ms: int = AmqpSettings().max_lag_ms
+    environment: BenchEnvironment,
+    name: str,
+    amqp: AmqpSettings | None = None,
+    trigger_ms: int = JobSettings().trigger_ms,
 ) -> Iterator[tuple[RunningJob, LogEnds, RabbitMQ]]:
     """A job that follows a front, and a client of that; all of one name."""
+    amqp = attrs.evolve(
+        amqp or AmqpSettings(),
+        log_topic=f"{name}.log.{{vhost}}",
+        leaders_topic=f"{name}.leaders",
+        management_port=free_port(),
+        metrics_port=free_port(),
+    )
+    config = attrs.evolve(
+        environment.config(name, f"{name}.publishes", trigger_ms=trigger_ms),
+        vhosts={"/": VhostSettings(sequenced=True)},
+        amqp=amqp,
+    )
     root = environment.root / name
     known = environment.known_processes
     with (
-        _front(environment, name, max_lag_ms) as (config, url, pid),
+        _front(environment, name, config) as (url, pid),
         RabbitMQ(root / "none", url) as front,
     ):
         known[pid] = "front"
@@ -179,21 +200,9 @@ def _followed(
 
 @contextmanager
 def _front(
-    environment: BenchEnvironment, name: str, max_lag_ms: int
-) -> Iterator[tuple[JobConfig, str, int]]:
-    """A front, and the configuration that it shares with its job; its URL and process."""
-    amqp = AmqpSettings(
-        log_topic=f"{name}.log.{{vhost}}",
-        leaders_topic=f"{name}.leaders",
-        max_lag_ms=max_lag_ms,
-        management_port=free_port(),
-        metrics_port=free_port(),
-    )
-    config = attrs.evolve(
-        environment.config(name, f"{name}.publishes"),
-        vhosts={"/": VhostSettings(sequenced=True)},
-        amqp=amqp,
-    )
+    environment: BenchEnvironment, name: str, config: JobConfig
+) -> Iterator[tuple[str, int]]:
+    """A front of a configuration that its job shares; its URL and process."""
     environment.traffic.create_topic(f"{name}.publishes", 1)
     environment.traffic.create_topic(f"{name}.commands", 1)
     root = environment.root / name
@@ -207,7 +216,7 @@ def _front(
     try:
         wait_until(lambda: "listening on" in front.log_end(), front.log_end)
         assert front.pid is not None, "it was started"
-        yield config, f"amqp://guest:guest@{LOOPBACK}:{port}/%2F", front.pid
+        yield f"amqp://guest:guest@{LOOPBACK}:{port}/%2F", front.pid
     finally:
         front.stop()
 

@@ -19,7 +19,7 @@ from streaming.broker.message import NO_FILE, Message, PublishedHeaders, publica
 from streaming.broker.redrives.version_keys import VERSION_KEY, name_of_content
 from streaming.broker.relocated_state import relocate
 from streaming.broker.sequence import digest
-from streaming.broker.sequence.fold import LogFold, Terms
+from streaming.broker.sequence.log_fold import LogFold, Terms
 from streaming.broker.shard import Shard
 from streaming.broker.state.store import MemoryStore
 from streaming.broker.state.vhost_codec import VhostCache

@@ -99,6 +99,67 @@ def test_a_method_that_cannot_be_read_ends_the_connection_with_rabbitmqs_words(
 
 
 @pytest.mark.parametrize(
+    ("payload", "method"),
+    [
+        (b"\0\x0a\0\x46\0\0\0\1s\1\xff", (10, 70)),
+        (b"\0\x0a\0\x32\0\0\1\xff\0\0\0\0", (10, 50)),
+        (b"\0\x32\0\x0a\0\0\1\xff\0\0\0\0\0", (50, 10)),
+    ],
+    ids=["secret", "close", "declare"],
+)
+def test_a_method_of_no_channel_is_named_although_its_text_is_not_utf8(payload, method, broker):
+    client = RawClient(broker)
+
+    client.raw(frame(METHOD, 0, payload))
+
+    told = m.ConnectionClose(501, "FRAME_ERROR - Malformed UTF-8 in shortstr", *method)
+    assert client.received()[-1].method == told
+
+
+def test_a_vhost_that_is_not_utf8_is_refused_in_the_name_of_the_open(broker):
+    client = RawClient(broker, opened=False)
+    client.raw(PROTOCOL_HEADER)
+    client.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
+    client.send(0, m.ConnectionTuneOk(10, 8192, 5))
+
+    client.raw(frame(METHOD, 0, b"\0\x0a\0\x28\1\xff\0\0"))
+
+    told = m.ConnectionClose(501, "FRAME_ERROR - Malformed UTF-8 in shortstr", 10, 40)
+    assert client.received()[-1].method == told
+
+
+_MALFORMED_PUBLISH = frame(METHOD, 1, b"\0\x3c\0\x28\0\0\0\1\xff\0")
+_GET = frame(METHOD, 1, write_method(m.BasicGet(queue="q")))
+_EMPTY = frame(HEADER, 1, b"\0\x3c" + bytes(12))
+
+
+@pytest.mark.parametrize(
+    ("after", "error"),
+    [
+        (
+            _GET,
+            "UNEXPECTED_FRAME - expected content header for class 60, got non content header "
+            "frame instead",
+        ),
+        (_EMPTY, "FRAME_ERROR - Malformed UTF-8 in shortstr"),
+    ],
+    ids=["method", "content"],
+)
+def test_a_publish_whose_names_are_not_utf8_is_refused_when_its_content_has_come(
+    after, error, broker
+):
+    client = RawClient(broker)
+
+    client.raw(_MALFORMED_PUBLISH)
+    assert client.received() == []
+    client.raw(after)
+
+    closed = client.received()[-1].method
+    assert isinstance(closed, m.ConnectionClose)
+    assert closed.reply_text == error
+
+
+@pytest.mark.parametrize(
     ("length", "text"),
     [
         (219, f"NOT_FOUND - no queue '{'n' * 219}' in vhost '/'"),

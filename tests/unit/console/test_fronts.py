@@ -7,7 +7,7 @@ from typing import ClassVar
 from streaming.console import fronts
 from streaming.console.asking import FRESH_S
 from streaming.console.fronts import FrontWatch, Heard, KafkaFronts
-from streaming.sequencer.leaders import Beat, Leader
+from streaming.sequencer.leader_heartbeats import Beat, Leader
 from tests.builders import Broker
 from tests.fixtures.waiting import wait_until
 from tests.unit.queries.recording import Recording
@@ -89,7 +89,7 @@ class Listening:
 
 
 def test_one_consumer_is_kept_while_someone_looks_and_closed_afterwards(tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.sequencer.leaders.Leaders", Listening)
+    monkeypatch.setattr("streaming.sequencer.leader_heartbeats.Leaders", Listening)
     monkeypatch.setattr(Listening, "opened", [])
     monkeypatch.setattr(Listening, "heard_s", time.monotonic() + 3_600)
     file = tmp_path / "dlx.toml"

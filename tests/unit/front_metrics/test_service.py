@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from http.client import HTTPConnection
 
 import pytest
@@ -95,6 +96,10 @@ def test_what_clients_did_is_told_in_rabbitmqs_names():
     assert values["rabbitmq_queue_messages_ready",] == 2
     assert values["rabbitmq_queue_messages_unacked",] == 1
     assert values["rabbitmq_channel_messages_unacked",] == 1
+    assert values["rabbitmq_connection_channels",] == 1
+    assert values["rabbitmq_exchange_messages_published_total",] == 8
+    assert values["rabbitmq_unreachable_cluster_peers_count",] == 0
+    assert 0 < values["process_start_time_seconds",] <= time.time()
     of = "rabbitmq_global_messages_{}_total".format
     assert {
         name: values[of(name), "amqp091"]
@@ -149,6 +154,51 @@ def test_each_queue_has_its_series_and_a_detailed_view_what_is_asked():
     assert detailed["rabbitmq_detailed_queue_messages", "work", "/"] == 2
     assert not [key for key in detailed if key[0] == "rabbitmq_queues"]
     assert not [key for key in other if "work" in key]
+
+
+def test_each_exchange_has_what_was_published_to_it_as_many_as_fit():
+    def play(broker):
+        client = a_shop(broker)
+        for number in range(200):
+            client.send(1, m.ExchangeDeclare(exchange=f"x{number}", type="fanout"))
+        client.publish("x7", "", b"x")
+        client.received()
+
+    name = "rabbitmq_exchange_messages_published_total"
+    each = scrape(memory_broker(), play, "/metrics/per-object")
+    few = scrape(memory_broker(), play, "/metrics/per-object", max_series=2_000)
+    asked = scrape(memory_broker(), play, "/metrics/detailed?family=exchange_metrics&vhost=other")
+
+    assert (each[name, "", "/"], each[name, "x7", "/"], each[name, "x8", "/"]) == (8, 1, 0)
+    shown = sum(key[0] == name for key in few)
+    assert shown + few["dlx_metrics_series_left_out", name] == sum(key[0] == name for key in each)
+    assert not [key for key in asked if key[0].startswith("rabbitmq_detailed_exchange")]
+
+
+def test_a_queue_whose_consumers_are_busy_has_no_capacity():
+    def play(broker):
+        client = RawClient(broker)
+        for queue in ("busy", "idle"):
+            client.ask(m.QueueDeclare(queue=queue))
+            client.ask(m.BasicQos(0, 1, False))
+            client.ask(m.BasicConsume(queue=queue))
+        client.publish("", "busy", b"1")
+        client.received()
+
+    each = scrape(memory_broker(), play, "/metrics/per-object")
+
+    for name in ("rabbitmq_queue_consumer_capacity", "rabbitmq_queue_consumer_utilisation"):
+        assert (each[name, "busy", "/"], each[name, "idle", "/"]) == (0, 1)
+
+
+def test_logins_of_clients_are_counted():
+    def play(broker):
+        broker.server.logins, broker.server.refused_logins = 5, 2
+
+    values = scrape(memory_broker(), play)
+
+    of = "rabbitmq_auth_attempts{}_total".format
+    assert [values[of(each), "amqp091"] for each in ("", "_succeeded", "_failed")] == [5, 3, 2]
 
 
 def test_many_queues_are_whole_or_counted_as_left_out():

@@ -410,3 +410,15 @@ def test_no_address_is_open_to_a_user_without_a_tag_or_to_nobody(client):
         }
 
         assert [one for one, status in answers.items() if status != 401] == []
+
+
+def test_a_body_with_two_ends_is_refused(client):
+    answer = client.put(
+        "/api/queues/%2F/q",
+        headers={"content-length": "2", "transfer-encoding": "chunked"},
+        content=b"{}",
+        auth=AUTH,
+    )
+
+    assert (answer.status_code, answer.headers["connection"]) == (400, "close")
+    assert client.get("/api/queues/%2F/q", auth=AUTH).status_code == 404

@@ -147,6 +147,28 @@ def test_what_one_vhost_refuses_changes_no_user_and_no_other_vhost(api):
     assert api.get("definitions") == before
 
 
+def test_an_import_may_not_exceed_the_limit_of_queues(api):
+    def imported(names):
+        queues = [
+            {"name": name, "durable": True, "auto_delete": False, "arguments": {}} for name in names
+        ]
+        return api.refusal("POST", "definitions/%2F", {"queues": queues})
+
+    api.ask("PUT", "vhost-limits/%2F/max-queues", {"value": 2})
+    api.put("queues/%2F/a", {"durable": True})
+
+    assert imported("abc") == (
+        400,
+        "bad_request",
+        'Adding 2 queue(s) to virtual host "/" would exceed the limit of 2 queue(s).\n\n'
+        "This virtual host currently has 1 queue(s) defined.\n\nImport aborted!",
+    )
+    assert [queue["name"] for queue in api.get("queues")] == ["a"]
+    assert imported("ab") == (204, "", "")
+    api.ask("PUT", "vhost-limits/%2F/max-queues", {"value": 1})
+    assert imported("ab") == (204, "", "")  # it adds none
+
+
 def test_a_binding_names_what_is_in_its_own_vhost(api):
     api.put("vhosts/other")
     api.put("queues/other/q", {"durable": True})

@@ -14,16 +14,16 @@ from streaming.amqp.tables import read_table
 from streaming.broker import commands
 from streaming.broker.message import CONFIRM, NEVER
 from streaming.broker.outbound import ConfirmOut
-from streaming.broker.sequence.fold import FoldsDifferError, OtherTermsError, Terms
+from streaming.broker.sequence.log_fold import FoldsDifferError, OtherTermsError, Terms
 from streaming.config.inputs import TopicMapping
 from streaming.config.selectors import JsonValue
 from streaming.contents.search_index import SearchIndexer
 from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.write.ledger import Ledger
-from streaming.pipeline.log_fold import copied_out
 from streaming.pipeline.rebuild.from_log import state_of
 from streaming.pipeline.reports import Reports, ShardStats, read_reports
+from streaming.pipeline.sequenced_fold import copied_out
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import OutboundTask, TaskSettings, TopicTask
 from streaming.protocol import record_headers as wire

@@ -7,7 +7,7 @@ import pytest
 
 from streaming.pipeline.rows.amqp_columns import headers_json
 from streaming.queries import CauseSource, DeadLetterFilter, QueryError, open_tables
-from streaming.queries.dead_letters.causes import stripped
+from streaming.queries.dead_letters.cause_texts import stripped
 from streaming.queries.message_attributes import MessageId
 from tests.unit.queries.failures import failures
 

@@ -18,13 +18,13 @@ from streaming.amqp.stored import Stored
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.message import Publication
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.protocol.log_records import LogKind, read_header
 from streaming.sequencer import front, front_log, job_lag, terms_of_job, waiting
 from streaming.sequencer.bodies import MessageGoneError
 from streaming.sequencer.front import Front
 from streaming.sequencer.job_lag import LagMarks
-from streaming.sequencer.leaders import BEAT_S, Beat, HeardLeaders
+from streaming.sequencer.leader_heartbeats import BEAT_S, Beat, HeardLeaders
 from streaming.sequencer.log_reader import LogUnreadableError, RawRecord
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged

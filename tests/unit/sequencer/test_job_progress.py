@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.sequencer import job_progress
 from streaming.sequencer.job_progress import HeardJob
 

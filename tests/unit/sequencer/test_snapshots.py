@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.sequencer.snapshots import (
     KEPT,
     LogIdentity,

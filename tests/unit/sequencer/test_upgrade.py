@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.broker.sequence.fold import OtherTermsError
+from streaming.broker.sequence.log_fold import OtherTermsError
 from streaming.config.shards import terms_of
 from tests.log_port import CONFIG, LogPort
 from tests.unit.sequencer.test_log_vhost import a_channel, a_leader, publish

@@ -11,7 +11,7 @@ from streaming.amqp.entries import Ask
 from streaming.broker import commands
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Actor
-from streaming.broker.sequence.fold import OtherTermsError, Terms
+from streaming.broker.sequence.log_fold import OtherTermsError, Terms
 from streaming.protocol.log_records import (
     Digest,
     LogHeader,

@@ -12,7 +12,7 @@ from streaming.broker.message import CONFIRM, MANDATORY, Message, Publication
 from streaming.broker.outbound import AnswerOut, ConfirmOut
 from streaming.broker.sequence import digest
 from streaming.broker.sequence.digest import DigestRecord, RunningDigest
-from streaming.broker.sequence.fold import (
+from streaming.broker.sequence.log_fold import (
     NO_EPOCH,
     FoldsDifferError,
     LogFold,

@@ -5,7 +5,7 @@ import logging
 import threading
 from typing import Any
 
-from streaming.broker.sequence.fold import Terms
+from streaming.broker.sequence.log_fold import Terms
 from streaming.config import JobConfig
 from streaming.config.model import job_address
 from streaming.config.vhosts import VhostSettings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.broker.sequence.fold import OtherTermsError, Terms
+from streaming.broker.sequence.log_fold import OtherTermsError, Terms
 from streaming.pipeline.flow.log_bounds import LogBounds
 
 HERE, THERE = Terms(7, "abc"), Terms(8, "abc")

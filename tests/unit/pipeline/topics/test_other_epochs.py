@@ -9,8 +9,8 @@ from streaming.config.shards import shard_config, terms_of
 from streaming.config.vhosts import VhostSettings
 from streaming.pipeline.topics.other_epochs import first_other_epochs
 from streaming.protocol.log_records import Epoch
-from streaming.sequencer import leaders as leaders_module
-from streaming.sequencer.leaders import Beat, HeardLeaders
+from streaming.sequencer import leader_heartbeats as leaders_module
+from streaming.sequencer.leader_heartbeats import Beat, HeardLeaders
 from streaming.sequencer.log_reader import LogUnreadableError, RawRecord
 from streaming.sequencer.records import RecordWriter, epoch_record
 

@@ -11,7 +11,7 @@ time: otherwise two would replace each other without an end while heartbeats do 
 import logging
 from typing import Final
 
-from streaming.sequencer.leaders import BEAT_S, Leader
+from streaming.sequencer.leader_heartbeats import BEAT_S, Leader
 
 HEAR_LEADER_S: Final = 3 * BEAT_S
 """How long a front listens in any case for a leader that has not said that it ends: when that was

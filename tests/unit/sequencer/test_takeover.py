@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from streaming.sequencer.leaders import Beat, Leader
-from streaming.sequencer.silence import HEAR_LEADER_S, SaidOrNot, Silence, deaf_since_s
+from streaming.sequencer.leader_heartbeats import Beat, Leader
+from streaming.sequencer.takeover import HEAR_LEADER_S, SaidOrNot, Silence, deaf_since_s
 
 TAKEOVER_S = 3.0
 NOW_S = 1_000.0

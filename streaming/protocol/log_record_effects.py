@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from streaming.broker.events import Actor
-from streaming.broker.sequence.fold import LogFold, Terms
+from streaming.broker.sequence.log_fold import LogFold, Terms
 from streaming.protocol.log_records import (
     LogKind,
     read_command,

@@ -4,7 +4,6 @@ A tag that is not unacked on the channel is a channel error, unlike a ref (`sett
 of a delivery whose queue was deleted is known, and settles nothing (R-SET-10).
 """
 
-from streaming.broker.causes import cause_of
 from streaming.broker.channels.channel import Channel
 from streaming.broker.commands import Settle, SettleOutcome
 from streaming.broker.events import Actor
@@ -20,6 +19,7 @@ from streaming.broker.handlers.settlement import (
 )
 from streaming.broker.lanes import refuse_on_lanes
 from streaming.broker.message import NEVER
+from streaming.broker.reject_reasons import cause_of
 from streaming.broker.shard_state import ShardState
 from topology.refusals import Refusal, unknown_delivery
 

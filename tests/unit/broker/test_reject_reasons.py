@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from streaming.broker import causes
-from streaming.broker.causes import MAX_CAUSE_BYTES, X_EXCEPTION_MESSAGE, Causes, cause_of
+from streaming.broker import reject_reasons
 from streaming.broker.commands import Nack, Redrive, Reject
 from streaming.broker.events import Kind
 from streaming.broker.message import Envelope
 from streaming.broker.redrive_letters import Letter, RedriveOptions, StoredLetter, Target
+from streaming.broker.reject_reasons import MAX_CAUSE_BYTES, X_EXCEPTION_MESSAGE, Causes, cause_of
 from tests.builders import Broker
 
 CUT = pytest.mark.parametrize("cut", [False, True])
@@ -214,7 +214,7 @@ def test_earlier_events_of_the_batch_do_not_know_the_cause_yet():
 
 
 def test_equal_causes_share_an_envelope_and_few_are_remembered(monkeypatch):
-    monkeypatch.setattr(causes, "MAX_KNOWN", 2)
+    monkeypatch.setattr(reject_reasons, "MAX_KNOWN", 2)
     broker = a_broker()
     for number in range(2):
         broker.publish("", "work", f"m{number}")

@@ -3,8 +3,13 @@
 import msgspec
 import pytest
 
-from streaming.sequencer import leaders
-from streaming.sequencer.leaders import Beat, HeardLeaders, Leaders, LeadersUnreadableError
+from streaming.sequencer import leader_heartbeats
+from streaming.sequencer.leader_heartbeats import (
+    Beat,
+    HeardLeaders,
+    Leaders,
+    LeadersUnreadableError,
+)
 
 
 def test_the_newest_epoch_of_each_log_counts():
@@ -33,7 +38,7 @@ def test_a_front_of_an_earlier_version_is_heard_although_it_names_no_log():
 
 
 def test_a_start_that_can_hear_nobody_ends_in_words(monkeypatch):
-    monkeypatch.setattr(leaders, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(leader_heartbeats, "_ANSWER_S", 0.1)
     nobody = {"bootstrap.servers": "127.0.0.1:1"}
 
     with pytest.raises(LeadersUnreadableError, match="heartbeats of fronts in beats cannot be"):

@@ -12,12 +12,12 @@ from streaming.broker.config import ShardConfig
 from streaming.broker.events import COPIED_CHANNEL, Actor
 from streaming.broker.message import Message, PublishedPort
 from streaming.broker.outbound import with_actor
-from streaming.broker.sequence.fold import LogFold, Terms
+from streaming.broker.sequence.log_fold import LogFold, Terms
 from streaming.broker.shard import Batch, Shard
 from streaming.broker.state.store import StateStore
 from streaming.broker.state.vhost_codec import VhostCache
 from streaming.pipeline.shard_block import Records
-from streaming.protocol.log_folding import fold_record
+from streaming.protocol.log_record_effects import fold_record
 
 FOLDED: Final = (
     *("at_ms", "topic_number", "partition", "offset", "body_file", "body_row", "size"),
