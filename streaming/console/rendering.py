@@ -1,9 +1,11 @@
 """The templates of pages, in each language."""
 
+import re
 from pathlib import Path
 from typing import Final
 
 import jinja2
+from markupsafe import Markup, escape
 
 from streaming.console.event_words import REASONS
 from streaming.console.languages import ENGLISH, Language
@@ -12,6 +14,12 @@ from streaming.queries.ends import end_of_letter
 from streaming.queries.message_history import LOSSES
 
 HERE: Final = Path(__file__).parent
+_CODE: Final = re.compile("`([^`]+)`")
+
+
+def with_code(text: str) -> Markup:
+    """A text as markup, in which commands that have backticks around them are code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
 
 
 def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
@@ -37,6 +45,7 @@ def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
     }
     templates.filters |= FILTERS
     templates.filters |= {
+        "code": lambda text: with_code(language.said(text)),
         "number": language.number,
         "word": language.word,
         "preview": lambda value: preview(

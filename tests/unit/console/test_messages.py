@@ -355,6 +355,14 @@ def test_a_message_that_is_in_no_queue_says_how_its_copies_ended(shop_console):
     assert "Now in no queue: acked in billing " in page
 
 
+def test_a_command_in_a_sentence_is_code_and_what_was_asked_stays_a_text(shop_console):
+    page = shop_console.get("/message?id=%60%3Cb%3E%60").text
+
+    assert "<code>dlx dead-letters list</code> shows ids" in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+
+
 def test_a_text_that_nothing_has_as_a_whole_leads_to_its_parts(shop_console):
     page = shop_console.get("/find?q=invoice+17").text
     one_word = shop_console.get("/find?q=invoice").text
