@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any, Final, cast
 
+from streaming.amqp.certificate_files import TlsFiles
 from streaming.amqp.certificates import CertificateName, user_in
 from streaming.amqp.connection import CLOSE_TIMEOUT_S, Connection, State
 from streaming.amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, AmqpError, error
@@ -74,6 +75,7 @@ class Server:
         bytes_received, bytes_sent: over all connections, since the start.
         blocked_by: why publishing connections are not read; None if they are.
         connections_opened, connections_closed: those that have opened a vhost.
+        tls_files: what TLS needs, where it listens with it.
         logins, refused_logins: how many clients have tried, and how many were not let in.
     """
 
@@ -111,6 +113,7 @@ class Server:
         self.bytes_received = self.bytes_sent = 0
         self.connections_opened = self.connections_closed = 0
         self.logins = self.refused_logins = 0
+        self.tls_files: TlsFiles | None = None
         self.blocked_by: str | None = None
 
     def add_vhost(self, vhost: OpenVhost) -> None:

@@ -27,6 +27,7 @@ from streaming.cli.topology.commands import CompatOption
 from streaming.listening import family_of, host_and_port
 
 if TYPE_CHECKING:
+    from streaming.amqp.certificate_files import TlsFiles
     from streaming.amqp.certificates import CertificateName
     from streaming.amqp.memory import MemoryBroker
     from streaming.amqp.server import Server
@@ -189,6 +190,7 @@ def amqp(
         *(host, port, tls_context, tls_port),
         login_from=None if tls_ca is None else login_from,
         remote_guest=remote_guest,
+        tls_files=None if tls is None else _tls_files(tls[0], tls_ca),
     )
     document = None if definitions is None else _document(definitions)
     if not memory:
@@ -247,6 +249,7 @@ class Listening(NamedTuple):
         port: speaks TLS if there is `tls` and no port for it.
         login_from: which name of a client's certificate is its user; None: they need none.
         remote_guest: the user guest may connect from other machines, too.
+        tls_files: what is in the files of `tls`.
     """
 
     host: str
@@ -255,6 +258,7 @@ class Listening(NamedTuple):
     tls_port: int | None
     login_from: "CertificateName | None"
     remote_guest: bool = False
+    tls_files: "TlsFiles | None" = None
 
 
 async def listen(server: "Server", where: Listening) -> list[tuple[str, str, int]]:
@@ -262,6 +266,7 @@ async def listen(server: "Server", where: Listening) -> list[tuple[str, str, int
 
     Nothing is listened to if one of the ports cannot be used: stderr then says why.
     """
+    server.tls_files = where.tls_files
     wanted = [(where.port, where.tls if where.tls_port is None else None)]
     if where.tls_port is not None:
         wanted.append((where.tls_port, where.tls))
@@ -402,6 +407,12 @@ def _tls_context(pair: tuple[Path, Path] | None, ca: Path | None) -> ssl.SSLCont
             context.load_verify_locations(ca)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _tls_files(certificate: Path, ca: Path | None) -> "TlsFiles":
+    from streaming.amqp.certificate_files import TlsFiles, read_tls_file
+
+    return TlsFiles(read_tls_file(certificate), None if ca is None else read_tls_file(ca))
 
 
 @contextmanager

@@ -1,8 +1,11 @@
 """Health checks: whether clients can be served. A failed one answers 503."""
 
 import re
+import time
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from streaming.amqp.certificate_files import TlsFile
 from streaming.management.answers import failed
 from streaming.management.errors import bad_request
 from streaming.management.formats import NODE
@@ -12,8 +15,12 @@ from streaming.management.routing import Asked, Resource, anyone, of_vhost
 
 _OK: Final = {"status": "ok"}
 _PROTOCOLS: Final = {"amqp091": "amqp", "amqp10": "amqp"}
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
-_UNITS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+TLS: Final = "amqp/ssl"
+"""RabbitMQ's name of AMQP over TLS."""
+
+_DAY_S: Final = 86_400
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,9}")
+_UNITS: Final = {"days": 1, "weeks": 7, "months": 365 / 12, "years": 365}
 
 
 async def healthy(_asked: Asked) -> Any:
@@ -63,12 +70,44 @@ async def protocol_listener(asked: Asked) -> Any:
 
 
 async def certificates(asked: Asked) -> Any:
-    """Certificates are looked at by those who renew them, not here."""
-    if not _WHOLE.fullmatch(asked.names["within"]):
+    """Fails if a certificate that the server uses for TLS ends within the time in the path."""
+    within, unit = asked.names["within"], asked.names["unit"].lower()
+    if not _WHOLE.fullmatch(within):
         raise bad_request("Invalid expiration value.")
-    if asked.names["unit"].lower() not in _UNITS:
+    if unit not in _UNITS:
         raise bad_request(f"Time unit not recognised. Supported units: {', '.join(_UNITS)}.")
-    return _OK
+    files = asked.front.server.tls_files
+    if files is None:
+        return _OK
+    until_s = time.time() + int(within) * _UNITS[unit] * _DAY_S
+    ending, ca_ending = _ending(files.certificate, until_s), _ending(files.ca, until_s)
+    if not ending and not ca_ending:
+        return _OK
+    expired = [
+        {
+            "node": NODE,
+            "protocol": protocol,
+            "interface": host,
+            "port": port,
+            "certfile": files.certificate.path,
+            "cacertfile": "" if files.ca is None else files.ca.path,
+            "certfile_expires_on": ending,
+            "cacertfile_expires_on": ca_ending,
+        }
+        for protocol, host, port in asked.api.listeners()
+        if protocol == TLS
+    ]
+    return failed("Certificates expiring", expired=expired)
+
+
+def _ending(file: TlsFile | None, until_s: float) -> list[str]:
+    """When the certificates in a file end that do so before an instant."""
+    ends = () if file is None else file.ends_s
+    return [
+        f"{datetime.fromtimestamp(end_s, UTC):%Y-%m-%d %-H:%M:%S}"
+        for end_s in ends
+        if end_s < until_s
+    ]
 
 
 RESOURCES: Final = [

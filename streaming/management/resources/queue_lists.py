@@ -58,8 +58,8 @@ class _Wanted:
     """
 
     def __init__(self, asked: Asked, *, detailed: bool) -> None:
-        self.listing = Listing(asked.query)
         self.vhosts = {vhost.name: vhost for vhost in asked.one_or_all()}
+        self.listing = Listing(asked.query)
         self._asked = asked
         self._detailed = detailed
         self._pace = Pace()
