@@ -31,6 +31,9 @@ OTHER_CLIENTS: Final = "tests/clients/running.py"
 STORY: Final = "tests/e2e/console/test_visitors_story.py"
 """The test that takes the pictures of the console."""
 
+RECEIVER: Final = "tests/unit/metrics/alerting/test_receiver_page.py"
+"""It runs the receiver of alerts, and what the page sends to it."""
+
 COOKBOOK: Final = "tests/spark/test_sql_cookbook.py"
 OF_SHOP: Final = (SHOP, COOKBOOK)
 """The tests of the pages whose sessions ask the tables of the shop."""
@@ -50,6 +53,7 @@ PLACE: Final = {
     "docs/clients/dramatiq.md": OTHER_CLIENTS,
     "docs/dead-letters.md": SHOP,
     "docs/sql.md": COOKBOOK,
+    "docs/alerts.md": RECEIVER,
 }
 """The test that runs a page's `dlx ...` sessions and its Python, with tables or a job for them."""
 
@@ -78,6 +82,11 @@ RUN_BY: Final = {
     "dlx dead-letters discard": "tests/unit/cli/test_redrives.py",
     "dlx dead-letters restore": "tests/unit/cli/test_redrives.py",
     "dlx redrives": "tests/unit/cli/test_redrives.py",
+    "openssl rand -hex 32": RECEIVER,
+    "python3 receiver.py": RECEIVER,
+    "body=": RECEIVER,
+    "signed=": RECEIVER,
+    "curl --retry 9": RECEIVER,
     "dlx spark sql -e": "tests/spark/test_sql_shell.py",
     "dlx spark pyspark": "tests/spark/test_sql_shell.py",
 }
