@@ -101,6 +101,9 @@ class FrontFigures:
         self.counts[vhost.name] = _counts_of(vhost, counting, deaths)
         begin_s = time.perf_counter()
         for exchange in list(vhost.shard.vhost.router.exchanges) if by_queue else ():
+            if time.perf_counter() - begin_s > TURN_S:
+                yield
+                begin_s = time.perf_counter()
             counts, _samples = counting.exchange(vhost.name, exchange)
             self.published_to[vhost.name, exchange] = counts["publish_in"]
         for name in list(vhost.shard.vhost.queues):

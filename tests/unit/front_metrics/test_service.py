@@ -10,9 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.amqp import methods as m
 from streaming.exposition.collector import RESERVED
+from streaming.front_metrics import figures
 from streaming.front_metrics.families import FRONT
 from streaming.front_metrics.service import FrontMetrics
 from streaming.listening import ListenError
+from streaming.management.counting import Counting
 from streaming.metrics.collector import JOB
 from streaming.sequencer.job_lag import Lag
 from streaming.sequencer.log_state import LogState
@@ -351,3 +353,16 @@ def test_families_of_both_programs_mean_the_same_and_fit():
     counted = len(FRONT.families) - len(whole)
     assert len(whole) + 2 + counted <= RESERVED  # one has two series
     assert sum(one.share or 0 for one in FRONT.families) < 1
+
+
+def test_clients_are_served_between_two_exchanges_and_two_queues(monkeypatch):
+    monkeypatch.setattr(figures, "TURN_S", -1.0)
+    broker = memory_broker()
+    a_shop(broker)
+    counting, vhost = Counting(), broker.server.vhosts["/"]
+    counting.watch(vhost)
+    found = figures.FrontFigures("shop", 0.0, broker.server)
+
+    pauses = len(list(found.add(vhost, counting, figures.Deaths(), by_queue=True)))
+
+    assert pauses == len(found.published_to) + len(found.queues) > 2
