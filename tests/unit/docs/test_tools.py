@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from tools.docs.markdown import broken_links, slug
+from tools.docs.recordings import USERS_FOLDER, abridged
 from tools.docs.sessions import Sessions, steps
 from tools.docs.terminal import picture, record, screen
 
@@ -38,6 +39,21 @@ def test_a_picture_is_svg_with_the_lines_and_nothing_from_the_network():
     assert ET.fromstring(svg).tag.endswith("svg")  # noqa: S314 - made by this test
     assert "dead" in svg
     assert "@font-face" not in svg
+
+
+def test_the_picture_of_the_demo_has_one_view_of_the_queues_and_no_token():
+    view = ["[30/30 s]  the shop is closed", "payments", "console  http://a/?token=b-c_d"]
+    waits = ["[30/30 s]  waiting", f"{RED}payments{PLAIN}", "console  http://a/?token=b-c_d"]
+    report = ["Dead letters, by queue", "  7", "Some of them", "  x", "Balance of all", "  0", ""]
+
+    shown = abridged(["kept in /a/demo", *view, "", "Send them back", *waits, *report], "/a/demo")
+
+    assert shown == [
+        f"kept in {USERS_FOLDER}",
+        *("[30/30 s]  the shop is closed", "payments", "console  http://a/?token=..."),
+        *("", "Send them back", "Dead letters, by queue", "  7", "...", ""),
+        *("Balance of all", "  0"),
+    ]
 
 
 def test_a_session_is_compared_by_form_and_its_values_are_used_later(tmp_path):
