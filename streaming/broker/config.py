@@ -6,7 +6,7 @@ import msgspec
 
 from topology.values import Compat
 
-CORE_VERSION: Final = 5
+CORE_VERSION: Final = 6
 """The version of the broker's behaviour: raised if the same log would have another outcome."""
 
 

@@ -10,11 +10,46 @@ from collections.abc import Callable, Mapping
 
 from topology.declarations import Binding, BindingKey
 from topology.routing.bindings import Destinations
-from topology.values import AmqpValue, Compat, MatchKey, match_key, match_key_3_10
+from topology.values import AmqpValue, Compat, MatchKey, Timestamp, match_key, match_key_3_10
 
 X_MATCH = ("all", "any", "all-with-x", "any-with-x")
 
 Pair = tuple[str, MatchKey | None]
+
+_MS_PER_S = 1000
+
+
+def _plain(value: AmqpValue, second: int) -> AmqpValue:
+    """What RabbitMQ compares: a timestamp is a number to it, and bytes are a text.
+
+    Args:
+        second: the number that a second is.
+    """
+    match value:
+        case Timestamp():
+            return value.seconds * second
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return value
+        case []:
+            return {}
+        case _:
+            return value
+
+
+def _key_wanted(value: AmqpValue) -> MatchKey:
+    return match_key(_plain(value, 1))
+
+
+def _key_of(value: AmqpValue) -> MatchKey:
+    """The key of a header: RabbitMQ 4.0 keeps timestamps of messages in milliseconds."""
+    return match_key(_plain(value, _MS_PER_S))
+
+
+def _key_of_3_10(value: AmqpValue) -> MatchKey:
+    return match_key_3_10(_plain(value, 1))
 
 
 class _Rule:
@@ -40,15 +75,16 @@ class HeadersMatcher:
     reads_headers = True
 
     def __init__(self, compat: Compat) -> None:
-        """Start without bindings; `compat` determines whether 1 equals 1.0 (R-HDR-6)."""
-        self._key_of = match_key_3_10 if compat == "3.10" else match_key
+        """Start without bindings; `compat` determines what equals what (R-HDR-6)."""
+        self._key_wanted = _key_of_3_10 if compat == "3.10" else _key_wanted
+        self._key_of = _key_of_3_10 if compat == "3.10" else _key_of
         self._rules: dict[BindingKey, _Rule] = {}
         self._unconditional: dict[BindingKey, _Rule] = {}
         self._by_pair: dict[str, dict[MatchKey | None, dict[BindingKey, _Rule]]] = {}
 
     def add(self, binding: Binding) -> None:
         """Add a new binding."""
-        rule = _Rule(binding, self._key_of)
+        rule = _Rule(binding, self._key_wanted)
         key = binding.key
         self._rules[key] = rule
         if rule.any_pair:

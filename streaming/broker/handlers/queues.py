@@ -55,7 +55,7 @@ def declare_queue(shard: ShardState, actor: Actor, command: commands.DeclareQueu
         if declaration.exclusive:
             lifecycle.own_queue(shard, actor, queue, command.lease_ms)
     queue.touch()
-    return {"queue": queue.name, "ready": queue.ready, "consumers": len(queue.line.consumers)}
+    return {"queue": queue.name, "ready": queue.ready, "consumers": queue.consumer_count()}
 
 
 def refuse_declaration(

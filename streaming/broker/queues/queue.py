@@ -579,6 +579,10 @@ class Queue(ABC):
             self.after_take()
         return True
 
+    def consumer_count(self) -> int:
+        """How many consumers a client is told that it has."""
+        return len(self.line.consumers)
+
     # -- settling
 
     def ack(self, channel_number: int, copy: Copy) -> None:

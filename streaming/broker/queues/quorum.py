@@ -6,7 +6,7 @@ from streaming.broker.channels.publishers import NO_SOURCE, Publisher
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
-from streaming.broker.message import NO_COPY, Copy, Envelope, Message
+from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
 from streaming.broker.queues.queue import ACCEPTED, REFUSED, DeathOutbox, Queue
 from streaming.broker.queues.ready_order import REQUEUED_POSITIONS, QuorumOrder
 from streaming.broker.state.schema import LevelRecord, QueueRecord
@@ -233,6 +233,44 @@ class QuorumQueue(Queue):
                 self.order.put_back(copy, 0)
             self.add_requeued(copy, cause)
         self._settle_down()
+
+    # -- use: who holds messages of it counts as a consumer (R-QEXP-5)
+
+    def consumer_count(self) -> int:
+        """How many consumers it has, and how many gets and former consumers hold messages of it.
+
+        Reads all that its gets have not settled.
+        """
+        consumers = list(map(self.channels.consumer, self.line.consumers))
+        labels = {(one.channel.number, one.label) for one in consumers}
+        gets = 0
+        for channel in map(self.channels.by_number, self.unacked_on):
+            gets += sum(one.queue_number == self.number for one in channel.gets.deliveries)
+            labels.update(
+                (channel.number, one.label)
+                for one in channel.consumers.values()
+                if one.number and one.queue_number == self.number and one.deliveries.unacked
+            )
+        return gets + len(labels)
+
+    def ack_all(self, channel_number: int, copies: list[Copy]) -> None:
+        """Let unacked copies of one channel go."""
+        super().ack_all(channel_number, copies)
+        self._rest_if_unused()
+
+    def reclaim(self, channel_number: int, copy: Copy) -> None:
+        """Count a copy as unacked no more."""
+        super().reclaim(channel_number, copy)
+        self._rest_if_unused()
+
+    def _rest_if_unused(self) -> None:
+        """Let its expiry begin if nobody holds a message of it any more."""
+        if self.expires_ms is not None and not self.unacked and not self.line.consumers:
+            self.touch()
+
+    def expires_at_ms(self) -> int:
+        """When it is to be deleted for lack of use; NEVER while it has a consumer (R-QEXP-5)."""
+        return NEVER if self.unacked else super().expires_at_ms()
 
     def settings_changed(self) -> None:
         """Limits and expiry act; the queue's own expiry starts again (R-POL-8)."""

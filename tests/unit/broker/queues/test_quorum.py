@@ -3,8 +3,9 @@
 import pytest
 
 from streaming.broker import commands
+from streaming.broker.events import Kind
 from streaming.broker.outbound import ConfirmOut
-from tests.builders import Broker
+from tests.builders import Broker, a_queue
 
 CUT = pytest.mark.parametrize("cut", [False, True])
 
@@ -180,3 +181,92 @@ def test_a_consumer_that_has_no_room_leaves_ready_messages():
 
     assert broker.deliveries() == ["c/0 m0", "c/1 m1"]
     assert broker.depth("q") == 1
+
+
+def _counted(broker: Broker) -> int:
+    answer = broker.answer(commands.DeclareQueue(queue=a_queue("q"), passive=True))
+    assert isinstance(answer, dict)
+    count: int = answer["consumers"]
+    return count
+
+
+@CUT
+@pytest.mark.parametrize("end", ["ack", "requeue", "close"])
+def test_r_qexp_5_a_quorum_queue_does_not_expire_while_a_get_is_unacked(cut, end):
+    broker = Broker(cut=cut)
+    broker.quorum("q", expires=1_000)
+    broker.publish("", "q", "m")
+    broker.get("q", "g", count=1)
+
+    broker.at(5_000)
+    before = broker.depth("q")  # a use, but the channel holds the message still
+    broker.at(9_000)
+    match end:
+        case "ack":
+            broker.ack("g/0")
+        case "requeue":
+            broker.reject("g/0", requeue=True)
+        case _:
+            broker.close_channel()
+    broker.at(9_999)
+    alive = broker.of_kind(Kind.TOPOLOGY)[-1][1]["what"]
+    broker.at(10_000)
+
+    assert before == 0
+    assert alive != "queue_deleted"
+    assert broker.depth("q") is None
+
+
+@CUT
+def test_r_qexp_5_it_rests_when_its_cancelled_consumers_have_settled_all(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q", expires=1_000)
+    broker.consume("q", "c")
+    broker.publish("", "q", "m1")
+    broker.publish("", "q", "m2")
+    broker.do(commands.Cancel(label="c"))
+
+    broker.at(5_000).ack("c/0")
+    broker.at(9_000).ack("c/1")
+    broker.at(9_999)
+    alive = broker.of_kind(Kind.TOPOLOGY)[-1][1]["what"]
+    broker.at(10_000)
+
+    assert alive != "queue_deleted"
+    assert broker.depth("q") is None
+
+
+@CUT
+def test_r_qexp_5_gets_and_cancelled_consumers_count_until_they_have_settled(cut):
+    broker = Broker(cut=cut)
+    broker.quorum("q")
+    for name in ("m1", "m2", "m3", "m4"):
+        broker.publish("", "q", name)
+    counts = []
+    broker.get("q", "g", count=2)
+    counts.append(_counted(broker))
+    broker.consume("q", "c", prefetch=1)
+    counts.append(_counted(broker))
+    broker.do(commands.Cancel(label="c"))
+    counts.append(_counted(broker))
+    broker.consume("q", "c", prefetch=1)
+    counts.append(_counted(broker))  # one label, one consumer
+    broker.ack("g/0", "g/1")
+    counts.append(_counted(broker))
+    broker.close_channel()
+    counts.append(_counted(broker))
+
+    assert counts == [2, 3, 3, 3, 1, 0]
+
+
+def test_r_qexp_5_a_classic_queue_counts_its_consumers_alone():
+    broker = Broker()
+    broker.queue("q", expires=1_000)
+    broker.publish("", "q", "m")
+    broker.get("q", "g", count=1)
+
+    before = _counted(broker)
+    broker.at(1_000)
+
+    assert before == 0
+    assert broker.depth("q") is None

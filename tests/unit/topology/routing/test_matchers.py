@@ -4,6 +4,7 @@ import pytest
 
 from topology.declarations import Binding
 from topology.routing.exchanges import EXCHANGE_TYPES, new_matcher
+from topology.values import Timestamp
 
 
 def matcher_of(exchange_type, *bindings, compat="4.0"):
@@ -227,7 +228,7 @@ def test_values_of_other_types_do_not_match():
         asking("int", a=1),
         asking("text", a="1"),
         asking("bool", a=True),
-        asking("bytes", a=b"1"),
+        asking("bytes", a=b"\xff"),
         asking("array", a=[1, 2]),
         asking("table", a={"p": 1, "q": 2}),
     )
@@ -235,10 +236,45 @@ def test_values_of_other_types_do_not_match():
     assert queues(matcher, "", headers={"a": 1}) == ["int"]
     assert queues(matcher, "", headers={"a": "1"}) == ["text"]
     assert queues(matcher, "", headers={"a": True}) == ["bool"]
-    assert queues(matcher, "", headers={"a": b"1"}) == ["bytes"]
+    assert queues(matcher, "", headers={"a": b"\xff"}) == ["bytes"]
     assert queues(matcher, "", headers={"a": [1, 2]}) == ["array"]
     assert queues(matcher, "", headers={"a": [2, 1]}) == []
     assert queues(matcher, "", headers={"a": {"q": 2, "p": 1}}) == ["table"]
+
+
+@pytest.mark.parametrize("compat", ["4.0", "3.10"])
+@pytest.mark.parametrize(
+    ("wanted", "value"), [("1", b"1"), (b"1", "1"), ("", b""), ([], {}), ({}, [])]
+)
+def test_a_text_equals_bytes_and_nothing_equals_nothing(compat, wanted, value):
+    """R-HDR-6."""
+    matcher = matcher_of("headers", asking("q", a=wanted), compat=compat)
+
+    assert queues(matcher, "", headers={"a": value}) == ["q"]
+
+
+@pytest.mark.parametrize(
+    ("compat", "value", "found"),
+    [
+        ("4.0", 5, ["int", "time"]),
+        ("4.0", 5.0, []),
+        ("4.0", Timestamp(5), ["thousands"]),
+        ("3.10", 5, ["int", "time"]),
+        ("3.10", 5.0, ["int", "time"]),
+        ("3.10", Timestamp(5), ["int", "time"]),
+    ],
+)
+def test_a_timestamp_is_a_number_of_milliseconds_in_a_message_of_4_0(compat, value, found):
+    """R-HDR-6."""
+    matcher = matcher_of(
+        "headers",
+        asking("int", a=5),
+        asking("time", a=Timestamp(5)),
+        asking("thousands", a=5_000),
+        compat=compat,
+    )
+
+    assert queues(matcher, "", headers={"a": value}) == found
 
 
 def test_a_headers_exchange_ignores_keys():
