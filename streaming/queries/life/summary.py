@@ -94,7 +94,7 @@ def summary_of(
         happened += _taken(taken)
         if last.why is not None:
             return Summary(happened, _lost_copy(last), todo if has_content else "", causes)
-    return Summary(happened, _gone(last), todo if has_content else "", causes)
+    return Summary(happened, _gone(last, taken), todo if has_content else "", causes)
 
 
 def _causes(copies: Sequence[CopyLife]) -> list[Cause]:
@@ -184,12 +184,13 @@ def _lost_copy(last: CopyLife) -> Sentence:
     return say("Another copy of it was lost when it died in %(queue)s.", queue=last.queue)
 
 
-def _gone(last: CopyLife | None) -> Sentence:
+def _gone(last: CopyLife | None, taken: Sequence[str]) -> Sentence:
     if last is None:
         return say("It is in no queue.")
     match last.end:
         case "acked" | "consumed":
-            return say("It was acked in %(queue)s, so nothing is left to do.", queue=last.queue)
+            queues = ", ".join(taken)
+            return say("It was acked in %(queue)s, so nothing is left to do.", queue=queues)
         case "purged":
             return say("It was purged from %(queue)s.", queue=last.queue)
         case "deleted":

@@ -124,6 +124,16 @@ def published_to(recording, *queues):
     return broker
 
 
+def test_each_queue_that_acked_it_is_named(recording):
+    broker = published_to(recording, "mail", "work")
+    for name in ("mail", "work"):
+        broker.ack(*(one.ref for one in broker.get(name, name)))
+
+    found = summed_up(recording)
+
+    assert said(found) == "It was acked in mail, work, so nothing is left to do."
+
+
 def test_a_lost_copy_is_said_although_another_was_acked(recording):
     broker = published_to(recording, "lost", "taken")
     broker.reject(*(one.ref for one in broker.get("lost", "l")))
