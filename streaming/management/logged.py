@@ -44,8 +44,6 @@ CLUSTER_NAME: Final = "cluster_name"
 MAX_KEPT: Final = 10_000
 """Users, global parameters and descriptions that were ever made."""
 
-_OPERATOR: Final = Actor(None, "management")
-
 logger = logging.getLogger(__name__)
 
 
@@ -106,6 +104,7 @@ class LogFront(ServerFront):
 
     async def _keep(
         self,
+        by: Actor,
         key: Key,
         value: Any,
         secret: str | None = None,
@@ -124,7 +123,7 @@ class LogFront(ServerFront):
         component, name = key
         command = commands.SetParameter(component=component, name=name, value=text, secret=secret)
         for vhost in vhosts or list(self.server.vhosts.values()):
-            await self.do(vhost, _OPERATOR, command)
+            await self.do(vhost, by, command)
         if self._versions.take(key, version):
             self._know(key, version)
 
@@ -192,11 +191,11 @@ class LogFront(ServerFront):
 
     # -- objects
 
-    async def put_vhost(self, name: str, info: VhostInfo) -> bool:
+    async def put_vhost(self, name: str, info: VhostInfo, by: Actor) -> bool:
         """See `Front`; all that can be put are there."""
         self.expect_changeable([], [name])
         if info != self.info(name):
-            await self._keep((VHOST, name), of_info(info), vhosts=[self.server.vhosts[name]])
+            await self._keep(by, (VHOST, name), of_info(info), vhosts=[self.server.vhosts[name]])
         return False
 
     async def delete_vhost(self, name: str) -> None:
@@ -205,33 +204,33 @@ class LogFront(ServerFront):
             f"vhost '{name}' is set in dlx.toml: take it out there, and start the job and dlx amqp"
         )
 
-    async def put_user(self, user: User) -> bool:
+    async def put_user(self, user: User, by: Actor) -> bool:
         """See `Front`."""
         self.expect_changeable([user], [])
         before = self.server.users.by_name.get(user.name)
         if before != user:
-            await self._keep((USER, user.name), *of_user(user))
+            await self._keep(by, (USER, user.name), *of_user(user))
         return before is None
 
-    async def delete_user(self, name: str) -> None:
+    async def delete_user(self, name: str, by: Actor) -> None:
         """See `Front`."""
         if name in self._fixed:
             raise _set_in_a_file(name)
-        await self.clear_user(name)
-        await self._keep((USER, name), None, is_deleted=True)
+        await self.clear_user(name, by)
+        await self._keep(by, (USER, name), None, is_deleted=True)
 
-    async def put_global_parameter(self, name: str, value: Any) -> bool:
+    async def put_global_parameter(self, name: str, value: Any, by: Actor) -> bool:
         """See `Front`."""
         new = name not in self._parameters
         if new or self._parameters[name] != value:
-            await self._keep((GLOBAL, name), value)
+            await self._keep(by, (GLOBAL, name), value)
         return new
 
-    async def delete_global_parameter(self, name: str) -> bool:
+    async def delete_global_parameter(self, name: str, by: Actor) -> bool:
         """See `Front`."""
         if name not in self._parameters:
             return False
-        await self._keep((GLOBAL, name), None, is_deleted=True)
+        await self._keep(by, (GLOBAL, name), None, is_deleted=True)
         return True
 
     def global_parameters(self) -> dict[str, Any]:

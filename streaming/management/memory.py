@@ -46,7 +46,7 @@ class MemoryFront(ServerFront):
     def expect_changeable(self, users: list[User], vhosts: list[str]) -> None:
         """See `Front`: everything is."""
 
-    async def put_vhost(self, name: str, info: VhostInfo) -> bool:
+    async def put_vhost(self, name: str, info: VhostInfo, by: Actor) -> bool:  # noqa: ARG002 - it is in no log
         """See `Front`."""
         new = name not in self.server.vhosts
         self.broker.add_vhost(name).default_queue_type = info.default_queue_type
@@ -57,25 +57,25 @@ class MemoryFront(ServerFront):
         """See `Front`."""
         self.broker.delete_vhost(name)
 
-    async def put_user(self, user: User) -> bool:
+    async def put_user(self, user: User, by: Actor) -> bool:  # noqa: ARG002 - it is in no log
         """See `Front`."""
         users = self.server.users.by_name
         new = user.name not in users
         users[user.name] = user
         return new
 
-    async def delete_user(self, name: str) -> None:
+    async def delete_user(self, name: str, by: Actor) -> None:
         """See `Front`."""
-        await self.clear_user(name)
+        await self.clear_user(name, by)
         self.forget_user(name)
 
-    async def put_global_parameter(self, name: str, value: Any) -> bool:
+    async def put_global_parameter(self, name: str, value: Any, by: Actor) -> bool:  # noqa: ARG002 - it is in no log
         """See `Front`."""
         new = name not in self._parameters
         self._parameters[name] = value
         return new
 
-    async def delete_global_parameter(self, name: str) -> bool:
+    async def delete_global_parameter(self, name: str, by: Actor) -> bool:  # noqa: ARG002 - it is in no log
         """See `Front`."""
         return self._parameters.pop(name, _NONE) is not _NONE
 

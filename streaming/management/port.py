@@ -28,7 +28,7 @@ class VhostInfo(msgspec.Struct, frozen=True):
 
 
 class Front(Protocol):
-    """A broker as the API sees it.
+    """A broker as the API sees it. `by` is whoever asks for a change, for the audit.
 
     Attributes:
         server: its vhosts, users and connections.
@@ -62,25 +62,25 @@ class Front(Protocol):
     def info(self, vhost_name: str) -> VhostInfo:
         """What is known of a vhost."""
 
-    async def put_vhost(self, name: str, info: VhostInfo) -> bool:
+    async def put_vhost(self, name: str, info: VhostInfo, by: Actor) -> bool:
         """Make a vhost, or change what is said of it; whether it is new."""
 
     async def delete_vhost(self, name: str) -> None:
         """Delete a vhost with everything in it; its connections end."""
 
-    async def put_user(self, user: User) -> bool:
+    async def put_user(self, user: User, by: Actor) -> bool:
         """Add a user or replace it; whether it is new."""
 
-    async def delete_user(self, name: str) -> None:
+    async def delete_user(self, name: str, by: Actor) -> None:
         """Delete a user with its permissions; its connections end."""
 
     async def close_connection(self, name: str, reason: str) -> None:
         """End a connection, and tell its client why."""
 
-    async def put_global_parameter(self, name: str, value: Any) -> bool:
+    async def put_global_parameter(self, name: str, value: Any, by: Actor) -> bool:
         """Set a global parameter; whether it is new."""
 
-    async def delete_global_parameter(self, name: str) -> bool:
+    async def delete_global_parameter(self, name: str, by: Actor) -> bool:
         """Remove a global parameter; whether there was one."""
 
     def global_parameters(self) -> dict[str, Any]:

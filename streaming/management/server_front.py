@@ -50,12 +50,11 @@ class ServerFront:
                 connection.end(error(CONNECTION_FORCED, reason))
         self.server.turn_ended()
 
-    async def clear_user(self, name: str) -> None:
+    async def clear_user(self, name: str, by: Actor) -> None:
         """Take the permissions of a user away in all vhosts."""
         for vhost in list(self.server.vhosts.values()):
-            actor = Actor(None, "management")
-            await self.do(vhost, actor, commands.ClearPermissions(user=name))
-            await self.do(vhost, actor, commands.ClearTopicPermissions(user=name))
+            await self.do(vhost, by, commands.ClearPermissions(user=name))
+            await self.do(vhost, by, commands.ClearTopicPermissions(user=name))
 
     def forget_user(self, name: str) -> None:
         """Let a user in no more; its connections end."""

@@ -14,6 +14,7 @@ from streaming.management.counting import CHURN, QUEUE_STATS, Range, details, le
 from streaming.management.errors import bad_request
 from streaming.management.formats import EXCHANGE_TYPES, NODE, VERSION
 from streaming.management.listing import Listing, has_no_statistics
+from streaming.management.resources.doing import administrator_of
 from streaming.management.resources.node_memory import expect_node, memory_parts, memory_used
 from streaming.management.routing import (
     BAD_REQUEST,
@@ -205,7 +206,7 @@ async def get_cluster_name(asked: Asked) -> Any:
 async def put_cluster_name(asked: Asked) -> Response:
     """Name the cluster; clients that connect from now on are told so."""
     name = asked.members().text("name")
-    await asked.front.put_global_parameter("cluster_name", name)
+    await asked.front.put_global_parameter("cluster_name", name, administrator_of(asked))
     asked.front.server.server_properties["cluster_name"] = name
     return done()
 

@@ -289,9 +289,9 @@ async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) ->
     front.expect_changeable(users, list(listed))
     await _check_objects(asked, loaded)
     for user in users:
-        await front.put_user(user)
+        await front.put_user(user, administrator_of(asked))
     for name, info in listed.items():
-        await front.put_vhost(name, info)
+        await front.put_vhost(name, info, administrator_of(asked))
     for one in parameters:
         name = str(one.get("name", ""))
         if name and name != "internal_cluster_id":

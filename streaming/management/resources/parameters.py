@@ -18,7 +18,7 @@ from streaming.management.bodies import Members, expect_shallow
 from streaming.management.errors import ApiError, bad_request, missing, not_found, not_valid, term
 from streaming.management.formats import policy_item
 from streaming.management.listing import Listing
-from streaming.management.resources.doing import administer
+from streaming.management.resources.doing import administer, administrator_of
 from streaming.management.resources.policies import policies_of, read_policy, set_policy
 from streaming.management.routing import (
     JSON_ALONE,
@@ -249,12 +249,14 @@ async def put_global(asked: Asked) -> Response:
 async def set_global(asked: Asked, name: str, value: Any) -> bool:
     """Set a global parameter; whether it is new. RabbitMQ keeps an empty object as an array."""
     expect_shallow(value)
-    return await asked.front.put_global_parameter(name, [] if value == {} else value)
+    kept = [] if value == {} else value
+    return await asked.front.put_global_parameter(name, kept, administrator_of(asked))
 
 
 async def delete_global(asked: Asked) -> Response:
     """Remove a global parameter."""
-    if not await asked.front.delete_global_parameter(asked.names["name"]):
+    name = asked.names["name"]
+    if not await asked.front.delete_global_parameter(name, administrator_of(asked)):
         raise missing()
     return done()
 

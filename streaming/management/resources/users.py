@@ -11,7 +11,7 @@ from streaming.management.answers import created, done
 from streaming.management.bodies import Members, from_base64
 from streaming.management.errors import bad_request, missing, not_found, term
 from streaming.management.listing import Listing
-from streaming.management.resources.doing import administer
+from streaming.management.resources.doing import administer, administrator_of
 from streaming.management.routing import JSON_ALONE, Asked, Resource, administrator, anyone
 from topology.declarations import MAX_NAME_BYTES, Permission, TopicPermission
 from topology.limits import read_user_limits
@@ -112,12 +112,13 @@ async def put_user(asked: Asked) -> Response:
     """Add a user, or replace it."""
     name = asked.names["user"]
     before = asked.front.server.users.by_name.get(name)
-    return created(new=await asked.front.put_user(read_user(name, asked.members(), before)))
+    user = read_user(name, asked.members(), before)
+    return created(new=await asked.front.put_user(user, administrator_of(asked)))
 
 
 async def delete_user(asked: Asked) -> Response:
     """Delete a user with its permissions."""
-    await asked.front.delete_user(_user(asked).name)
+    await asked.front.delete_user(_user(asked).name, administrator_of(asked))
     return done()
 
 
@@ -128,7 +129,7 @@ async def delete_users(asked: Asked) -> Response:
         raise bad_request("[{key_missing,users}]")
     for name in names:
         if isinstance(name, str) and name in asked.front.server.users.by_name:
-            await asked.front.delete_user(name)
+            await asked.front.delete_user(name, administrator_of(asked))
     return done()
 
 
@@ -154,8 +155,7 @@ async def put_user_limit(asked: Asked) -> Response:
     user = asked.front.server.users.by_name.get(asked.names["user"])
     if user is None:
         raise bad_request(["no_such_user", asked.names["user"]])
-    limits = msgspec.structs.replace(user.limits, **{name.replace("-", "_"): value})
-    await asked.front.put_user(msgspec.structs.replace(user, limits=limits))
+    await _set_limit(asked, user, name, value)
     return done()
 
 
@@ -165,9 +165,14 @@ async def delete_user_limit(asked: Asked) -> Response:
     if user is None:
         raise not_found("vhost_not_found")
     if name in _LIMITS:
-        limits = msgspec.structs.replace(user.limits, **{name.replace("-", "_"): None})
-        await asked.front.put_user(msgspec.structs.replace(user, limits=limits))
+        await _set_limit(asked, user, name, None)
     return done()
+
+
+async def _set_limit(asked: Asked, user: User, name: str, value: int | None) -> None:
+    limits = msgspec.structs.replace(user.limits, **{name.replace("-", "_"): value})
+    limited = msgspec.structs.replace(user, limits=limits)
+    await asked.front.put_user(limited, administrator_of(asked))
 
 
 # -- permissions

@@ -15,7 +15,7 @@ from streaming.management.formats import NODE
 from streaming.management.listing import Listing, has_no_statistics
 from streaming.management.port import VhostInfo
 from streaming.management.resources.cluster import LENGTHS, STATS
-from streaming.management.resources.doing import administer
+from streaming.management.resources.doing import administer, administrator_of
 from streaming.management.routing import (
     BAD_REQUEST,
     NO_RANGE,
@@ -137,7 +137,7 @@ async def put_vhost(asked: Asked) -> Response:
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise bad_request("vhost_name_is_too_long")
     info = read_info(asked.members().document, front.info(name))
-    new = await front.put_vhost(name, info)
+    new = await front.put_vhost(name, info, administrator_of(asked))
     if new:
         everything = commands.SetPermissions(
             user=asked.user.name, configure=".*", write=".*", read=".*"

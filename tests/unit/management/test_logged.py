@@ -161,6 +161,39 @@ def test_records_say_who_changed_what_and_events_keep_hashes_secret(first):
     assert hash_of_ann not in repr(seen)
 
 
+def test_records_say_who_changed_users_parameters_and_vhosts(first):
+    first.api.put("users/ann", {"password": "secret", "tags": "administrator"})
+    for path, body in (
+        ("users/bob", {"password": "b", "tags": ""}),
+        ("user-limits/bob/max-channels", {"value": 3}),
+        ("global-parameters/colour", {"value": 1}),
+        ("cluster-name", {"name": "blue"}),
+        ("vhosts/%2F", {"description": "orders"}),
+    ):
+        first.api.put(path, body, ANN)
+    for path in ("users/bob", "global-parameters/colour"):
+        assert first.api.ask("DELETE", path, user=ANN).status_code == 204
+    document = {"users": [{"name": "eve", "password_hash": "", "tags": []}]}
+    assert first.api.ask("POST", "definitions", document, ANN).status_code == 204
+
+    made, *others = commands_in(first)
+    by_ann = [
+        (type(command).__name__, getattr(command, "name", ""))
+        for _, channel, command in others
+        if channel.startswith("management ann ")
+    ]
+    assert made[1].startswith("management guest ")
+    assert by_ann[:5] == [
+        ("SetParameter", name) for name in ("bob", "bob", "colour", "cluster_name", "/")
+    ]
+    assert [each for each in by_ann[5:] if each[0] != "ImportDefinitions"] == [
+        ("ClearPermissions", ""),
+        ("ClearTopicPermissions", ""),
+        *[("SetParameter", name) for name in ("bob", "colour", "eve")],
+    ]
+    assert len(others) == len([each for each in others if each[1].startswith("management ann ")])
+
+
 def test_a_command_of_a_user_needs_their_permissions(first):
     first.api.put("users/ann", {"password": "secret", "tags": "management"})
     first.api.put("permissions/%2F/ann", {**EVERYTHING, "configure": "^mine"})
