@@ -57,6 +57,7 @@ def refuse_import(limits: VhostLimits, queues: int, added: int, vhost: str) -> R
     most = limits.max_queues
     if most is None or most < 0 or not added or queues + added <= most:
         return None
+    queues = queues if most else 0  # with a limit of 0, RabbitMQ does not count
     return precondition_failed(
         f'Adding {added} queue(s) to virtual host "{vhost}" would exceed the limit of {most}'
         f" queue(s).\n\nThis virtual host currently has {queues} queue(s) defined.\n\n"

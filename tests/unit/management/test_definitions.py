@@ -327,3 +327,17 @@ def test_a_body_of_no_type_is_refused(api, kind, status):
     answer = api.ask("PUT", "queues/%2F/q", content="{}", headers=headers)
 
     assert answer.status_code == status
+
+
+def test_with_a_limit_of_no_queues_an_import_is_told_of_none(api):
+    api.put("queues/%2F/a", {"durable": True})
+    api.ask("PUT", "vhost-limits/%2F/max-queues", {"value": 0})
+
+    _status, _error, reason = api.refusal(
+        "POST", "definitions/%2F", {"queues": [{"name": "b", "durable": True}]}
+    )
+
+    assert reason == (
+        'Adding 1 queue(s) to virtual host "/" would exceed the limit of 0 queue(s).\n\n'
+        "This virtual host currently has 0 queue(s) defined.\n\nImport aborted!"
+    )
