@@ -62,7 +62,10 @@ def main() -> int:
             sys.stdout.write(f"  fails, and is not expected to: {test}\n")
         for test in found.unexpected_passes:
             sys.stdout.write(f"  passes, and is expected to fail: {test}\n")
-        differs = differs or bool(found.unexpected_failures or found.unexpected_passes)
+        for test in () if options.only else found.not_run:
+            sys.stdout.write(f"  was not run, and is expected to be: {test}\n")
+        unexpected = found.unexpected_failures or found.unexpected_passes
+        differs = differs or bool(unexpected or (found.not_run and not options.only))
     return 1 if differs else 0
 
 
