@@ -30,6 +30,9 @@ const times = [
   [0.001, ":{ss}.{fff}", `${day} {HH}:{mm}`, null, `${day} {HH}:{mm}`, null, "\n{HH}:{mm}", null, 1],
 ];
 
+// The steps between marks of messages: there is no half message.
+const steps = [...Array(10).keys()].flatMap((zeros) => [1, 2, 5].map((step) => step * 10 ** zeros));
+
 export async function draw() {
   const Plot = await load();
   for (const place of document.querySelectorAll("[data-curve]")) {
@@ -50,8 +53,8 @@ export async function draw() {
         tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
         axes: [
           { ...axis, values: times },
-          { ...axis, size: 62, label: found.unit, labelSize: 18 },
-          { ...axis, show: found.series.some((one) => one.bars), scale: "bars", side: 1, size: 50, label: found.bars_unit, labelSize: 18, grid: { show: false } },
+          { ...axis, incrs: steps, size: 62, label: found.unit, labelSize: 18 },
+          { ...axis, show: found.series.some((one) => one.bars), scale: "bars", incrs: steps, side: 1, size: 50, label: found.bars_unit, labelSize: 18, grid: { show: false } },
         ],
         scales: { y: { range: from0 }, bars: { range: from0 } },
         series: [

@@ -384,6 +384,20 @@ def test_a_queue_of_letters_leads_to_a_plan_with_the_keyboard_on_a_phone(visit):
     expect(page.locator("#count")).to_contain_text("1 letter to redrive")
 
 
+def test_the_axis_of_a_curve_has_no_half_message(visit):
+    page = visit("/").page
+    page.add_init_script(
+        "window.written = []; const fill = CanvasRenderingContext2D.prototype.fillText;"
+        "CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {"
+        " written.push(String(text)); return fill.call(this, text, ...more); };"
+    )
+    page.goto("/queue?queue=billing&stretch=all")
+    expect(page.locator("canvas")).to_be_visible()
+    page.wait_for_function("written.includes('1')")
+
+    assert [one for one in page.evaluate("written") if re.fullmatch(r"[0-9]*[.,][0-9]+", one)] == []
+
+
 def test_the_life_of_a_message_is_a_picture_that_says_what_it_shows(visit):
     page = visit("/message?id=0/0/2").page
 
