@@ -114,7 +114,7 @@ def test_what_the_api_changes_lasts_and_is_in_the_tables(fronts):
     job.stop()
     found = [(what, user, channel.rpartition(" ")[0]) for what, user, channel in changes()]
     assert found[:4] == [
-        ("parameter_set", "", "management"),
+        ("parameter_set", "", "management guest"),
         ("permissions_set", "", "management guest"),
         ("queue_declared", "ann", "management"),
         ("policy_set", "", "management ann"),
