@@ -164,8 +164,14 @@ def channel_timer_due(shard: ShardState, kind: int, number: int, due_ms: int) ->
 
 
 def cancel_consumer(shard: ShardState, consumer: Consumer) -> None:
-    """Cancel a consumer; an auto-delete queue is deleted with its last one (R-GONE-3)."""
+    """Cancel a consumer; an auto-delete queue is deleted with its last one (R-GONE-3).
+
+    In a classic queue, heads die that are past their deadline and had no timer (R-PRI-4).
+    """
     _cancel(shard, consumer)
+    queue = shard.queues.by_number(consumer.queue_number)
+    if queue is not None and not queue.quorum:
+        queue.sweep()
     _serve(shard, [consumer.queue_number])
 
 

@@ -295,3 +295,22 @@ def test_only_consumers_of_a_deleted_queue_get_a_cancel_notification(cut):
 
     sent = [out for out in outs if isinstance(out, CancelOut)]
     assert [(out.actor.channel, out.consumer, out.queue) for out in sent] == [("c7", "mine", "q")]
+
+
+def test_r_pri_4_what_is_late_in_a_priority_queue_dies_when_a_consumer_is_cancelled():
+    broker = Broker()
+    broker.queue("dead")
+    broker.queue("q", max_priority=5, dead_letter_exchange="", dead_letter_routing_key="dead")
+    for label in ("a", "b"):
+        broker.publish("", "q", f"held by {label}")
+        broker.consume("q", label, prefetch=1)
+    broker.publish("", "q", "waits")
+    broker.publish("", "q", "late", priority=5, expiration="0")
+    broker.at(10)
+    before = broker.depth("q")
+
+    broker.do(commands.Cancel(label="a"))
+
+    assert before == 2
+    assert broker.drain("dead") == ["late"]
+    assert broker.drain("q") == ["waits"]
