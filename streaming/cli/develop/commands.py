@@ -33,6 +33,9 @@ COVERAGE = ("--cov", "--cov-report=term-missing")
 _IN_THREE_PROCESSES = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder")
 """On two cores: one of three often waits, for an alert, a lease or a server that is gone."""
 
+_PATIENT = "--timeout=1800"
+"""Of a test that runs on what others leave of the cores: a few seconds may take minutes there."""
+
 SERVICE_TESTS = ("tests/spark", "tests/e2e", "tests/bench", *_IN_THREE_PROCESSES)
 
 
@@ -72,7 +75,7 @@ def pytest_checks(
         ),
         _tried_again(
             "unit and property tests",
-            (*ON_ALL_CORES, *PURE_TESTS, *others, *selection),
+            (*ON_ALL_CORES, _PATIENT, *PURE_TESTS, *others, *selection),
             profile,
             "pure",
         )._replace(is_beside=True),
