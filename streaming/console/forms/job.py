@@ -4,7 +4,8 @@ Plans are kept where `dlx dead-letters redrive` keeps them, so either can approv
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from streaming.broker.redrive_letters import RedriveOptions
 from streaming.console.page import Refused, View
 from streaming.protocol.sealed_plan import SealedPlan, read_plan
 from streaming.queries.redrives.edits import LetterEdit
+from streaming.queries.redrives.plan import RedrivePlan
 from streaming.user_folders import EDITS, plans_folder
 from topology.sentences import say
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 30.0
 MAX_LISTED: Final = 50
+_FORECAST: Final = ".forecast"
+"""How a file beside a plan ends that has what was expected of its letters."""
+
 _ID: Final = re.compile(r"r-[0-9a-f]{12}")
 
 
@@ -43,13 +48,27 @@ def plan_id(view: View) -> str:
     return given
 
 
-def keep_plan(plan: SealedPlan, edits: Sequence[LetterEdit] = ()) -> None:
-    """Write a sealed plan under its id, and beside it what its edits change, for people."""
+def keep_plan(found: RedrivePlan) -> None:
+    """Write a sealed plan under its id, and beside it its edits and its forecast, for people."""
+    plan, edits = found.sealed, found.edits
     folder = plans_folder()
     folder.mkdir(parents=True, exist_ok=True)
     if edits:
         (folder / f"{plan.id}{EDITS}").write_bytes(msgspec.json.encode(edits))
+    expected: Counter[str] = Counter()
+    for group in found.groups:
+        expected.update(group.forecast)
+    (folder / f"{plan.id}{_FORECAST}").write_bytes(msgspec.json.encode(expected))
     (folder / f"{plan.id}.json").write_bytes(plan.to_json())
+
+
+def kept_forecast(redrive_id: str) -> dict[str, int]:
+    """What was expected of how many letters of a plan; empty if it was not made here."""
+    try:
+        data = (plans_folder() / f"{redrive_id}{_FORECAST}").read_bytes()
+        return msgspec.json.decode(data, type=dict[str, int])
+    except (OSError, msgspec.DecodeError):
+        return {}
 
 
 def kept_edits(redrive_id: str) -> list[LetterEdit]:
@@ -149,7 +168,7 @@ def chosen_by(predicate: Mapping[str, Any]) -> dict[str, str]:
 
 def remove_plan(redrive_id: str) -> None:
     """Remove a sealed plan, with its edits; a redrive that it has become goes on."""
-    for end in (EDITS, ".json"):
+    for end in (EDITS, _FORECAST, ".json"):
         (plans_folder() / f"{redrive_id}{end}").unlink(missing_ok=True)
 
 

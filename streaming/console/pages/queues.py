@@ -142,7 +142,7 @@ def queues(view: View) -> Answer:
         "show": shown,
         "shows": list(SHOWN),
         "window_min": WINDOW // timedelta(minutes=1),
-        "stale_s": _stale_s(view),
+        "stale_s": stale_s(view),
     }
 
 
@@ -389,7 +389,7 @@ def movable(view: View) -> Movable:
     return Movable(queues, deaths)
 
 
-def _stale_s(view: View) -> float | None:
+def stale_s(view: View) -> float | None:
     """How old the last batch is, if that is old; None: it is not, or the page is of the past."""
     if view.as_of is not None:
         return None
@@ -406,7 +406,7 @@ def queue(view: View) -> Answer:
     stretch = view.one_of("stretch", *STRETCHES)
     more = ["--unacked"] if unacked else []
     view.command = view.dlx("queues", "peek", "--count", PREVIEWED, *more, names=[name])
-    end = view.end if _stale_s(view) is None else view.known_until
+    end = view.end if stale_s(view) is None else view.known_until
     begin = end - timedelta(seconds=STRETCHES[stretch])
     if not STRETCHES[stretch]:
         begin = first_change(view.tables, vhost, name) or begin
@@ -440,7 +440,7 @@ def queue(view: View) -> Answer:
         ),
         "inside": [one for one in letters if one.queue == name],
         "outside": [one for one in letters if name in (one.died_in, one.first_in)],
-        "stale_s": _stale_s(view),
+        "stale_s": stale_s(view),
         "total": total,
         "size": PREVIEWED,
         "unacked": unacked,

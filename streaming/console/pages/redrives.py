@@ -20,6 +20,7 @@ from streaming.console.forms.job import (
     job_channel,
     keep_plan,
     kept_edits,
+    kept_forecast,
     kept_plan,
     kept_plans,
     number_of,
@@ -30,12 +31,14 @@ from streaming.console.forms.job import (
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, Redirect, Refused, View
 from streaming.console.pages.now import all_waiting
+from streaming.console.pages.queues import stale_s
 from streaming.protocol.redrive_json import ACTIONS, EXPIRATIONS, X_DEATHS
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.groups import dead_letter_groups
 from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.redrives.edits import LetterEdit
+from streaming.queries.redrives.forecast import NO_CONSUMER
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.redrives.plan import (
     Destination,
@@ -104,6 +107,8 @@ def redrive_plan(view: View) -> Mapping[str, Any]:
         "letters_count": count,
         "deaths_found": deaths,
         "others": others,
+        "stale_s": stale_s(view),
+        "approve_command": _approve_command(view, "ID"),
         "consumers": [] if found is None else _consumers(view, found.sealed),
         "can_edit": can_edit,
         "content": _content(view, wish) if can_edit and count == 1 else None,
@@ -131,7 +136,8 @@ def send_redrive(view: View) -> Answer:
     """
     try:
         wish = wish_of(view)
-        sealed = planned_letters(view, wish).sealed
+        plan = planned_letters(view, wish)
+        sealed = plan.sealed
         if _digest(sealed) != view.form.get("shown"):
             what = say("Meanwhile other letters match. This is the plan of now: look at it again.")
             raise Refused(409, what)
@@ -141,7 +147,7 @@ def send_redrive(view: View) -> Answer:
         view.path, view.template = "/redrive/plan", "redrive_plan.html"
         view.status = error.status if isinstance(error, Refused) else 400
         return {**redrive_plan(view), "fault": said(error)}
-    keep_plan(sealed)
+    keep_plan(plan)
     return _approved(view, sealed)
 
 
@@ -165,7 +171,7 @@ def seal_plan(view: View) -> Answer:
     found = planned_letters(view, wish)
     if wish.edit is not None and not found.edits:
         raise Refused(400, say("The edit changes no letter of the plan, so no plan was made."))
-    keep_plan(found.sealed, found.edits)
+    keep_plan(found)
     return Redirect(view.url("/redrive", id=found.sealed.id))
 
 
@@ -189,8 +195,7 @@ def _shown(view: View, redrive_id: str) -> Mapping[str, Any]:
     if outcome is not None:
         view.command = view.dlx("redrives", "show", redrive_id)
     else:
-        words = ("redrives", "approve", redrive_id, "--reason", "why")
-        view.command = view.dlx(*words, vhost=False, as_of=False, tables=False)
+        view.command = _approve_command(view, redrive_id)
     letters = [] if outcome is None else outcome.letters
     first = (view.page - 1) * PAGE_ROWS
     targets: Counter[tuple[str, str]] = Counter()
@@ -207,6 +212,10 @@ def _shown(view: View, redrive_id: str) -> Mapping[str, Any]:
         "unconsumed": _unconsumed(view, sealed) if outcome is None and sealed is not None else [],
         "edits": _edits(view, sealed) if sealed is not None else [],
         "edited": 0 if sealed is None else sum(one.edit is not None for one in sealed.letters),
+        "expected": _expected(redrive_id) if outcome is None else {},
+        "stale_s": stale_s(view),
+        "knows_job": view.console.config is not None,
+        "control_command": "" if outcome is None else _control_command(view, outcome.redrive),
         "outcome": outcome,
         "fates": Counter((one["fate"], one["reason"] or "") for one in letters).most_common(),
         "letters_shown": letters[first : first + PAGE_ROWS],
@@ -217,6 +226,24 @@ def _shown(view: View, redrive_id: str) -> Mapping[str, Any]:
         "sent": view.one_of("sent", "", "yes"),
         "fault": "",
     }
+
+
+def _expected(redrive_id: str) -> dict[str, int]:
+    """What a plan expected when it was made, without who consumes: the page says that of now."""
+    found = kept_forecast(redrive_id)
+    return {what: count for what, count in found.items() if what != NO_CONSUMER}
+
+
+def _approve_command(view: View, redrive_id: str) -> str:
+    words = ("redrives", "approve", redrive_id, "--reason", "why")
+    return view.dlx(*words, vhost=False, as_of=False, tables=False)
+
+
+def _control_command(view: View, one: Mapping[str, Any]) -> str:
+    """The command that stops a redrive, or lets it go on."""
+    action = "pause" if one["status"] == "running" else "resume"
+    words = ("redrives", action, one["id"], "--vhost", one["vhost"], "--reason", "why")
+    return view.dlx(*words, vhost=False, as_of=False, tables=False)
 
 
 def _exchange(name: str) -> str:

@@ -53,9 +53,10 @@ def test_a_plan_of_nothing_that_the_user_may_read_is_empty(anna):
     assert anna.post("/redrive/seal?queue=work-b", headers=ORIGIN).status_code == 409
 
 
-def rejected(root, count):
+def rejected(root, count, now_ms=0):
     """A broker whose queue `dead` has letters that were rejected in `work`, and their tables."""
     broker = Broker()
+    broker.at(now_ms)
     recording = Recording(root, broker)
     broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
     broker.queue("dead")
@@ -76,7 +77,7 @@ def test_a_plan_without_letters_says_that_there_were_deaths(make_client, tmp_pat
     assert "<strong>2</strong> letters" in waiting
     assert "why-none" not in waiting
     sealed = client.post("/redrive/seal?queue=work", headers=ORIGIN).text
-    assert re.search('id="unconsumed">Letters will wait: nobody consumes <a [^>]*>work<', sealed)
+    assert re.search('id="unconsumed">Letters will wait: nobody consumed <a [^>]*>work<', sealed)
 
     broker.do(commands.Purge(queue="dead"))
     recording.commit()
@@ -405,7 +406,7 @@ def test_a_plan_says_who_consumes_and_asks_for_a_name_where_one_is_needed(many):
     unnamed = client.get("/redrive/plan?queue=work&to=exchange").text
 
     assert "101 will wait: nobody consumes from the target" in plain
-    assert "Nobody consumes work now." in plain
+    assert "Nobody consumed work at the last batch" in plain
     assert "Routing key" not in plain, "a field without effect"
     assert 'id="unnamed"' in unnamed
     assert 'name="key"' in unnamed
@@ -507,6 +508,56 @@ def test_a_console_without_a_job_offers_only_what_it_can_do(anna):
     assert 'id="no-job"' in page
     assert 'id="send"' not in page
     assert 'id="seal"' in page
+    assert "dlx redrives approve ID --reason why" in page
+
+    sealed = anna.post("/redrive/seal", headers=ORIGIN)
+
+    redrive_id = sealed.url.params["id"]
+    assert 'id="approve"' not in sealed.text
+    assert 'id="no-job"' in sealed.text
+    assert f"<code>dlx redrives approve {redrive_id} --reason why" in sealed.text
+    assert 'id="forget"' in sealed.text
+
+
+def test_the_page_where_a_plan_is_approved_has_the_warnings_of_the_plan(
+    make_client, tmp_path, state_home
+):
+    broker, recording = rejected(tmp_path / "tables", 2)
+    broker.publish("", "work", "a later order")
+    broker.get("work", "later", 1, channel="c")
+    broker.do(commands.Ack(refs=("later/0",), channel="c"))
+    recording.commit()
+    recording.close()
+    client = make_client(recording.root)
+    warning = "2 come out of order"
+    assert warning in client.get("/redrive/plan?queue=work").text
+
+    sealed = client.post("/redrive/seal?queue=work", headers=ORIGIN)
+
+    assert warning in sealed.text
+    assert list(state_home.rglob("*.forecast"))
+    client.post(f"/redrive/forget?id={sealed.url.params['id']}", headers=ORIGIN)
+    assert not list(state_home.rglob("*.forecast"))
+
+
+def test_who_consumes_is_said_as_of_the_last_batch_if_that_is_old(
+    make_client, tmp_path, state_home
+):
+    _broker, recording = rejected(tmp_path / "tables", 1)  # of a fixed day, long ago
+    recording.close()
+    client = make_client(recording.root)
+
+    plan = words(client.get("/redrive/plan?queue=work").text)
+    sealed = words(client.post("/redrive/seal?queue=work", headers=ORIGIN).text)
+
+    assert re.search(r"Nobody consumed work at the last batch, [^.]+ ago\.", plan)
+    assert "Nobody consumes work now" not in plan
+    assert re.search(r"nobody consumed work at the last batch, [^.]+ ago\.", sealed)
+
+    _broker, recording = rejected(tmp_path / "fresh", 1, int(time.time() * 1000) - START_MS)
+    recording.close()
+    plan = words(make_client(recording.root).get("/redrive/plan?queue=work").text)
+    assert "Nobody consumes work now." in plan
 
 
 def test_other_choices_are_folded_until_one_is_made(many):
