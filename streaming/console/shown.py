@@ -78,6 +78,11 @@ def hour_after(value: str | float | datetime) -> str:
     return instant(_time(value) + timedelta(hours=1))
 
 
+def just_after(value: str | float | datetime) -> str:
+    """The instant after this one, as `instant` writes it; events have milliseconds."""
+    return instant(_time(value) + timedelta(milliseconds=1))
+
+
 def ago(value: str | float | datetime | None, now: datetime | None = None) -> Sentence | str:
     """How long before now an instant was: `3 min`, `2 h`, `5 d`."""
     if value is None:
@@ -157,6 +162,7 @@ FILTERS: Final = {
     "hour_after": hour_after,
     "instant": instant,
     "iso": iso,
+    "just_after": just_after,
     "later_than": later_than,
     "number": number,
     "pairs": pairs,

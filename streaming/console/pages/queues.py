@@ -460,7 +460,8 @@ def releases_of(view: View) -> list[Release]:
 
 def _released(view: View, vhost: str, name: str) -> tuple[Release | None, DeathsAround | None]:
     """The last release that concerns a queue, and the deaths in the queue around it."""
-    found = release_before(releases_of(view), vhost, name, view.end)
+    until = view.end + timedelta(milliseconds=1)  # one at this instant counts
+    found = release_before(releases_of(view), vhost, name, until)
     if found is None:
         return None, None
     of_queue = msgspec.structs.replace(found, queues=(name,))

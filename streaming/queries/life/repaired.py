@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streaming.queries.duckdb_tables import Tables, text
-from streaming.queries.vhosts.changes import Change, Recorded
+from streaming.queries.vhosts.changes import Change, Recorded, is_deployment
 from topology.sentences import say
 
 GRACE: Final = timedelta(seconds=5)
@@ -71,9 +71,8 @@ def repairs(
         changes = [each.change for each in one.chosen]
         if (one.place, one.reason) in came:
             changes.append(came[one.place, one.reason])
-        after = max(one.since, one.last - GRACE)
         times = ((datetime.fromisoformat(each.at), each) for each in changes)
-        later = [each for each in times if after < each[0] <= end]
+        later = [each for each in times if _is_after(one, *each) and each[0] <= end]
         if later:
             at, change = min(later, key=lambda each: each[0])
             found[one.place, one.reason] = change, max(at, one.last)
@@ -83,6 +82,13 @@ def repairs(
         for key, (change, at) in found.items()
         if taken.get((key[0], at))
     }
+
+
+def _is_after(ended: Ended, at: datetime, change: Change) -> bool:
+    """Whether a change came after deaths; a deployment at the instant of a death did."""
+    if at <= ended.last - GRACE:
+        return False
+    return at > ended.since or (at == ended.since and is_deployment(change))
 
 
 def _among(spans: Iterable[tuple[Place, datetime]]) -> str:

@@ -5,7 +5,8 @@
 A change concerns a queue if it is of the queue, of its bindings, of an exchange that feeds it or
 takes its dead letters, of a policy that matches one of these, or a deployment that names the queue
 or none. What cannot be told, such as the pattern of a policy that was removed, concerns it too.
-What was declared before the first message entered the queue broke nothing: it is no suspect.
+What was declared before the first message entered the queue broke nothing: it is no suspect. A
+deployment at the very instant of a death came after it; a policy may have dropped messages at once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,6 +50,11 @@ class Change(msgspec.Struct, frozen=True):
     name: str
     user: str | None
     reason: str | None = None
+
+
+def is_deployment(change: Change) -> bool:
+    """Whether a change is a deployment, which acts on no queue itself."""
+    return change.what == DEPLOYED
 
 
 class Recorded(NamedTuple):
@@ -141,7 +147,10 @@ def suspects(
         at = datetime.fromisoformat(one.change.at)
         if not since < at <= until:
             continue
-        if one.detail.get("what") != DEPLOYED:
+        if is_deployment(one.change):
+            if at == until:
+                continue
+        else:
             had_messages = had_messages and _had_messages(tables, one.vhost, queue, one.change.at)
             if not had_messages:
                 continue

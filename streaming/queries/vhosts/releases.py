@@ -4,7 +4,8 @@
     a queue, the instant of a death         -->  the latest release before it that is of the queue
     a release                               -->  the deaths of the hour before and the hour after
 
-A release concerns the queues that it names, or every queue of its vhost if it names none.
+A release concerns the queues that it names, or every queue of its vhost if it names none. What died
+at its very instant, such as in the same batch, died before it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,7 +88,7 @@ def release_of(vhost: str, at: str, detail: Mapping[str, Any], user: str | None 
 def release_before(
     known: Sequence[Release], vhost: str, queue: str, at: datetime
 ) -> Release | None:
-    """The latest release that concerns a queue and is not later than an instant.
+    """The latest release that concerns a queue and is earlier than a death.
 
     Args:
         known: the latest first.
@@ -96,7 +97,7 @@ def release_before(
         (
             one
             for one in known
-            if one.concerns(vhost, queue) and datetime.fromisoformat(one.at) <= at
+            if one.concerns(vhost, queue) and datetime.fromisoformat(one.at) < at
         ),
         None,
     )
@@ -127,7 +128,7 @@ def deaths_around(tables: Tables, found: Sequence[Release], end: datetime) -> li
     span = f"INTERVAL {round(SPAN.total_seconds())} SECOND"
     rows = tables.values(
         f"""
-        SELECT number, count(*) FILTER ("at" < released), count(*) FILTER ("at" >= released)
+        SELECT number, count(*) FILTER ("at" <= released), count(*) FILTER ("at" > released)
         FROM {view} AS death JOIN (VALUES {listed}) AS one (number, of_vhost, queues, released)
             ON death.vhost = of_vhost AND (len(queues) = 0 OR list_contains(queues, death.queue))
             AND "at" >= released - {span} AND "at" < released + {span}

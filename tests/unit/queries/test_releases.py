@@ -70,3 +70,22 @@ def test_deaths_are_counted_in_the_hours_before_and_after_a_release(tables):
         DeathsAround(before=1, after=3, is_over=True),
     ]
     assert deaths_around(tables, [], end) == []
+
+
+def test_what_died_at_the_instant_of_a_release_died_before_it(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("orders", max_length=1)
+    broker.publish("", "orders", "first")
+    broker.at(10 * MINUTE_MS)
+    broker.publish("", "orders", "second")
+    broker.do(commands.Deployed(service="worker", version="2.1"))
+    recording.commit()
+    recording.close()
+    with Tables(recording.root) as tables:
+        [release] = known = releases(tables)
+        at = datetime.fromisoformat(release.at)
+        [around] = deaths_around(tables, known, at)
+
+        assert (around.before, around.after) == (1, 0)
+        assert release_before(known, "/", "orders", at) is None

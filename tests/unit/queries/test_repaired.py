@@ -71,6 +71,41 @@ def test_a_release_after_which_messages_are_taken_has_repaired_its_queue(broken)
     assert datetime.fromisoformat(repair.at) == at(2)
 
 
+def test_a_release_at_the_instant_of_the_last_death_has_repaired_its_queue(broken):
+    """It broke nothing: what died then died before it."""
+    [broker] = broken.brokers
+    broker.publish("", "orders", "late")
+    broker.reject(*(one.ref for one in broker.get("orders", "last", 1)))
+    deployed(broker, "1.9")
+    broker.at(3 * MINUTE_MS)
+    taken(broker, "orders", "good", 3)
+
+    repair = repairs(broken, at(5))["orders"]
+
+    assert repair is not None
+    assert (repair.change.name, repair.taken) == ("worker 1.9", 3)
+
+
+def test_a_release_at_the_instant_of_the_only_deaths_has_repaired_and_not_broken(tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("orders")
+    broker.publish("", "orders", "order")
+    broker.at(MINUTE_MS)
+    broker.reject(*(one.ref for one in broker.get("orders", "bad", 1)))
+    deployed(broker, "1.9")
+    broker.at(2 * MINUTE_MS)
+    taken(broker, "orders", "good", 2)
+    recording.commit()
+    with Tables(recording.root) as tables:
+        declared = topology_log(tables).replayed()
+        [found] = what_died(tables, declared, at(5), timedelta(hours=1))
+
+    assert found.change is None
+    assert found.repair is not None
+    assert (found.repair.change.name, found.repair.taken) == ("worker 1.9", 2)
+
+
 def test_a_consumer_that_came_has_repaired_a_queue_whose_messages_expired(broken):
     [broker] = broken.brokers
     broker.consume("mail", "m", channel="mailer", user="mailer", auto_ack=True)
