@@ -64,6 +64,9 @@ _TITLES: Final = {
     "restore": say("Restore discarded letters"),
 }
 _RATES: Final = ("rate", "ceiling", "canary", "stop_after", "stop_percent")
+_PLACE: Final = ("queue", "reason")
+"""Parameters of the filter that choose where and why letters died; others narrow that."""
+
 _WISHES: Final = ("action", "to", "name", "key", "expiration", "x_death", "gone")
 
 
@@ -105,6 +108,12 @@ def redrive_plan(view: View) -> Mapping[str, Any]:
     return {
         "plan": found,
         "letters_count": count,
+        "whole": 0 if found is None else _whole(view, wish),
+        "whole_plan": {
+            **{name: one for name, one in kept(view).items() if name in _PLACE},
+            **_chosen(view),
+        },
+        "only_since": view.instant("since") if {*kept(view)} <= {*_PLACE, "since"} else None,
         "deaths_found": deaths,
         "others": others,
         "stale_s": stale_s(view),
@@ -149,6 +158,30 @@ def send_redrive(view: View) -> Answer:
         return {**redrive_plan(view), "fault": said(error)}
     keep_plan(plan)
     return _approved(view, sealed)
+
+
+def _whole(view: View, wish: RedriveWish) -> int:
+    """How many letters the same plan of a queue and reason has without narrower filters.
+
+    0: the search has no narrower filter, or names its letters.
+    """
+    given = kept(view).keys()
+    if "id" in given or not given & {*_PLACE} or not given - {*_PLACE}:
+        return 0
+    wanted = wish.wanted
+    wider = DeadLetterFilter(
+        vhost=wanted.vhost,
+        queue=wanted.queue,
+        reason=wanted.reason,
+        where=None if "where" in given else wanted.where,
+    )
+    try:
+        whole = plan_redrive(
+            view.tables, msgspec.structs.replace(wish, wanted=wider), view.declared
+        )
+    except QueryError:  # they are too many for one plan
+        return 0
+    return len(whole.sealed.letters)
 
 
 def _digest(sealed: SealedPlan) -> str:

@@ -261,6 +261,35 @@ def test_the_first_page_offers_a_plan_only_of_what_waits(make_client, tmp_path):
     recording.close()
 
 
+def test_a_plan_of_a_part_says_how_many_more_wait_and_leads_to_them(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    now_ms = int(time.time() * 1000) - START_MS
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    for ago_ms in (90 * 60_000, 60_000):
+        broker.at(now_ms - ago_ms)
+        broker.publish("", "work", "order")
+        broker.reject(*(one.ref for one in broker.get("work", f"g{ago_ms}")))
+    recording.commit()
+    recording.close()
+    client = make_client(recording.root)
+    page = client.get("/").text
+    [offered] = {html.unescape(one) for one in re.findall(r'href="(/redrive/plan[^"]+)"', page)}
+
+    plan = client.get(offered).text
+
+    [part] = re.findall(r'<p class="warn" id="part">.*?</p>', plan)
+    assert words(part).startswith("1 of the 2 that wait: only those that died since 20")
+    [whole] = re.findall(r'href="([^"]+)"', part)
+    page = client.get(html.unescape(whole)).text
+    assert "<strong>2</strong> letters" in page
+    assert 'id="part"' not in page
+    narrow = client.get("/redrive/plan?queue=work&since=2020-01-01&until=2020-01-02").text
+    assert "0 of the 2 that wait: only those of this search." in words(narrow)
+    assert 'id="part"' not in client.get("/redrive/plan?id=1/0/0").text
+
+
 def test_a_group_that_no_filter_chooses_alone_offers_no_plan_of_more_than_it(tenants):
     def offered(by):
         page = tenants.get(f"/causes?{by}").text
