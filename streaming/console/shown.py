@@ -83,11 +83,13 @@ def just_after(value: str | float | datetime) -> str:
     return instant(_time(value) + timedelta(milliseconds=1))
 
 
-def ago(value: str | float | datetime | None, now: datetime | None = None) -> Sentence | str:
+def ago(
+    value: str | float | datetime | None, now: str | float | datetime | None = None
+) -> Sentence | str:
     """How long before now an instant was: `3 min`, `2 h`, `5 d`."""
     if value is None:
         return ""
-    return duration((now or datetime.now(UTC)) - _time(value))
+    return duration((datetime.now(UTC) if now is None else _time(now)) - _time(value))
 
 
 def _time(value: str | float | datetime) -> datetime:

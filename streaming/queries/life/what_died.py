@@ -1,7 +1,8 @@
 """What died in a span, where, why in words, since when, and compared with the span before.
 
     deaths by queue and reason --> who rejected, the TTL, the limit and the rates --> words
-                               --> the last change that concerns the queue, before the first
+                               --> when they began, which may be before the span
+                               --> the last change that concerns the queue, before they began
                                --> what has ended them, and since when
 
 The worst come first: what is lost, then what died after a change, then what dies in numbers. What a
@@ -10,7 +11,7 @@ comes last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -30,6 +31,9 @@ MAX_GROUPS: Final = 10
 
 STILL: Final = timedelta(minutes=1)
 """Deaths of which the last was longer ago have stopped."""
+
+QUIET: Final = timedelta(minutes=10)
+"""Deaths that began before the span go on in it if they never paused for longer."""
 
 RATE_S: Final = 300
 """The rates of a full queue are those while messages died, but of the last seconds at most."""
@@ -55,10 +59,11 @@ class DeathGroup(msgspec.Struct, frozen=True):
         deaths, before: in the span, and in the span of the same length before it.
         lost: those of them whose letter reached no queue that was meant to take it.
         is_declared: whether they are how the queue is meant to work: what it drops goes nowhere.
-        since, last: the first and the last of the span.
+        since, last: when they began, at most a span before the span, and the last.
+        is_older: whether they had begun even earlier.
         why: in words.
         cause: the most frequent, in the words of a consumer.
-        change: the last one that may have broken the queue, in the day before the first.
+        change: the last one that may have broken the queue, in the day before they began.
         repair: what has ended them; None: they go on, or nobody knows.
     """
 
@@ -75,6 +80,7 @@ class DeathGroup(msgspec.Struct, frozen=True):
     cause: str | None
     change: Change | None
     repair: Repair | None = None
+    is_older: bool = False
 
 
 def what_died(
@@ -122,15 +128,15 @@ def what_died(
         return []
     users = _rejecting(tables, begin, end)
     rates = _rates(tables, [row for row in rows if row["reason"] == "maxlen"])
-    first = min(datetime.fromisoformat(iso(row["since"]) or "") for row in rows)
+    begun = _begun(tables, view, rows, begin - span, begin)
+    first = min(since for since, _is_older in begun)
     recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost)
     groups = []
     ended = []
-    for row in rows:
+    for row, (before, is_older) in zip(rows, begun, strict=True):
         place = (row["vhost"], row["queue"])
-        since, last = iso(row["since"]) or "", iso(row["last"]) or ""
+        last = iso(row["last"]) or ""
         chosen = [*concerning(recorded, *place, declared.get(place[0]))]
-        before = datetime.fromisoformat(since)
         changed = suspects(tables, chosen, place[1], before - CHANGED_BEFORE, before)
         last_at = datetime.fromisoformat(last)
         limits = _limits_at(tables, declared, chosen, *place, last_at, keep)
@@ -144,11 +150,12 @@ def what_died(
                 row["before"],
                 row["lost"],
                 row["is_declared"],
-                since,
+                f"{before.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{before.microsecond // 1000:03}Z",
                 last,
                 of_a_queue(row["reason"], limits, users.get(place, []), rates.get(place)),
                 row["cause"],
                 next(changed, None),
+                is_older=is_older,
             )
         )
     found = repairs(tables, ended, end)
@@ -158,6 +165,44 @@ def what_died(
     ]
     groups.sort(key=lambda one: (-one.lost, one.is_declared, one.change is None))
     return groups
+
+
+def _begun(
+    tables: Tables, view: str, rows: Sequence[Row], first: datetime, begin: datetime
+) -> list[tuple[datetime, bool]]:
+    """When the deaths of each group began, from an instant on, and whether that was even earlier.
+
+    Args:
+        view: the deaths.
+        first, begin: the span that is looked at for deaths before those of the groups.
+    """
+    earlier: dict[tuple[str, str, str], list[datetime]] = {}
+    groups = ", ".join(
+        f"({text(row['vhost'])}, {text(row['queue'])}, {text(row['reason'])})"
+        for row in rows
+        if row["before"]
+    )
+    if groups:
+        found = tables.values(
+            f"""
+            SELECT vhost, queue, reason, min("at") AS minute FROM {view}
+            WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ)
+            AND (vhost, queue, reason) IN ({groups})
+            GROUP BY vhost, queue, reason, epoch_ms("at") // 60000 ORDER BY minute DESC
+            """,
+            [first.isoformat(), begin.isoformat()],
+        )
+        for vhost, queue, reason, at in found:
+            earlier.setdefault((vhost, queue, reason), []).append(at)
+    begun = []
+    for row in rows:
+        since = datetime.fromisoformat(iso(row["since"]) or "")
+        for at in earlier.get((row["vhost"], row["queue"], row["reason"]), []):
+            if since - at > QUIET:
+                break
+            since = at
+        begun.append((since, since <= first + QUIET))
+    return begun
 
 
 def _limits_at(

@@ -10,6 +10,8 @@ from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
 
+MINUTE_MS = 60_000
+
 
 def section(page):
     """What stands in the table of what died; empty without it."""
@@ -187,3 +189,25 @@ def test_a_viewer_without_permissions_sees_nothing_of_it(make_client_of_anna, sh
 
     assert section(page) == ""
     assert "rejected by" not in page
+
+
+def test_deaths_that_go_on_for_hours_say_when_they_began(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work", max_length=1)
+    broker.publish("", "work", "first")
+    broker.at(9 * MINUTE_MS)
+    broker.do(commands.Deployed(service="worker", version="2"))
+    for minute in range(10, 200, 9):
+        broker.at(minute * MINUTE_MS)
+        broker.publish("", "work", "next")
+        recording.commit()
+    recording.close()
+    client = make_client(recording.root)
+
+    def begun(as_of):
+        return words(section(client.get(f"/?as_of={as_of}").text))
+
+    assert "2020-09-13 12:36:40 90 min ago" in begun("2020-09-13T14:06:40Z")
+    assert "deployed worker 2 60 s before the first" in begun("2020-09-13T14:06:40Z")
+    assert "before 2020-09-13 13:30:40 119 min ago" in begun("2020-09-13T15:30:00Z")

@@ -82,6 +82,56 @@ def test_the_last_change_that_concerns_the_queue_is_named(shop):
     assert found == {"orders": deployed, "mail": deployed, "box": deployed}
 
 
+def dying(root, minutes):
+    """`orders` rejects in these minutes; a release in minute 9, and another one in minute 45."""
+    broker = Broker()
+    recording = Recording(root, broker)
+    broker.queue("orders", dead_letter_exchange="", dead_letter_routing_key="parked")
+    broker.queue("parked")
+    broker.publish("", "orders", "good")
+    broker.drain("orders")
+    for minute in sorted({9, 45, *minutes}):
+        broker.at(minute * MINUTE_MS)
+        if minute in {9, 45}:
+            broker.do(commands.Deployed(service="worker", version=f"{minute}"))
+        else:
+            reject(broker, 1)
+    recording.commit()
+    return recording
+
+
+def test_deaths_that_began_before_the_span_and_never_paused_have_their_own_beginning(tmp_path):
+    recording = dying(tmp_path, range(10, 101, 6))
+
+    [found] = groups(recording, at(105))
+
+    assert datetime.fromisoformat(found.since) == at(10)
+    assert not found.is_older
+    assert found.deaths == 10, "those of the last hour"
+    assert found.change is not None
+    assert found.change.name == "worker 9"
+
+
+def test_deaths_that_are_older_than_what_is_looked_at_say_so(tmp_path):
+    recording = dying(tmp_path, range(10, 181, 6))
+
+    [found] = groups(recording, at(180))
+
+    assert found.is_older
+    assert datetime.fromisoformat(found.since) == at(64)
+
+
+def test_deaths_after_a_pause_begin_after_it(tmp_path):
+    recording = dying(tmp_path, [*range(10, 41, 6), 70, 76])
+
+    [found] = groups(recording, at(105))
+
+    assert datetime.fromisoformat(found.since) == at(70)
+    assert found.before == 6
+    assert found.change is not None
+    assert found.change.name == "worker 45"
+
+
 def test_limits_are_those_at_the_death_although_they_changed_since(shop):
     [broker] = shop.brokers
     broker.policy("wide", "^mail$", {"message-ttl": 900})
