@@ -359,14 +359,15 @@ class Channel:
             else:  # the frames that wait come first
                 self._is_gone = True
 
-        self._leave(method.ids, closed)
+        self._leave(method.ids, closed, is_failure=False)
 
-    def _leave(self, method: tuple[int, int], closed: Answered) -> None:
+    def _leave(self, method: tuple[int, int], closed: Answered, *, is_failure: bool) -> None:
         """Close the channel in the broker: consumers end, unacknowledged messages return.
 
         What was published before may have its confirm, or come back, before it is closed.
         """
-        self._requests.ask(method, commands.CloseChannel(channel=self.name), closed)
+        closing = commands.CloseChannel(channel=self.name, is_failure=is_failure)
+        self._requests.ask(method, closing, closed)
         if not self._requests.is_over:
             self.park([])
 
@@ -402,7 +403,11 @@ class Channel:
             self._peer.fail(failure, method)
         else:
             told = failure.settled()
-            self._leave(method, lambda _result: self._tell_closed(told, method))
+
+            def closed(_result: dict[str, Any]) -> None:
+                self._tell_closed(told, method)
+
+            self._leave(method, closed, is_failure=True)
 
     def _tell_closed(self, failure: AmqpError, method: tuple[int, int]) -> None:
         """Tell the client that the channel is closed."""

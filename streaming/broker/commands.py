@@ -184,9 +184,14 @@ class Renew(Command, frozen=True, tag="renew"):
 
 
 class CloseChannel(Command, frozen=True, tag="close_channel"):
-    """Close a channel: consumers end, unacked deliveries are requeued."""
+    """Close a channel: consumers end, unacked deliveries are requeued.
+
+    Attributes:
+        is_failure: an error closes it, and not its client (R-CONS-5).
+    """
 
     channel: Name = "c0"
+    is_failure: bool = False
 
 
 class CloseConnection(Command, frozen=True, tag="close_connection"):

@@ -196,7 +196,8 @@ def close_channel(shard: ShardState, actor: Actor, command: commands.CloseChanne
     if channel is None:
         shard.channels.forget_publisher(actor.user, command.channel)
     else:
-        lifecycle.close_channel(shard, channel, "close_channel")
+        cause = "channel_error" if command.is_failure else "close_channel"
+        lifecycle.close_channel(shard, channel, cause, by_client=not command.is_failure)
     return {}
 
 

@@ -51,12 +51,19 @@ def close_after_error(shard: ShardState, actor: Actor, refusal: Refusal) -> None
         close_channel(shard, channel, "channel_error")
 
 
-def close_channel(shard: ShardState, channel: Channel, cause: str) -> None:
-    """Cancel its consumers, delete its exclusive queues, requeue its deliveries (R-SET-4)."""
+def close_channel(
+    shard: ShardState, channel: Channel, cause: str, *, by_client: bool = False
+) -> None:
+    """Cancel its consumers, delete its exclusive queues, requeue its deliveries (R-SET-4).
+
+    Args:
+        by_client: its client closes it alone: no error, and not with its connection (R-CONS-5).
+    """
     detail = {"name": channel.name, "user": channel.user, "cause": cause}
     record_channel(shard, "channel_closed", "", detail)
     handed_over = _cancel_consumers(shard, channel)
-    _serve(shard, handed_over, early=True)
+    if by_client:
+        _serve(shard, handed_over, early=True)
     if channel.connection < 0:
         _delete_exclusive_queues(shard, channel.number)
     requeue_all(shard, channel, explicitly=False)
@@ -104,7 +111,6 @@ def _close_channels(shard: ShardState, numbers: list[int], cause: str) -> None:
     handed_over: list[int] = []
     for channel in channels:
         handed_over += _cancel_consumers(shard, channel)
-    _serve(shard, handed_over, early=True)
     for channel in channels:
         close_channel(shard, channel, cause)
     _serve(shard, handed_over)

@@ -163,31 +163,39 @@ def test_r_cons_4_only_the_active_consumer_gets_messages(kind, cut):
     ]
 
 
+IN_ORDER, READY_FIRST = ["b/0 m1", "b/1 m2", "b/2 m3"], ["b/0 m2", "b/1 m3", "b/2 m1"]
+
+
 @CUT
-@pytest.mark.parametrize("connection", [None, "k"])
 @pytest.mark.parametrize(
-    ("kind", "compat", "expected"),
+    ("kind", "compat", "alone"),
     [
-        ("classic", "3.10", ["b/0 m1", "b/1 m2", "b/2 m3"]),
-        ("classic", "4.0", ["b/0 m2", "b/1 m3", "b/2 m1"]),
-        ("quorum", "3.10", ["b/0 m2", "b/1 m3", "b/2 m1"]),
-        ("quorum", "4.0", ["b/0 m2", "b/1 m3", "b/2 m1"]),
+        ("classic", "3.10", IN_ORDER),
+        ("classic", "4.0", READY_FIRST),
+        ("quorum", "3.10", READY_FIRST),
+        ("quorum", "4.0", READY_FIRST),
     ],
 )
-def test_r_cons_5_what_the_next_gets_first(kind, compat, expected, connection, cut):
+@pytest.mark.parametrize("how", ["closed alone", "failed", "refused", "with its connection"])
+def test_r_cons_5_what_the_next_gets_first(kind, compat, alone, how, cut):
     broker = a_broker(kind, cut=cut, config={"compat": compat}, single_active_consumer=True)
-    broker.do(commands.OpenChannel(channel="c0", connection=connection))
+    broker.do(commands.OpenChannel(channel="c0", connection="k"))
     consume(broker, "a", prefetch=1)
     consume(broker, "of the same channel")
     consume(broker, "b", "c1")
     publish(broker, 3)
 
-    if connection is None:
-        broker.close_channel("c0")
-    else:
-        broker.do(commands.CloseConnection(connection=connection))
+    match how:
+        case "closed alone":
+            broker.close_channel("c0")
+        case "failed":
+            broker.do(commands.CloseChannel(channel="c0", is_failure=True))
+        case "refused":
+            broker.do(commands.Settle(tag=99, channel="c0"))
+        case _:
+            broker.do(commands.CloseConnection(connection="k"))
 
-    assert new(broker, 1) == expected
+    assert new(broker, 1) == (alone if how == "closed alone" else IN_ORDER)
 
 
 @CUT
