@@ -71,13 +71,14 @@ def find(view: View) -> Answer:
     if exact and not messages and len(exact) == 1:
         return Redirect(address_of(view, exact[0]))
     if not places and not releases and not topics and len(messages) == 1 and not words:
-        return Redirect(view.url("/message", id=messages[0].message_id))
+        [one] = messages
+        return Redirect(view.url("/message", id=one.message_id, found=text, found_in=one.place))
     pages = [*places, *topics]
     if len(pages) == 1 and not releases and not messages:
         return Redirect(address_of(view, pages[0]))
     is_unknown = not pages and not releases and not messages and fault is None
     if is_unknown and text and _is_message(view, text):
-        return Redirect(view.url("/message", id=text))
+        return Redirect(view.url("/message", id=text, found=text, found_in="message_id"))
     return {
         "text": text,
         "fault": fault,

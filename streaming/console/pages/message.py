@@ -49,6 +49,9 @@ def message(view: View) -> Answer:
     return {
         "history": history,
         "row": row,
+        "name": _name(row),
+        "found": view.text("found"),
+        "found_in": view.text("found_in"),
         "copies": copies,
         "summary": summary_of(copies, history.now, has_content=history.forgotten.body is None),
         "why": {(copy.copy_id, copy.left_at): copy.why for copy in copies},
@@ -127,6 +130,12 @@ def message_of(view: View, parameter: str = "id") -> MessageHistory:
 def content_row(history: MessageHistory) -> Row:
     """The row with the content of a message: its own, or that of its first death."""
     return history.message or next(iter(history.deaths.values()), None) or {}
+
+
+def _name(row: Row) -> str | None:
+    """The id that the publisher gave a message; None: none, or it is hidden."""
+    given = (row.get("properties") or {}).get("message_id")
+    return given if isinstance(given, str) and given else None
 
 
 def opened_body(row: Row) -> Opened | None:

@@ -94,7 +94,7 @@ def summary_of(
         happened += _taken(taken)
         if last.why is not None:
             return Summary(happened, _lost_copy(last), todo if has_content else "", causes)
-    return Summary(happened, _gone(last, taken), todo if has_content else "", causes)
+    return Summary(happened, _gone(copies, last, taken), todo if has_content else "", causes)
 
 
 def _causes(copies: Sequence[CopyLife]) -> list[Cause]:
@@ -184,12 +184,26 @@ def _lost_copy(last: CopyLife) -> Sentence:
     return say("Another copy of it was lost when it died in %(queue)s.", queue=last.queue)
 
 
-def _gone(last: CopyLife | None, taken: Sequence[str]) -> Sentence:
+def _taken_at(copies: Sequence[CopyLife]) -> str:
+    """The queues that took a message, each with the last instant."""
+    found: dict[str, str] = {}
+    for copy in copies:
+        if copy.end in _TAKEN:
+            found[copy.queue] = max(found.get(copy.queue, ""), copy.left_at or "")
+    return ", ".join(f"{queue} ({at[:19].replace('T', ' ')})" for queue, at in found.items())
+
+
+def _gone(copies: Sequence[CopyLife], last: CopyLife | None, taken: Sequence[str]) -> Sentence:
     if last is None:
         return say("It is in no queue.")
     match last.end:
         case "acked" | "consumed":
             queues = ", ".join(taken)
+            if all(copy.why is None for copy in copies):
+                return say(
+                    "It never died: it was acked in %(queues)s. It is in no queue now.",
+                    queues=_taken_at(copies),
+                )
             return say("It was acked in %(queue)s, so nothing is left to do.", queue=queues)
         case "purged":
             return say("It was purged from %(queue)s.", queue=last.queue)

@@ -368,7 +368,7 @@ def test_an_order_number_leads_from_the_first_page_to_why_it_died(visit):
     page.keyboard.type("order 0")
     page.keyboard.press("Enter")
 
-    expect(page.get_by_role("heading", name="Message 0/0/0")).to_be_visible()
+    expect(page.get_by_role("heading", name="Message first 0/0/0")).to_be_visible()
     expect(page.locator("dd.why")).to_contain_text("anna rejected it")
 
 

@@ -138,14 +138,22 @@ def test_an_id_and_an_instant_open_at_once(shop_console, text, page):
 @pytest.mark.parametrize(
     ("text", "page"),
     [
-        ("first", "/message?id=0/0/0"),
-        ("order 0", "/message?id=0/0/0"),
-        ("acme", "/message?id=0/0/0"),
+        ("first", "/message?id=0/0/0&found=first&found_in=message_id"),
+        ("order 0", "/message?id=0/0/0&found=order+0&found_in=body"),
+        ("acme", "/message?id=0/0/0&found=acme&found_in=headers"),
         ("mail", "/queue?vhost=/&queue=mail"),
     ],
 )
 def test_the_only_thing_that_has_a_text_opens_at_once(shop_console, text, page):
     assert found_by(shop_console, text).replace("%2F", "/") == page
+
+
+def test_the_page_of_a_message_names_it_as_its_publisher_and_says_what_find_matched(shop_console):
+    page = shop_console.get("/find?q=acme").text
+
+    assert re.search('<h1>Message first <span class="quiet">0/0/0</span></h1>', page)
+    assert "Found by “acme” in headers ." in words(page)
+    assert 'id="found"' not in shop_console.get("/message?id=0/0/0").text
 
 
 @pytest.mark.parametrize(

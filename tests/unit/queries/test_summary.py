@@ -62,7 +62,11 @@ def test_a_message_that_was_acked_needs_nothing(broker, recording):
 
     found = summed_up(recording)
 
-    assert (said(found), found.todo) == ("It was acked in work, so nothing is left to do.", "")
+    at = "2020-09-13 12:26:40"
+    assert (said(found), found.todo) == (
+        f"It never died: it was acked in work ({at}). It is in no queue now.",
+        "",
+    )
 
 
 def test_a_letter_that_waits_can_be_sent_back(broker, recording):
@@ -131,7 +135,9 @@ def test_each_queue_that_acked_it_is_named(recording):
 
     found = summed_up(recording)
 
-    assert said(found) == "It was acked in mail, work, so nothing is left to do."
+    at = "2020-09-13 12:26:40"
+    queues = f"mail ({at}), work ({at})"
+    assert said(found) == f"It never died: it was acked in {queues}. It is in no queue now."
 
 
 def test_a_lost_copy_is_said_although_another_was_acked(recording):
