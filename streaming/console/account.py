@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from streaming.console.shown import instant
 from streaming.queries.audit.balance import Balance, QueueBalance
-from streaming.queries.gone import Gone
+from streaming.queries.gone import Gone, Purged
 from topology.sentences import Sentence, say, say_count
 
 _TAKEN = ("acked", "consumed")
@@ -93,10 +94,10 @@ def _ways(drawn: Drawn) -> Iterator[Way]:
         yield Way(what, "/search", {"reason": reason})
     ends = [row.endings for row in drawn.balance.queues]
     unknown = sum(one.get("purged", 0) for one in ends)
-    for user, count in gone.purged.items():
-        unknown -= count
-        what = say("%(count)s purged by %(user)s", count=count, user=user or say("the operator"))
-        yield Way(what, "/audit", {"action": "purges", **({"user": user} if user else {})})
+    for one in gone.purged:
+        unknown -= one.count
+        about = {"action": "purges", **({"user": one.user} if one.user else {})}
+        yield Way(_purged(one), "/audit", about)
     if unknown > 0:
         yield Way(say("%(count)s purged, the tables no longer know by whom", count=unknown))
     deleted = sum(one.get("deleted", 0) for one in ends)
@@ -106,6 +107,25 @@ def _ways(drawn: Drawn) -> Iterator[Way]:
                 "%(count)s deleted with its queue", "%(count)s deleted with their queue", deleted
             )
         )
+
+
+def _purged(one: Purged) -> Sentence:
+    user, at = one.user or say("the operator"), instant(one.at)[:16]
+    if one.queue is None:
+        return say(
+            "%(count)s purged from %(queues)s queues by %(user)s, last at %(at)s",
+            count=one.count,
+            queues=one.queues,
+            user=user,
+            at=at,
+        )
+    return say(
+        "%(count)s purged from %(queue)s by %(user)s, %(at)s",
+        count=one.count,
+        queue=one.queue,
+        user=user,
+        at=at,
+    )
 
 
 def entered_none(balance: Balance) -> int:

@@ -51,7 +51,7 @@ def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
         "preview": lambda value: preview(
             language.written(value) if isinstance(value, str) else value
         ),
-        "end_of_letter": lambda copy: end_of_letter(copy.outcome, copy.reason),
+        "end_of_letter": end_of_letter,
         "lost_because": lambda outcome: language.word(LOSSES.get(outcome, outcome or "")),
     }
     return templates

@@ -83,6 +83,11 @@ def just_after(value: str | float | datetime) -> str:
     return instant(_time(value) + timedelta(milliseconds=1))
 
 
+def just_before(value: str | float | datetime) -> str:
+    """The instant before this one, as `instant` writes it; events have milliseconds."""
+    return instant(_time(value) - timedelta(milliseconds=1))
+
+
 def ago(
     value: str | float | datetime | None, now: str | float | datetime | None = None
 ) -> Sentence | str:
@@ -165,6 +170,7 @@ FILTERS: Final = {
     "instant": instant,
     "iso": iso,
     "just_after": just_after,
+    "just_before": just_before,
     "later_than": later_than,
     "number": number,
     "pairs": pairs,

@@ -7,10 +7,28 @@ import msgspec
 
 from streaming.queries.actions import WHO
 from streaming.queries.death_rates import is_quiet
-from streaming.queries.duckdb_tables import Tables
+from streaming.queries.duckdb_tables import Tables, iso
 from streaming.queries.ends import IS_LOST
 
-_EVENTS: Final = ("kind", "user", "channel")
+_EVENTS: Final = ("vhost", "kind", "user", "channel", "queue", "at")
+
+
+class Purged(msgspec.Struct, frozen=True):
+    """What one user has purged.
+
+    Attributes:
+        user: None: the operator.
+        count: messages.
+        queue: None: several queues.
+        queues: how many.
+        at: when the last of it was, ISO 8601.
+    """
+
+    user: str | None
+    count: int
+    queue: str | None
+    queues: int
+    at: str
 
 
 class Gone(msgspec.Struct, frozen=True):
@@ -19,12 +37,12 @@ class Gone(msgspec.Struct, frozen=True):
     Attributes:
         lost: dead letters that are lost.
         dropped: dead letters that were dropped, by the reason of their death.
-        purged: messages by who purged them; None: the operator.
+        purged: by who purged them, the most first.
     """
 
     lost: int = 0
     dropped: Mapping[str, int] = {}
-    purged: Mapping[str | None, int] = {}
+    purged: Sequence[Purged] = ()
 
 
 def gone(tables: Tables, quiet: Sequence[str] = ()) -> Gone:
@@ -34,12 +52,23 @@ def gone(tables: Tables, quiet: Sequence[str] = ()) -> Gone:
         quiet: names of queues, or patterns with `*`, whose dead letters are dropped by design.
     """
     purges = tables.view("events", columns=list(_EVENTS), view=tables.new_name("events"))
-    purged = tables.values(
-        f"""SELECT {WHO} AS "user", count(*) AS count FROM {purges} WHERE kind = 'purged'
-        GROUP BY ALL ORDER BY count DESC, "user" """
+    rows = tables.rows(
+        f"""SELECT {WHO} AS "user", count(*) AS count, count(DISTINCT (vhost, queue)) AS queues,
+        min(queue) AS queue, max("at") AS "at" FROM {purges} WHERE kind = 'purged'
+        GROUP BY 1 ORDER BY count DESC, "user" """
     )
+    purged = [
+        Purged(
+            row["user"],
+            row["count"],
+            row["queue"] if row["queues"] == 1 else None,
+            row["queues"],
+            iso(row["at"]) or "",
+        )
+        for row in rows
+    ]
     if not tables.has("dead_letters"):
-        return Gone(purged=dict(purged))
+        return Gone(purged=purged)
     columns = ["queue", "reason", "outcome"]
     view = tables.view("dead_letters", columns=columns, view=tables.new_name("dead_letters"))
     is_lost = f"({IS_LOST} AND NOT {is_quiet(quiet)})"
@@ -51,5 +80,5 @@ def gone(tables: Tables, quiet: Sequence[str] = ()) -> Gone:
     return Gone(
         sum(lost for _reason, lost, _dropped in found),
         {reason: dropped for reason, _lost, dropped in found if dropped},
-        dict(purged),
+        purged,
     )

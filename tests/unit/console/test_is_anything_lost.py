@@ -145,8 +145,9 @@ def test_what_is_gone_is_said_by_the_way_that_it_went(gone_console, address):
     [said] = re.findall(r'<span id="gone">(.*?)\.</span>', drawn_page(gone_console, address))
 
     assert html.unescape(" ".join(re.sub(r"<[^>]+>", "", said).split())) == (
-        "Gone: 1 lost · 2 dropped (full) · 1 dropped (expired) · 1 purged by anna"
-        " · 1 purged by the operator · 1 deleted with its queue"
+        "Gone: 1 lost · 2 dropped (full) · 1 dropped (expired)"
+        " · 1 purged from newest by anna, 2020-09-13 12:26"
+        " · 1 purged from mail by the operator, 2020-09-13 12:26 · 1 deleted with its queue"
     )
     for led in re.findall(r'href="([^"]+)"', said):
         assert gone_console.get(html.unescape(led)).status_code == 200
@@ -202,3 +203,59 @@ def test_the_page_of_a_message_uses_the_same_words(gone_console):
 
     assert "It was lost when it died in orders" in found
     assert "lost: the dead-letter exchange does not exist or is not set" in found
+
+
+def test_the_search_says_what_became_of_a_letter_in_the_same_words(gone_console):
+    page = gone_console.get("/search").text
+    said = [
+        " ".join(re.sub(r"<[^>]+>", "", one).split())
+        for one in re.findall(r'<td class="wide">(<a href="/balance[^"]*#words">.*?)</td>', page)
+    ]
+
+    assert sorted(said) == [f"{end}: no_exchange" for end in ("dropped",) * 3 + ("lost",)]
+    assert 'id="words"' in drawn_page(gone_console, "/balance")
+
+
+def test_what_is_gone_but_not_lost_says_so(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    for name in ("orders", "mail"):
+        broker.queue(name)
+        broker.publish("", name, "a")
+        broker.at(60_000)
+        broker.do(commands.Purge(queue=name), user="anna")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+
+    page = drawn_page(make_client(recording.root), "/balance")
+
+    [said] = re.findall(r'<span id="gone">(.*?)\.</span>', page)
+    assert html.unescape(" ".join(re.sub(r"<[^>]+>", "", said).split())) == (
+        "Gone as declared or on purpose, not lost: "
+        "2 purged from 2 queues by anna, last at 2020-09-13 12:27"
+    )
+
+
+def test_a_purge_leads_to_its_queue_just_before_it(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("orders")
+    broker.publish("", "orders", "a")
+    recording.commit()
+    broker.at(60_000)
+    broker.do(commands.Purge(queue="orders"), user="anna")
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    client = make_client(recording.root)
+
+    def ready(address):
+        page = client.get(html.unescape(address)).text
+        return re.findall(r"<dt>Ready</dt><dd>(\d+)</dd>", page)
+
+    for page in ("/audit?action=purges", "/queue?queue=orders&stretch=1h&as_of=1"):
+        text = client.get(page).text
+        links = dict(re.findall(r'<a href="([^"]+)">(before|after)</a>', text))
+        by_word = {word: address for address, word in links.items()}
+        assert (ready(by_word["before"]), ready(by_word["after"])) == (["1"], ["0"]), page

@@ -120,7 +120,9 @@ def found_by(client, text):
 
 def test_every_page_has_the_field_that_finds(shop_console):
     for address in ("/", "/queues", "/message?id=first", "/find"):
-        assert 'action="/find"' in shop_console.get(address).text
+        page = shop_console.get(address).text
+        assert 'action="/find"' in page
+        assert 'placeholder="order 17, or orders 10:05"' in page
 
 
 @pytest.mark.parametrize(

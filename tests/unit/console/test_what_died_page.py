@@ -2,12 +2,13 @@
 
 import html
 import re
+import time
 
 import pytest
 
 from streaming.broker import commands
 from streaming.contents.updater import ContentsUpdater
-from tests.builders import Broker
+from tests.builders import START_MS, Broker
 from tests.unit.queries.recording import Recording
 
 MINUTE_MS = 60_000
@@ -211,3 +212,28 @@ def test_deaths_that_go_on_for_hours_say_when_they_began(make_client, tmp_path):
     assert "2020-09-13 12:36:40 90 min ago" in begun("2020-09-13T14:06:40Z")
     assert "deployed worker 2 60 s before the first" in begun("2020-09-13T14:06:40Z")
     assert "before 2020-09-13 13:30:40 119 min ago" in begun("2020-09-13T15:30:00Z")
+
+
+def test_a_repaired_queue_of_which_nothing_waits_is_named(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    now_ms = int(time.time() * 1000) - START_MS
+    broker.at(now_ms - 20 * MINUTE_MS)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    broker.publish("", "work", "bad")
+    broker.reject(*(one.ref for one in broker.get("work", "bad")))
+    broker.drain("dead")
+    broker.at(now_ms - 10 * MINUTE_MS)
+    broker.do(commands.Deployed(service="worker", version="2"))
+    broker.at(now_ms - 5 * MINUTE_MS)
+    broker.publish("", "work", "good")
+    broker.drain("work")
+    broker.at(now_ms)
+    recording.commit()
+    recording.close()
+
+    page = make_client(recording.root).get("/").text
+
+    [box] = re.findall(r'<div class="verdict good" id="repaired">.*?</div>', page, re.DOTALL)
+    assert "Nothing that died in work waits to be sent back." in words(box)
