@@ -279,10 +279,10 @@ def outcome(view: View, _body: bytes) -> redrive_answers.Outcome:
 def plan(view: View, _body: bytes) -> redrive_answers.Plan:
     """Make a sealed plan, and keep it."""
     folder = plans_folder()
-    if folder.is_dir() and sum(1 for _ in folder.iterdir()) >= MAX_PLANS:
+    if folder.is_dir() and sum(1 for _ in folder.glob("r-*.json")) >= MAX_PLANS:
         raise Refused(409, f"{MAX_PLANS} plans are kept, which is the limit: remove old ones.")
     found = planned_letters(view, wish_of(view))
-    keep_plan(found.sealed, found.edits)
+    keep_plan(found)
     made = _described(found.sealed)
     made.unacked, made.copies, made.unreadable = found.unacked, found.copies, found.unreadable
     made.groups = _plain(found.groups, redrive_answers.ForecastOf)
