@@ -12,6 +12,7 @@ from streaming.console.app import PAGES
 from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
 from tests.fixtures.browser import CLIPPED, PHONE, Visitor, console_of
+from tests.fixtures.waiting import wait_until
 from tests.unit.queries.recording import Recording
 from tests.unit.queries.shop import a_shop
 
@@ -109,7 +110,7 @@ def test_a_german_browser_gets_german_pages_that_fit_and_are_accessible(visit, a
 )
 def test_on_a_phone_no_table_is_cut_off_and_cards_are_accessible(visit, address):
     visitor = visit(address, viewport=PHONE)
-    visitor.page.wait_for_function(f"{CLIPPED_TABLES}.length === 0")
+    wait_until(lambda: visitor.page.evaluate(f"{CLIPPED_TABLES}.length === 0"))
     assert visitor.violations() == []
 
 
@@ -393,7 +394,7 @@ def test_the_axis_of_a_curve_has_no_half_message(visit):
     )
     page.goto("/queue?queue=billing&stretch=all")
     expect(page.locator("canvas")).to_be_visible()
-    page.wait_for_function("written.includes('1')")
+    wait_until(lambda: page.evaluate("written.includes('1')"))
 
     assert [one for one in page.evaluate("written") if re.fullmatch(r"[0-9]*[.,][0-9]+", one)] == []
 
@@ -446,7 +447,7 @@ def test_the_names_of_deployments_at_one_moment_are_not_written_over_each_other(
     visitor.open("/queue?queue=billing&stretch=all")
 
     expect(visitor.page.locator("canvas")).to_be_visible()
-    visitor.page.wait_for_function("window.written.length > 1")
+    wait_until(lambda: visitor.page.evaluate("window.written.length > 1"))
     heights = dict(visitor.page.evaluate("window.written"))
     assert set(heights) == {"invoices-worker 2.0", "invoices-worker 2.1"}
     assert abs(heights["invoices-worker 2.0"] - heights["invoices-worker 2.1"]) >= 14
