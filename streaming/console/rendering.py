@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from streaming.console.event_words import REASONS
 from streaming.console.languages import ENGLISH, Language
-from streaming.console.shown import FILTERS, finalize, preview
+from streaming.console.shown import FILTERS, finalize, preview, printable
 from streaming.queries.ends import end_of_letter
 from streaming.queries.message_history import LOSSES
 
@@ -19,7 +19,7 @@ _CODE: Final = re.compile("`([^`]+)`")
 
 def with_code(text: str) -> Markup:
     """A text as markup, in which commands that have backticks around them are code."""
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(printable(text)))))  # noqa: S704 - it is escaped
 
 
 def make_templates(language: Language = ENGLISH) -> jinja2.Environment:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.niceness import make_session_nice, yield_at_least
@@ -19,7 +19,8 @@ MOST_ALONE = 5
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 """Containers set it, and then each process would compile all that it imports."""
 
-_LEAST_PRIORITY = 19
+_NICE = 5
+"""A third of what any other gets that is busy: with less, programs of tests start in minutes."""
 
 
 class Check(NamedTuple):
@@ -53,7 +54,10 @@ def run_checks(checks: tuple[Check, ...], folder: Path) -> int:
         for check in checks:
             if check.is_beside:
                 print(f"--- {check.name}: beside what follows, which comes first", flush=True)
-                beside.append((check, stack.enter_context(_Beside(check, folder))))
+                run = _Beside()
+                stack.callback(run.end)
+                run.begin(check, folder)
+                beside.append((check, run))
                 continue
             print(f"--- {check.name}", flush=True)
             if not _run(check.arguments, folder):
@@ -72,36 +76,40 @@ def run_checks(checks: tuple[Check, ...], folder: Path) -> int:
 class _Beside:
     """A check that runs in a session of its own, which yields to all others."""
 
-    def __init__(self, check: Check, folder: Path) -> None:
-        self._check = check
-        self._folder = folder
+    def __init__(self) -> None:
+        self._output = tempfile.TemporaryFile(  # noqa: SIM115 (`end` closes it)
+            "w+", encoding="utf-8", errors="replace"
+        )
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Self:
-        self._output = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+    def begin(self, check: Check, folder: Path) -> None:
+        """Start it; `end` is called whatever happens."""
         self._process = subprocess.Popen(
-            (sys.executable, *self._check.arguments),
-            cwd=self._folder,
+            (sys.executable, *check.arguments),
+            cwd=folder,
             env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        yield_at_least(self._process.pid, _LEAST_PRIORITY)
-        make_session_nice(self._process.pid, _LEAST_PRIORITY)
-        return self
+        yield_at_least(self._process.pid, _NICE)
+        make_session_nice(self._process.pid, _NICE)
 
     def succeeds(self) -> bool:
         """Wait for its end, then print what it printed."""
+        assert self._process is not None, "it has begun"
         status = self._process.wait()
         self._output.seek(0)
         shutil.copyfileobj(self._output, sys.stdout)
         sys.stdout.flush()
         return status == 0
 
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()  # Ctrl-C reached only the others
-        self._process.wait()
+    def end(self) -> None:
+        """End it, if it runs: Ctrl-C reached only the others."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
         self._output.close()
 
 

@@ -15,7 +15,6 @@ PerfTest share the cores.
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 from bisect import bisect_right
@@ -28,7 +27,6 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streaming.config import JobConfig, show_config
 from streaming.config.amqp import AmqpSettings
-from streaming.config.job import JobSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.spark.jvm import make_nice, spare_cores
@@ -48,12 +46,9 @@ if TYPE_CHECKING:
 
 NAME: Final = "versus_amqp"
 PREFETCHES: Final = (500, 2_000)
-SUSTAINED_LAG_MS: Final = int(os.environ.get("DLX_L", "2000"))
+SUSTAINED_LAG_MS: Final = 2_000
 """The front's `amqp.max_lag_ms` while minutes are measured: tables shall be 5 s behind at most, and
 the front hears once a second how far the job is."""
-
-SUSTAINED_TRIGGER_MS: Final = int(os.environ.get("DLX_T", "100"))
-"""The job's `job.trigger_ms` meanwhile."""
 
 ROUND_TRIPS: Final = 1_000
 
@@ -130,7 +125,7 @@ def _sustained(environment: BenchEnvironment, rabbitmq: RabbitMQ, sizes: Sizes) 
     theirs = consuming_from(rabbitmq, environment.root / f"{name}_theirs", kind)
     long = Consuming(1, 2_000, round(theirs.rate * 60 * sizes.minutes))
     amqp = AmqpSettings(max_lag_ms=SUSTAINED_LAG_MS)
-    with _followed(environment, name, amqp, SUSTAINED_TRIGGER_MS) as (job, ends, front):
+    with _followed(environment, name, amqp) as (job, ends, front):
         figures = _beside(environment, job, ends, front, long, theirs)
     return {"case": name, "messages": long.messages, **figures, "rabbitmq": rabbitmq.version}
 
@@ -168,7 +163,6 @@ def _followed(
     environment: BenchEnvironment,
     name: str,
     amqp: AmqpSettings | None = None,
-    trigger_ms: int = JobSettings().trigger_ms,
 ) -> Iterator[tuple[RunningJob, LogEnds, RabbitMQ]]:
     """A job that follows a front, and a client of that; all of one name."""
     amqp = attrs.evolve(
@@ -179,7 +173,7 @@ def _followed(
         metrics_port=free_port(),
     )
     config = attrs.evolve(
-        environment.config(name, f"{name}.publishes", trigger_ms=trigger_ms),
+        environment.config(name, f"{name}.publishes"),
         vhosts={"/": VhostSettings(sequenced=True)},
         amqp=amqp,
     )

@@ -35,7 +35,7 @@ def test_a_plan_is_kept_by_its_id_and_says_how_to_approve_it(dlx, shop_root, use
 
     [group] = plan["groups"]
     assert (group["died_in"], group["now_in"], group["goes_to"]) == ("mail", "dead", "mail")
-    assert group["forecast"]["no consumer"] == 1
+    assert group["forecast"]["no consumer in time"] == 1
     assert [file.stem for file in user_folders.rglob("plans/*.json")].count(plan["id"]) == 1
     assert "dlx redrives approve r-" in told
 

@@ -53,6 +53,7 @@ def test_it_takes_what_the_job_signs(receiver):
     port, printed = receiver
 
     assert tells(port, SECRET) == "taken"
+    wait_until(printed)  # it answers first
     assert printed() == ["firing DlxNoConsumer Queue größe has no consumer"]
 
 
