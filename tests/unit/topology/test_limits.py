@@ -2,7 +2,8 @@
 
 import pytest
 
-from topology.limits import VhostLimits, refuse_import
+from topology.declarations import VhostLimits
+from topology.limits import refuse_import
 
 
 @pytest.mark.parametrize(
