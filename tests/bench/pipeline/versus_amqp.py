@@ -124,8 +124,7 @@ def _sustained(environment: BenchEnvironment, rabbitmq: RabbitMQ, sizes: Sizes) 
     kind = Consuming(1, 2_000, 4 * sizes.consumed)
     theirs = consuming_from(rabbitmq, environment.root / f"{name}_theirs", kind)
     long = Consuming(1, 2_000, round(theirs.rate * 60 * sizes.minutes))
-    amqp = AmqpSettings(max_lag_ms=SUSTAINED_LAG_MS)
-    with _followed(environment, name, amqp) as (job, ends, front):
+    with _followed(environment, name, SUSTAINED_LAG_MS) as (job, ends, front):
         figures = _beside(environment, job, ends, front, long, theirs)
     return {"case": name, "messages": long.messages, **figures, "rabbitmq": rabbitmq.version}
 
@@ -162,13 +161,13 @@ def _steady(job: RunningJob, ends: LogEnds, front: RabbitMQ, rate: int, seconds:
 def _followed(
     environment: BenchEnvironment,
     name: str,
-    amqp: AmqpSettings | None = None,
+    max_lag_ms: int = AmqpSettings().max_lag_ms,
 ) -> Iterator[tuple[RunningJob, LogEnds, RabbitMQ]]:
     """A job that follows a front, and a client of that; all of one name."""
-    amqp = attrs.evolve(
-        amqp or AmqpSettings(),
+    amqp = AmqpSettings(
         log_topic=f"{name}.log.{{vhost}}",
         leaders_topic=f"{name}.leaders",
+        max_lag_ms=max_lag_ms,
         management_port=free_port(),
         metrics_port=free_port(),
     )
