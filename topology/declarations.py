@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from topology.sentences import say
 from topology.values import Table, table_key
 
 DestinationType = Literal["queue", "exchange"]
@@ -160,4 +161,6 @@ PREDECLARED_NAMES = frozenset(exchange.name for exchange in PREDECLARED)
 def too_long(name: str) -> str | None:
     """Say why a name or key is too long for AMQP; None if it is not."""
     size = len(name.encode("utf-8", "surrogatepass"))
-    return f"has {size} bytes, more than {MAX_NAME_BYTES}" if size > MAX_NAME_BYTES else None
+    if size <= MAX_NAME_BYTES:
+        return None
+    return say("has %(size)s bytes, more than %(most)s", size=str(size), most=MAX_NAME_BYTES)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import re2  # type: ignore[import-untyped] # has no types
 
 from topology.errors import UnsupportedPatternError
+from topology.sentences import say
 
 _GUARD = "^(?!"
 _CLASS = re.compile(r"\[\^?\]?(?:\[:\w*:\]|\\.|[^\]\\])*\]", re.DOTALL)
@@ -115,8 +116,9 @@ def _reason(error: re2.error) -> str:
     (message,) = error.args
     complaint = message.decode("utf-8", "replace")
     if "(?" in complaint or "invalid escape sequence" in complaint or "repetition op" in complaint:
-        return (
-            f"cannot be matched in linear time or is malformed ({complaint}); of look-arounds only"
-            " '^(?!...)' at the beginning is supported, and no back-references"
+        return say(
+            "cannot be matched in linear time or is malformed (%(complaint)s); of look-arounds "
+            "only '^(?!...)' at the beginning is supported, and no back-references",
+            complaint=complaint,
         )
-    return f"is not a valid regular expression ({complaint})"
+    return say("is not a valid regular expression (%(complaint)s)", complaint=complaint)

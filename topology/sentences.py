@@ -8,7 +8,7 @@ Values are named, because another language may need them in another order. A per
 text itself is doubled. `./dlx docs --generate` collects the texts, also those of `to_say`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 _TENTH: Final = 0.1
@@ -39,6 +39,13 @@ def say(template: str, /, **values: object) -> Sentence:
 def say_count(one: str, many: str, count: int, /, **values: object) -> Sentence:
     """Return the sentence for a count, which is its value `count`."""
     return _sentence(one, many, count, {"count": count, **values})
+
+
+def joined(parts: Sequence[str], separator: str) -> str:
+    """Join sentences to one."""
+    names = [f"part{number}" for number in range(len(parts))]
+    template = separator.join(f"%({name})s" for name in names)
+    return _sentence(template, None, 0, dict(zip(names, parts, strict=True)))
 
 
 def said(error: Exception) -> str:

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from topology.sentences import say
+
 Compat = Literal["4.0", "3.10"]
 """The RabbitMQ version to behave like."""
 
@@ -67,16 +69,16 @@ _AMQP_TYPES: dict[type, str] = {
     dict: "table",
 }
 _TYPE_WORDS: dict[type, str] = {
-    type(None): "null",
-    bool: "a boolean",
-    int: "an integer",
-    float: "a floating-point number",
-    str: "a string",
-    bytes: "bytes",
-    Timestamp: "a timestamp",
-    Decimal: "a decimal",
-    list: "an array",
-    dict: "a table",
+    type(None): say("null"),
+    bool: say("a boolean"),
+    int: say("an integer"),
+    float: say("a floating-point number"),
+    str: say("a string"),
+    bytes: say("bytes"),
+    Timestamp: say("a timestamp"),
+    Decimal: say("a decimal"),
+    list: say("an array"),
+    dict: say("a table"),
 }
 
 
@@ -155,7 +157,9 @@ def to_json(value: AmqpValue) -> object:
         case dict():
             if len(value) == 1 and next(iter(value)) in SPECIAL:
                 (name,) = value
-                raise ValueError(f"a table whose only member is {name!r} has no JSON form")
+                raise ValueError(
+                    say("a table whose only member is %(name)s has no JSON form", name=repr(name))
+                )
             return table_to_json(value)
         case _:
             return value
@@ -173,9 +177,9 @@ def from_json(document: object, *, depth: int = 0) -> AmqpValue:
         ValueError: not the JSON form of an AMQP value; the message says why.
     """
     if depth > MAX_DEPTH:
-        raise ValueError(f"is nested more than {MAX_DEPTH} levels deep")
+        raise ValueError(say("is nested more than %(most)s levels deep", most=MAX_DEPTH))
     if isinstance(document, int) and document not in INTEGERS:
-        raise ValueError("is a number beyond 64 bits")
+        raise ValueError(say("is a number beyond 64 bits"))
     if document is None or isinstance(document, bool | int | float | str):
         return document
     match document:
@@ -186,7 +190,7 @@ def from_json(document: object, *, depth: int = 0) -> AmqpValue:
                 return SPECIAL[special](document[special])
             return table_from_json(document, depth=depth)
         case _:
-            raise ValueError(f"{type(document).__name__} is not a JSON type")
+            raise ValueError(say("%(type)s is not a JSON type", type=type(document).__name__))
 
 
 def table_from_json(document: object, *, depth: int = 0) -> Table:
@@ -196,26 +200,31 @@ def table_from_json(document: object, *, depth: int = 0) -> Table:
         ValueError: not an object, or a member is not an AMQP value; the message says why.
     """
     if not isinstance(document, dict):
-        raise ValueError(f"expected an object, got {json_type(document)}")  # noqa: TRY004 - one kind of error for one kind of fault
+        raise ValueError(  # noqa: TRY004 - one kind of error for one kind of fault
+            say("expected an object, got %(given)s", given=json_type(document))
+        )
     for name in document:
         if not isinstance(name, str):
-            raise ValueError(f"a table has the key {name!r}, which is not a string")  # noqa: TRY004 - the same
+            raise ValueError(  # noqa: TRY004 - the same
+                say("a table has the key %(name)s, which is not a string", name=repr(name))
+            )
     return {name: from_json(value, depth=depth + 1) for name, value in document.items()}
 
 
 _JSON_TYPES: dict[type, str] = {
-    type(None): "null",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    str: "a string",
-    list: "an array",
+    type(None): say("null"),
+    bool: say("a boolean"),
+    int: say("a number"),
+    float: say("a number"),
+    str: say("a string"),
+    list: say("an array"),
 }
+_OBJECT = say("an object")
 
 
 def json_type(document: object) -> str:
     """JSON's name for the type of a decoded document, with its article: `a string`."""
-    return _JSON_TYPES.get(type(document), "an object")
+    return _JSON_TYPES.get(type(document), _OBJECT)
 
 
 def _bytes(content: object) -> bytes:
@@ -224,13 +233,13 @@ def _bytes(content: object) -> bytes:
             return base64.b64decode(content, validate=True)
         except (binascii.Error, ValueError):
             pass
-    raise ValueError("$bytes must hold base64 text")
+    raise ValueError(say("$bytes must hold base64 text"))
 
 
 def _timestamp(content: object) -> Timestamp:
     if isinstance(content, int) and not isinstance(content, bool) and content in INTEGERS:
         return Timestamp(content)
-    raise ValueError("$timestamp must hold whole seconds, in 64 bits")
+    raise ValueError(say("$timestamp must hold whole seconds, in 64 bits"))
 
 
 def _decimal(content: object) -> Decimal:
@@ -242,7 +251,7 @@ def _decimal(content: object) -> Decimal:
         else:
             if decimal.is_finite():
                 return decimal
-    raise ValueError("$decimal must hold the text of a decimal number")
+    raise ValueError(say("$decimal must hold the text of a decimal number"))
 
 
 SPECIAL: dict[str, Callable[[object], AmqpValue]] = {

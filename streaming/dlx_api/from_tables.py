@@ -202,7 +202,9 @@ def _difference(changes_of: Iterable[Change]) -> answers.TopologyDiff:
     found = list(changes_of)
     differing = [one for one in found if one.effect != "same"]
     return answers.TopologyDiff(
-        differences=msgspec.convert(msgspec.to_builtins(differing), list[answers.Difference]),
+        differences=msgspec.convert(
+            msgspec.to_builtins(differing, enc_hook=plain), list[answers.Difference]
+        ),
         same=len(found) - len(differing),
     )
 
@@ -226,7 +228,8 @@ def import_plan(view: View, body: bytes) -> answers.TopologyDiff:
             differences=[],
             same=0,
             problems=[
-                answers.Fault(path=one.where, message=one.what) for one in problems[:MAX_PROBLEMS]
+                answers.Fault(path=str(one.where), message=str(one.what))
+                for one in problems[:MAX_PROBLEMS]
             ],
         )
     return _difference(plan_import(live, found.loaded.vhosts.get(vhost, Definitions()), vhost))

@@ -1,7 +1,7 @@
 """What importing a definitions document would change, object by object (R-DEF-3, R-DEF-4)."""
 
-from collections.abc import Callable, Iterator
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -19,10 +19,22 @@ from topology.declarations import (
 from topology.definitions.dump import exported
 from topology.definitions.objects import declaration_document
 from topology.refusals import Refusal
+from topology.sentences import joined, say
 from topology.validation.refuse import inequivalent_exchange, inequivalent_queue
 
 Effect = Literal["create", "replace", "same", "conflict", "absent", "skipped"]
 Declared = TypeVar("Declared", Exchange, Queue)
+
+_TABLES: Final = ("arguments", "definition")
+_KINDS: Final[Mapping[str, str]] = {
+    "permissions": "permission",
+    "topic_permissions": "topic permission",
+    "policies": "policy",
+    "parameters": "operator policy",
+    "exchanges": "exchange",
+    "queues": "queue",
+    "bindings": "binding",
+}
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -67,12 +79,38 @@ def _rules(kind: str, live: tuple[Rule, ...], wanted: tuple[Rule, ...]) -> Itera
         if old is None or old == new:
             yield Change("create" if old is None else "same", kind, _name_of(rule))
         else:
-            changed = [
-                f"{member} {old.get(member)!r} -> {new.get(member)!r}"
-                for member in {**new, **old}
-                if old.get(member) != new.get(member)
-            ]
-            yield Change("replace", kind, _name_of(rule), "; ".join(changed))
+            yield Change("replace", kind, _name_of(rule), what_differs(old, new))
+
+
+def what_differs(old: Mapping[str, object], new: Mapping[str, object]) -> str:
+    """Say how two documents of one object differ, arguments and keys of policies one by one."""
+    old, new = flat(old), flat(new)
+    parts = []
+    for member in {**old, **new}:
+        if member not in new:
+            parts.append(say("without %(member)s %(old)s", member=member, old=repr(old[member])))
+        elif member not in old:
+            parts.append(say("with %(member)s %(new)s", member=member, new=repr(new[member])))
+        elif old[member] != new[member]:
+            before, after = repr(old[member]), repr(new[member])
+            parts.append(say("%(member)s %(old)s -> %(new)s", member=member, old=before, new=after))
+    return joined(parts, "; ")
+
+
+def flat(document: Mapping[str, object]) -> dict[str, object]:
+    """A document of an object with its arguments, or keys of a policy, beside its members."""
+    found: dict[str, object] = {}
+    for member, value in document.items():
+        if member in _TABLES and isinstance(value, Mapping):
+            found |= value
+        else:
+            found[member] = value
+    return found
+
+
+def declared_as(definitions: Definitions) -> dict[tuple[str, str], dict[str, object]]:
+    """How each object is declared, by the kind and the name that its `Change` has."""
+    return {(kind, name): declaration_document(item) for kind, name, item in _exported(definitions)}
 
 
 def _name_of(item: Rule | Exchange | Queue) -> str:
@@ -105,21 +143,17 @@ def _bindings(live: Definitions, wanted: Definitions) -> Iterator[Change]:
 
 def _absent(live: Definitions, wanted: Definitions) -> Iterator[Change]:
     """What is declared, is exported, and is not in the document."""
-    kinds = {
-        "permissions": "permission",
-        "topic_permissions": "topic permission",
-        "policies": "policy",
-        "parameters": "operator policy",
-        "exchanges": "exchange",
-        "queues": "queue",
-        "bindings": "binding",
-    }
-    named = {(section, _identity(item)) for section, item in exported(wanted)}
-    for section, item in exported(live):
-        if (section, _identity(item)) not in named:
-            name = _words(item) if isinstance(item, Binding) else _name_of(item)
-            kind = "vhost limits" if isinstance(item, VhostLimits) else kinds[section]
-            yield Change("absent", kind, name, "not in the document, and stays")
+    named = {(kind, _identity(item)) for kind, _, item in _exported(wanted)}
+    for kind, name, item in _exported(live):
+        if (kind, _identity(item)) not in named:
+            yield Change("absent", kind, name, say("not in the document, and stays"))
+
+
+def _exported(definitions: Definitions) -> Iterator[tuple[str, str, Declaration]]:
+    """The kind, the name and the declaration of each object that is exported."""
+    for section, item in exported(definitions):
+        kind = "vhost limits" if isinstance(item, VhostLimits) else _KINDS[section]
+        yield kind, _words(item) if isinstance(item, Binding) else _name_of(item), item
 
 
 def _identity(item: Declaration) -> object:

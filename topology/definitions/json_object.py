@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from topology.errors import InvalidTopologyError, Problem
+from topology.sentences import said, say, say_count
 from topology.suggestions import did_you_mean
 from topology.values import Table, json_type, table_from_json
 
@@ -36,7 +37,7 @@ class Report:
             InvalidTopologyError: the limit is exceeded; carries the problems up to there.
         """
         if len(self.problems) == self.limit:
-            what = f"has more problems: only the first {self.limit} are listed"
+            what = say("has more problems: only the first %(limit)s are listed", limit=self.limit)
             more = Problem(where, what, "too-many-problems")
             raise InvalidTopologyError([*self.problems, more])
         self.problems.append(Problem(where, what, code, self.vhost))
@@ -52,7 +53,10 @@ class Report:
         """The skipped items, and the number of those above the limit."""
         if not self._more_skipped:
             return tuple(self.skipped)
-        more = Problem("document", f"{self._more_skipped} more are skipped", "more-skipped")
+        what = say_count(
+            "%(count)s more is skipped", "%(count)s more are skipped", self._more_skipped
+        )
+        more = Problem(say("document"), what, "more-skipped")
         return (*self.skipped, more)
 
 
@@ -74,7 +78,8 @@ class Fields:
         self._is_object = self.sound
         self._members: Mapping[str, object] = document if isinstance(document, dict) else {}
         if not self.sound:
-            report.problem(where, f"expected an object, got {json_type(document)}", "wrong-type")
+            what = say("expected an object, got %(given)s", given=json_type(document))
+            report.problem(where, what, "wrong-type")
 
     def at(self, name: str) -> str:
         """The path of a member."""
@@ -90,28 +95,35 @@ class Fields:
         value = self._given(name, default)
         if value is None or isinstance(value, str):
             return value or ""
-        return self._wrong(name, "a string", value, "")
+        return self._wrong(name, say("a string"), value, "")
 
     def choice(self, name: str, choices: Sequence[str], default: str | None = None) -> str:
         """Read one of these strings; required if there is no default."""
         value = self.text(name, default)
         if value not in choices and isinstance(self._members.get(name), str):
             hint = did_you_mean(value, choices)
-            what = f"must be one of {', '.join(choices)}, not {value!r}{hint}"
+            what = say(
+                "must be one of %(choices)s, not %(given)s%(hint)s",
+                choices=", ".join(choices),
+                given=repr(value),
+                hint=hint,
+            )
             self._problem(name, what, "invalid-value")
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Read a boolean."""
         value = self._given(name, default)
-        return value if isinstance(value, bool) else self._wrong(name, "a boolean", value, default)
+        if isinstance(value, bool):
+            return value
+        return self._wrong(name, say("a boolean"), value, default)
 
     def integer(self, name: str, default: int) -> int:
         """Read a whole number."""
         value = self._given(name, default)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        return self._wrong(name, "a whole number", value, default)
+        return self._wrong(name, say("a whole number"), value, default)
 
     def table(self, name: str, *, required: bool = False) -> Table:
         """Read a table of AMQP values; old exports write an empty one as an empty array."""
@@ -121,14 +133,17 @@ class Fields:
         try:
             return table_from_json(value)
         except ValueError as error:
-            self._problem(name, str(error), "wrong-type")
+            self._problem(name, said(error), "wrong-type")
             return {}
 
     def unknown(self, also_known: Iterable[str] = ()) -> list[tuple[str, str]]:
         """The members that nothing has read: the path and a message for each."""
         known = sorted({*self._read, *also_known})
         return [
-            (self.at(str(name)), f"is not a known member{did_you_mean(str(name), known)}")
+            (
+                self.at(str(name)),
+                say("is not a known member%(hint)s", hint=did_you_mean(str(name), known)),
+            )
             for name in self._members
             if name not in known
         ]
@@ -144,7 +159,7 @@ class Fields:
         if value is not None:
             return value
         if default is None and self._is_object:
-            self._problem(name, "is missing", "missing-member")
+            self._problem(name, say("is missing"), "missing-member")
         return default
 
     def _problem(self, name: str, what: str, code: str = "invalid-value") -> None:
@@ -152,5 +167,6 @@ class Fields:
         self.report.problem(self.at(name), what, code)
 
     def _wrong(self, name: str, wanted: str, value: object, instead: Wanted) -> Wanted:
-        self._problem(name, f"expected {wanted}, got {json_type(value)}", "wrong-type")
+        what = say("expected %(wanted)s, got %(given)s", wanted=wanted, given=json_type(value))
+        self._problem(name, what, "wrong-type")
         return instead

@@ -16,6 +16,7 @@ from topology.declarations import BindingEnd, Definitions
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.supported_objects import NOTHING_SKIPPED, SkippedObjects, SupportedObjects
 from topology.errors import InvalidTopologyError, Problem
+from topology.sentences import say
 from topology.suggestions import did_you_mean
 from topology.values import Compat, json_type
 
@@ -201,8 +202,8 @@ class _Reader:
         self._unlisted: dict[str, SupportedObjects] = {}
         self._listed = False
         if not isinstance(document, dict):
-            what = f"expected an object, got {json_type(document)}"
-            report.problem(where or "document", what, "wrong-type")
+            what = say("expected an object, got %(given)s", given=json_type(document))
+            report.problem(where or say("document"), what, "wrong-type")
 
     def read(self, existing: Mapping[str, Iterable[BindingEnd]], compat: Compat) -> Examined:
         for fields in () if self._as_client else self._objects("vhosts"):
@@ -252,7 +253,8 @@ class _Reader:
             return
         where = self._at(member)
         if not isinstance(items, list):
-            self._report.problem(where, f"expected an array, got {json_type(items)}", "wrong-type")
+            what = say("expected an array, got %(given)s", given=json_type(items))
+            self._report.problem(where, what, "wrong-type")
             return
         for index, item in enumerate(items):
             vhost = item.get("vhost") if isinstance(item, dict) else None
@@ -287,7 +289,11 @@ class _Reader:
             return self._vhosts[name]
         if not self._listed:
             return self._new_vhost(name)
-        what = f"no vhost is named {name!r}{did_you_mean(name, self._vhosts)}"
+        what = say(
+            "no vhost is named %(name)s%(hint)s",
+            name=repr(name),
+            hint=did_you_mean(name, self._vhosts),
+        )
         self._report.problem(fields.at("vhost"), what, "unknown-vhost")
         if name not in self._unlisted:
             self._unlisted[name] = SupportedObjects(self._report, name)
@@ -299,7 +305,7 @@ class _Reader:
         only.vhost = only.vhost or name
         if name in {"", only.vhost}:
             return only
-        what = f"a scenario has one vhost, here {only.vhost!r}"
+        what = say("a scenario has one vhost, here %(vhost)s", vhost=repr(only.vhost))
         self._report.skip(fields.at("vhost"), what, "other-vhost")
         return None
 
@@ -308,7 +314,7 @@ class _Reader:
         name = fields.text("name")
         add = _COMPONENTS.get(component)
         if add is None and fields.sound:
-            what = f"{component!r} parameters are not supported"
+            what = say("%(kind)s parameters are not supported", kind=repr(component))
             self._report.skip(fields.where, what, "unsupported-parameter")
         elif add is not None and (vhost := self._vhost_of(fields)) is not None:
             given = fields.value("value")
@@ -322,11 +328,12 @@ class _Reader:
         for fields in self._objects("global_parameters"):
             name = fields.value("name")
             if name not in _KNOWN_PARAMETERS:
-                what = f"global parameter {name!r} is not supported"
+                what = say("global parameter %(name)s is not supported", name=repr(name))
                 self._report.skip(fields.where, what, "unsupported-parameter")
         for member in self._document:
             if member not in _MEMBERS:
-                what = f"is not a known member{did_you_mean(str(member), _MEMBERS)}"
+                hint = did_you_mean(str(member), _MEMBERS)
+                what = say("is not a known member%(hint)s", hint=hint)
                 self._report.skip(self._at(str(member)), what, "unknown-member")
 
 
@@ -342,5 +349,6 @@ def _decode(text: bytes | str, report: Report) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        report.problem("document", f"is not JSON: {error}", "not-json")
+        what = say("is not JSON: %(error)s", error=str(error))
+        report.problem(say("document"), what, "not-json")
         return {}

@@ -38,6 +38,7 @@ from topology.definitions.objects import (
     read_vhost_limits,
 )
 from topology.routing.exchanges import EXCHANGE_TYPES
+from topology.sentences import say
 from topology.suggestions import did_you_mean
 from topology.validation.arguments import (
     INERT_POLICY_KEYS,
@@ -180,13 +181,17 @@ class SupportedObjects:
         name = exchange.name
         if exchange.type and exchange.type not in EXCHANGE_TYPES:
             hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
-            what = f"exchange type {exchange.type!r} is not supported{hint}"
+            what = say(
+                "exchange type %(type)s is not supported%(hint)s",
+                type=repr(exchange.type),
+                hint=hint,
+            )
             self._skip(exchange, fields.at("type"), what, "unknown-exchange-type")
         elif name in PREDECLARED_NAMES and fields.sound and not self._as_client:
-            what = f"exchange {name!r} is predeclared in every vhost"
+            what = say("exchange %(name)s is predeclared in every vhost", name=repr(name))
             self._report.skip(fields.where, what, "predeclared-exchange")
         elif name.startswith(RESERVED_PREFIX) and not self._as_client:
-            what = f"name {name!r} is reserved for the broker"
+            what = say("name %(name)s is reserved for the broker", name=repr(name))
             self._skip(exchange, fields.where, what, "reserved-name")
         else:
             self._report_arguments(exchange, fields, ("alternate-exchange",))
@@ -205,13 +210,17 @@ class SupportedObjects:
         unknown = OTHER_QUEUE_TYPES if self._as_client else {queue.queue_type} - {*QUEUE_TYPES}
         if queue.queue_type in unknown:
             hint = did_you_mean(queue.queue_type, QUEUE_TYPES)
-            what = f"queue type {queue.queue_type!r} is not supported{hint}"
+            what = say(
+                "queue type %(type)s is not supported%(hint)s",
+                type=repr(queue.queue_type),
+                hint=hint,
+            )
             self._skip(queue, fields.where, what, "unknown-queue-type")
         elif queue.name.startswith(RESERVED_PREFIX) and not self._as_client:
-            what = f"name {queue.name!r} is reserved for the broker"
+            what = say("name %(name)s is reserved for the broker", name=repr(queue.name))
             self._skip(queue, fields.where, what, "reserved-name")
         elif queue.exclusive and not self._as_client:
-            what = "an exclusive queue belongs to a channel and cannot be imported"
+            what = say("an exclusive queue belongs to a channel and cannot be imported")
             self._skip(queue, fields.at("exclusive"), what, "exclusive-queue")
         else:
             self._report_arguments(queue, fields, QUEUE_ARGUMENTS)
@@ -221,7 +230,7 @@ class SupportedObjects:
         """Read a binding."""
         binding = read_binding(fields)
         if fields.sound and not binding.source and not self._as_client:
-            what = "bindings of the default exchange are implicit"
+            what = say("bindings of the default exchange are implicit")
             self._report.skip(fields.where, what, "default-exchange-binding")
         elif binding.destination_type in DESTINATION_TYPES:
             self._add("bindings", binding, fields)
@@ -305,7 +314,10 @@ class SupportedObjects:
     ) -> None:
         for name in item.arguments:
             if name not in known:
-                what = f"is an unknown argument and has no effect{did_you_mean(name, known)}"
+                what = say(
+                    "is an unknown argument and has no effect%(hint)s",
+                    hint=did_you_mean(name, known),
+                )
                 self._report.skip(f"{fields.where}.arguments.{name}", what, "unknown-argument")
 
     def _distinct(self, located: list[_Located]) -> list[_Located]:
@@ -315,7 +327,8 @@ class SupportedObjects:
         for each in located:
             before = first.setdefault(_identity(each.item), each)
             if before is not each and before.item == each.item:
-                self._report.skip(each.where, f"is a duplicate of {before.where}", "duplicate")
+                what = say("is a duplicate of %(where)s", where=before.where)
+                self._report.skip(each.where, what, "duplicate")
             else:
                 distinct.append(each)
         return distinct
@@ -326,7 +339,11 @@ class SupportedObjects:
         assert isinstance(binding, Binding)
         for kind, name in _ends_of(binding):
             if (kind, name) in self._reasons:
-                what = f"the {kind} {name!r} is skipped"
+                what = (
+                    say("the queue %(name)s is skipped", name=repr(name))
+                    if kind == "queue"
+                    else say("the exchange %(name)s is skipped", name=repr(name))
+                )
                 self._report.skip(located.where, what, "binding-of-skipped")
                 self._skipped_bindings.append(binding)
                 return True
@@ -389,16 +406,19 @@ def _with_supported_keys(
     """The policy without unsupported keys, which are reported; None if no key is supported."""
     for key in sorted(INERT_POLICY_KEYS & policy.definition.keys()):
         path = f"{where}.definition.{key}"
-        report.skip(path, "has no effect here", "policy-key-without-effect")
+        report.skip(path, say("has no effect here"), "policy-key-without-effect")
     unknown = unrecognised_keys(policy, operator=operator)
     for key in unknown:
-        kind = "operator policies" if operator else "policies"
         hint = did_you_mean(key, policy_keys(operator=operator))
-        what = f"is not a known key of {kind} and has no effect{hint}"
+        what = (
+            say("is not a known key of operator policies and has no effect%(hint)s", hint=hint)
+            if operator
+            else say("is not a known key of policies and has no effect%(hint)s", hint=hint)
+        )
         report.skip(f"{where}.definition.{key}", what, "unknown-policy-key")
     kept = {key: value for key, value in policy.definition.items() if key not in unknown}
     if unknown and not kept:
-        report.skip(where, "none of its keys is supported", "policy-without-keys")
+        report.skip(where, say("none of its keys is supported"), "policy-without-keys")
         return None
     return msgspec.structs.replace(policy, definition=kept)
 

@@ -11,6 +11,7 @@ import msgspec
 
 from topology.declarations import Policy, Queue
 from topology.erlang_terms import erlang_term
+from topology.sentences import say
 from topology.suggestions import did_you_mean
 from topology.values import AmqpValue, Compat, amqp_type, type_in_words
 
@@ -43,15 +44,24 @@ def integer(
         if not isinstance(value, int) or isinstance(value, bool):
             return ArgumentError(
                 f'"expected integer, got {amqp_type(value)}"',
-                f"expected an integer, got {type_in_words(value)}",
+                say(
+                    "expected %(wanted)s, got %(given)s",
+                    wanted=say("an integer"),
+                    given=type_in_words(value),
+                ),
             )
         if least is not None and value < 0:
-            words = f"must not be negative, but is {value}"
+            words = say("must not be negative, but is %(value)s", value=str(value))
             return ArgumentError(f"{{value_negative,{value}}}", words)
         if least and value < least:
-            return ArgumentError("{value_zero,0}", "must not be zero")
+            return ArgumentError("{value_zero,0}", say("must not be zero"))
         if most is not None and value > most:
-            words = f"must be at most {most}{unit}, but is {value}"
+            words = say(
+                "must be at most %(most)s%(unit)s, but is %(value)s",
+                most=str(most),
+                unit=unit,
+                value=str(value),
+            )
             return ArgumentError(f"{{{too_large},{value}}}", words)
         return None
 
@@ -60,12 +70,12 @@ def integer(
 
 def flag(value: AmqpValue) -> ArgumentError | None:
     """True or false."""
-    return None if isinstance(value, bool) else _unacceptable(value, "a boolean")
+    return None if isinstance(value, bool) else _unacceptable(value, say("a boolean"))
 
 
 def text(value: AmqpValue) -> ArgumentError | None:
     """A string."""
-    return None if isinstance(value, str) else _unacceptable(value, "a string")
+    return None if isinstance(value, str) else _unacceptable(value, say("a string"))
 
 
 def one_of(choices: tuple[str, ...], reason: str) -> Check:
@@ -73,11 +83,16 @@ def one_of(choices: tuple[str, ...], reason: str) -> Check:
 
     def check(value: AmqpValue) -> ArgumentError | None:
         if not isinstance(value, str):
-            return _unacceptable(value, "a string")
+            return _unacceptable(value, say("a string"))
         if value in choices:
             return None
         hint = did_you_mean(value, choices)
-        given = f"expected one of {', '.join(choices)}, got {value!r}{hint}"
+        given = say(
+            "expected one of %(choices)s, got %(given)s%(hint)s",
+            choices=", ".join(choices),
+            given=repr(value),
+            hint=hint,
+        )
         return ArgumentError(reason.replace("VALUE", value), given)
 
     return check
@@ -102,7 +117,7 @@ def errors_in(
 
 
 def _unacceptable(value: AmqpValue, wanted: str) -> ArgumentError:
-    words = f"expected {wanted}, got {type_in_words(value)}"
+    words = say("expected %(wanted)s, got %(given)s", wanted=wanted, given=type_in_words(value))
     return ArgumentError(f"{{unacceptable_type,{amqp_type(value)}}}", words)
 
 
@@ -118,8 +133,9 @@ MAX_TTL_MS = 315_360_000_000
 
 _at_least_zero = integer(0)
 _at_least_one = integer(1)
-_time_ms = integer(0, MAX_TTL_MS, unit=" ms (ten years)")
-_lease_ms = integer(1, MAX_TTL_MS, unit=" ms (ten years)")
+_TEN_YEARS = say(" ms (ten years)")
+_time_ms = integer(0, MAX_TTL_MS, unit=_TEN_YEARS)
+_lease_ms = integer(1, MAX_TTL_MS, unit=_TEN_YEARS)
 
 
 def _version(value: AmqpValue) -> ArgumentError | None:
@@ -127,7 +143,8 @@ def _version(value: AmqpValue) -> ArgumentError | None:
     error = _at_least_zero(value)
     if error is None and value not in _VERSIONS:
         error = ArgumentError(
-            f"\"unsupported queue version '{value!r}'\"", f"must be 1 or 2, but is {value!r}"
+            f"\"unsupported queue version '{value!r}'\"",
+            say("must be 1 or 2, but is %(value)s", value=repr(value)),
         )
     return error
 
@@ -326,5 +343,5 @@ def policy_value_errors(policy: Policy, compat: Compat = "4.0") -> list[tuple[st
 
 def _needs_exchange(value: AmqpValue) -> ArgumentError | None:
     return text(value) or ArgumentError(
-        "routing_key_but_no_dlx_defined", "needs x-dead-letter-exchange beside it"
+        "routing_key_but_no_dlx_defined", say("needs x-dead-letter-exchange beside it")
     )

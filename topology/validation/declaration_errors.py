@@ -33,6 +33,7 @@ from topology.refusals import (
 from topology.routing.exchanges import EXCHANGE_TYPES
 from topology.routing.headers_exchange import X_MATCH
 from topology.routing.topic_exchange import split_words
+from topology.sentences import say
 from topology.suggestions import did_you_mean
 from topology.validation.arguments import (
     APPLY_TO,
@@ -52,9 +53,9 @@ SINGLE_ACTIVE_CONSUMER = "x-single-active-consumer"
 _RABBITMQ_CHOICES = "'queues', 'classic_queues',  'quorum_queues', 'streams', 'exchanges', or 'all'"
 _PRIORITIES = range(-(2**63), 2**63)
 _QUORUM_PROPERTIES = {
-    "auto-delete": ("auto_delete", "auto-delete"),
-    "exclusive-owner": ("exclusive", "exclusive"),
-    "non-durable": ("durable", "transient"),
+    "auto-delete": ("auto_delete", say("auto-delete")),
+    "exclusive-owner": ("exclusive", say("exclusive")),
+    "non-durable": ("durable", say("transient")),
 }
 """RabbitMQ's name of a property that quorum queues cannot have: its member, and a word for it."""
 
@@ -78,7 +79,9 @@ def exchange_errors(
     """Yield what is wrong with an exchange."""
     if exchange.type not in EXCHANGE_TYPES:
         hint = did_you_mean(exchange.type, EXCHANGE_TYPES)
-        words = f"no exchange type is named {exchange.type!r}{hint}"
+        words = say(
+            "no exchange type is named %(type)s%(hint)s", type=repr(exchange.type), hint=hint
+        )
         reply = unknown_exchange_type(exchange.type, compat)
         yield DeclarationError("type", words, reply)
     yield from _name_errors("exchange", exchange.name, default_exchange())
@@ -103,7 +106,7 @@ def queue_errors(queue: Queue, vhost: str, compat: Compat = "4.0") -> Iterator[D
     for argument in arguments_of_other_types(queue):
         of_type = f"{named} of queue type rabbit_{queue_type}_queue"
         reply = precondition_failed(f"invalid arg '{argument}' for {of_type}")
-        words = f"is not an argument of {queue_type} queues"
+        words = say("is not an argument of %(type)s queues", type=queue_type)
         yield DeclarationError(f"arguments.{argument}", words, reply)
     if queue_type == "quorum":
         asked_for = (queue.auto_delete, queue.exclusive, not queue.durable)
@@ -111,7 +114,8 @@ def queue_errors(queue: Queue, vhost: str, compat: Compat = "4.0") -> Iterator[D
             if wrong:
                 member, word = _QUORUM_PROPERTIES[name]
                 reply = precondition_failed(f"invalid property '{name}' for {named}")
-                yield DeclarationError(member, f"a quorum queue cannot be {word}", reply)
+                words = say("a quorum queue cannot be %(property)s", property=word)
+                yield DeclarationError(member, words, reply)
 
 
 def binding_errors(binding: Binding, source_type: str | None) -> Iterator[DeclarationError]:
@@ -123,7 +127,7 @@ def binding_errors(binding: Binding, source_type: str | None) -> Iterator[Declar
     """
     for member, name in (("source", binding.source), ("destination", binding.destination)):
         if not name and (member == "source" or binding.destination_type == "exchange"):
-            fault = "the default exchange cannot be bound"
+            fault = say("the default exchange cannot be bound")
             yield DeclarationError(member, fault, default_exchange())
     if words := too_long(binding.routing_key):
         reply = precondition_failed(f"routing key {words}")
@@ -140,28 +144,35 @@ def policy_errors(
     """Yield what is wrong with a policy or an operator policy."""
     yield from pattern_errors("pattern", policy.pattern)
     if policy.priority not in _PRIORITIES:
-        words = f"priority {policy.priority} is not a 64-bit integer"
+        words = say("priority %(priority)s is not a 64-bit integer", priority=str(policy.priority))
         yield _invalid_policy("priority", words, words)
     if policy.apply_to not in APPLY_TO:
         choices = ", ".join(APPLY_TO)
         hint = did_you_mean(policy.apply_to, APPLY_TO)
         yield _invalid_policy(
             "apply-to",
-            f"must be one of {choices}, not {policy.apply_to!r}{hint}",
+            say(
+                "must be one of %(choices)s, not %(given)s%(hint)s",
+                choices=choices,
+                given=repr(policy.apply_to),
+                hint=hint,
+            ),
             f"apply-to '{policy.apply_to}' unrecognised; should be one of: {_RABBITMQ_CHOICES}",
         )
     if not policy.definition:
-        yield _invalid_policy("definition", "must have at least one key", "no policy provided")
+        words = say("must have at least one key")
+        yield _invalid_policy("definition", words, "no policy provided")
     unrecognised = unrecognised_keys(policy, operator=operator)
     terms = ",".join(
         f"{{{erlang_binary(key)},{erlang_term(policy.definition[key])}}}" for key in unrecognised
     )
     for key in unrecognised:
-        kind = "an operator policy" if operator else "a policy"
         hint = did_you_mean(key, policy_keys(operator=operator))
         yield _invalid_policy(
             f"definition.{key}",
-            f"is not a key of {kind}{hint}",
+            say("is not a key of an operator policy%(hint)s", hint=hint)
+            if operator
+            else say("is not a key of a policy%(hint)s", hint=hint),
             f"[{terms}] are not recognised policy settings",
         )
     for key, error in policy_value_errors(policy, compat):
@@ -190,7 +201,10 @@ def pattern_errors(member: str, pattern: str) -> Iterator[DeclarationError]:
     try:
         Pattern(pattern)
     except UnsupportedPatternError as error:
-        yield _invalid_policy(member, str(error), str(error))
+        words = say(
+            "pattern %(pattern)s %(reason)s", pattern=repr(error.pattern), reason=error.reason
+        )
+        yield _invalid_policy(member, words, str(error))
 
 
 def _invalid_policy(member: str, words: str, reply: str) -> DeclarationError:
@@ -199,9 +213,13 @@ def _invalid_policy(member: str, words: str, reply: str) -> DeclarationError:
 
 def _name_errors(kind: str, name: str, unnamed: Refusal) -> Iterator[DeclarationError]:
     if not name:
-        yield DeclarationError("name", "must not be empty", unnamed)
+        yield DeclarationError("name", say("must not be empty"), unnamed)
     if name.startswith(RESERVED_PREFIX):
-        reserved = f"{name!r} begins with the reserved {RESERVED_PREFIX!r}"
+        reserved = say(
+            "%(name)s begins with the reserved %(prefix)s",
+            name=repr(name),
+            prefix=repr(RESERVED_PREFIX),
+        )
         yield DeclarationError("name", reserved, reserved_name(kind, name))
     if words := too_long(name):
         yield DeclarationError("name", words, precondition_failed(f"{kind} name {words}"))
@@ -215,7 +233,11 @@ def _text_errors(
         if not isinstance(value, str):
             kind = amqp_type(value)
             reply = precondition_failed(f"invalid type '{kind}' for arg '{argument}' in {named}")
-            words = f"expected a string, got {type_in_words(value)}"
+            words = say(
+                "expected %(wanted)s, got %(given)s",
+                wanted=say("a string"),
+                given=type_in_words(value),
+            )
             yield DeclarationError(f"arguments.{argument}", words, reply)
 
 
@@ -225,15 +247,22 @@ def _x_match_errors(arguments: Table) -> Iterator[DeclarationError]:
     if x_match in X_MATCH:
         return
     if isinstance(x_match, str):
-        words = (
-            f"must be one of {', '.join(X_MATCH)}, not {x_match!r}{did_you_mean(x_match, X_MATCH)}"
+        words = say(
+            "must be one of %(choices)s, not %(given)s%(hint)s",
+            choices=", ".join(X_MATCH),
+            given=repr(x_match),
+            hint=did_you_mean(x_match, X_MATCH),
         )
         reply = (
             f"Invalid x-match field value {erlang_term(x_match)};"
             " expected all, any, all-with-x, or any-with-x"
         )
     else:
-        words = f"expected a string, got {type_in_words(x_match)}"
+        words = say(
+            "expected %(wanted)s, got %(given)s",
+            wanted=say("a string"),
+            given=type_in_words(x_match),
+        )
         reply = (
             f"Invalid x-match field type {amqp_type(x_match)} (value {erlang_term(x_match)});"
             " expected longstr"
@@ -245,4 +274,9 @@ def _hashes_complaint(binding_key: str) -> str | None:
     hashes = split_words(binding_key).count("#")
     if hashes <= MAX_HASHES:
         return None
-    return f"binding key '{binding_key}' has {hashes} '#', more than {MAX_HASHES}"
+    return say(
+        "binding key '%(key)s' has %(hashes)s '#', more than %(most)s",
+        key=binding_key,
+        hashes=str(hashes),
+        most=MAX_HASHES,
+    )

@@ -10,6 +10,7 @@ from topology.declarations import (
     DestinationType,
 )
 from topology.errors import Problem
+from topology.sentences import say, to_say
 from topology.suggestions import Hints
 from topology.validation.declaration_errors import (
     DeclarationError,
@@ -97,7 +98,12 @@ def _unknown_ends(
     )
     for member, kind, name in ends:
         if (kind, name) not in known:
-            what = f"no {kind} is named {name!r}{hints.hint(kind, name)}"
+            template = (
+                to_say("no queue is named %(name)s%(hint)s")
+                if kind == "queue"
+                else to_say("no exchange is named %(name)s%(hint)s")
+            )
+            what = say(template, name=repr(name), hint=hints.hint(kind, name))
             yield Problem(f"{where}.{member}", what, "unknown-name")
 
 
@@ -116,5 +122,9 @@ def _repeated(definitions: Definitions, locate: Locate) -> Iterator[Problem]:
         for index, (name, item) in enumerate(items):
             before = first.setdefault(name, index)
             if items[before][1] != item:
-                what = f"{name!r} is declared differently at {locate(member, before)}"
+                what = say(
+                    "%(name)s is declared differently at %(where)s",
+                    name=repr(name),
+                    where=locate(member, before),
+                )
                 yield Problem(locate(member, index), what, "conflicting-declarations")

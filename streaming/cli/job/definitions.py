@@ -16,6 +16,7 @@ from streaming.cli.output import AsJson, print_json, printable
 from streaming.cli.topology.definitions_file import load, refuse
 from topology.declarations import BindingEnd, Definitions
 from topology.errors import InvalidTopologyError, Problem
+from topology.sentences import plain
 
 if TYPE_CHECKING:
     from topology.definitions.change_plan import Change
@@ -157,7 +158,7 @@ def _print_skipped(file: Path, vhost: str, problem: Problem, *, as_json: bool) -
     from topology.definitions.change_plan import Change
 
     if as_json:
-        skipped = Change("skipped", problem.code, problem.where, problem.what)
+        skipped = Change("skipped", problem.code, str(problem.where), str(problem.what))
         print_json({"vhost": vhost, **msgspec.to_builtins(skipped), "file": str(file)})
     else:
         print(printable(f"{file}: skipped: {problem}"))
@@ -165,7 +166,7 @@ def _print_skipped(file: Path, vhost: str, problem: Problem, *, as_json: bool) -
 
 def _print_change(vhost: str, change: "Change", *, as_json: bool) -> None:
     if as_json:
-        print_json({"vhost": vhost, **msgspec.to_builtins(change)})
+        print_json({"vhost": vhost, **msgspec.to_builtins(change, enc_hook=plain)})
         return
     detail = f": {change.detail}" if change.detail else ""
     quoted = change.name if change.kind == "binding" else repr(change.name)

@@ -4,6 +4,7 @@ from typing import Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.console.pages.topology import referred, topology_address
+from streaming.console.pages.topology_changes import shown_as
 from streaming.console.pages.topology_graph import (
     Picture,
     before_and_after,
@@ -13,7 +14,7 @@ from streaming.console.pages.topology_graph import (
 from streaming.queries.vhosts.listings import policy_rows, settings_rows
 from topology.analysis.diagram import draw
 from topology.declarations import BindingEnd, Definitions
-from topology.definitions.change_plan import plan_import
+from topology.definitions.change_plan import declared_as, plan_import
 from topology.definitions.load import examine
 from topology.errors import Problem
 from topology.findings import KINDS
@@ -65,12 +66,12 @@ def plan(view: View) -> Answer:
     ]
     found = examine(view.form.get("document", ""), default_vhost=vhost, existing={vhost: existing})
     problems: list[Problem] = [one for one in found.problems if one.vhost in {None, vhost}]
-    changes = (
-        [] if problems else plan_import(live, found.loaded.vhosts.get(vhost, Definitions()), vhost)
-    )
+    wanted = found.loaded.vhosts.get(vhost, Definitions())
+    changes = [] if problems else plan_import(live, wanted, vhost)
+    created = declared_as(wanted)
     pictures: tuple[Picture, ...] = ()
     if not problems:
-        after = imported(live, found.loaded.vhosts.get(vhost, Definitions()))
+        after = imported(live, wanted)
         pictures = before_and_after(draw(referred(live)), draw(referred(after)))
     return {
         "of_vhost": vhost,
@@ -80,7 +81,11 @@ def plan(view: View) -> Answer:
             if any(each.spots for each in pictures)
         ],
         "problems": problems,
-        "changes": [one for one in changes if one.effect != "same"],
+        "changes": [
+            (one, one.detail or shown_as(created.get((one.kind, one.name), {})))
+            for one in changes
+            if one.effect != "same"
+        ],
         "same": sum(one.effect == "same" for one in changes),
         "skipped": [one for one in found.loaded.skipped if one.vhost in {None, vhost}],
     }

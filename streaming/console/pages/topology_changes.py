@@ -1,5 +1,6 @@
 """What changed in the topology between two instants: a list, and before and after as pictures."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -16,7 +17,7 @@ from streaming.queries.vhosts.changes import changes_in
 from streaming.queries.vhosts.declared import Declared, declared
 from topology.analysis.diagram import draw
 from topology.declarations import Definitions
-from topology.definitions.change_plan import plan_import
+from topology.definitions.change_plan import declared_as, flat, plan_import, what_differs
 from topology.sentences import say
 
 MAX_LISTED: Final = 500
@@ -71,20 +72,35 @@ def just_before(at: str) -> str:
 class _Compared(NamedTuple):
     """What differs: effect, kind, name and detail of each object, and the pictures, if any."""
 
-    differences: list[tuple[str, str, str, str]]
+    differences: list[tuple[str, str, str, Mapping[str, object] | str]]
     pictures: tuple[Picture, ...]
 
 
 def _compared(tables: Tables, cut: Cut | None, vhost: str, declared_now: Definitions) -> _Compared:
     """Compare what was declared at a cut, None for nothing, with what is declared now."""
     before, after = declared_at(tables, cut, vhost), referred(declared_now)
-    differences = [
-        (_EFFECTS[one.effect], one.kind, one.name, one.detail * (one.effect != "absent"))
-        for one in plan_import(before, after, vhost)
-        if one.effect in _EFFECTS
-    ]
+    were, are = declared_as(before), declared_as(after)
+    differences = []
+    for one in plan_import(before, after, vhost):
+        if one.effect in _EFFECTS:
+            known = one.kind, one.name
+            old, new = were.get(known, {}), are.get(known, {})
+            detail = shown_as(old or new) if not (old and new) else what_differs(old, new) or {}
+            differences.append((_EFFECTS[one.effect], *known, detail))
     pictures = before_and_after(draw(before), draw(after))
     return _Compared(differences, pictures if any(one.spots for one in pictures) else ())
+
+
+def shown_as(document: Mapping[str, object]) -> Mapping[str, object]:
+    """What a declaration says beside its name, without what is off; a binding's name says all."""
+    if "source" in document:
+        return {}
+    hidden = {"name", "user", "exchange"}
+    return {
+        member: value
+        for member, value in flat(document).items()
+        if member not in hidden and (value is not False or member == "durable")
+    }
 
 
 def declared_at(tables: Tables, cut: Cut | None, vhost: str) -> Definitions:

@@ -7,8 +7,9 @@ import pytest
 
 from streaming.broker import commands
 from tests.builders import Broker
+from tests.unit.console.addresses import ORIGIN
 from tests.unit.queries.recording import Recording, apart
-from topology.declarations import Binding
+from topology.declarations import Binding, Policy
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +137,77 @@ def test_an_instant_before_all_is_compared_with_nothing_and_nonsense_is_refused(
 
     assert differences(text) == [["added", "exchange"], ["added", "queue"], ["added", "binding"]]
     assert changed.get("/topology/changes?compared_with=soon").status_code == 400
+
+
+def details(text):
+    """By kind and name, what the table of differences says of them."""
+    table = text.partition('aria-label="Differences"')[2].partition("</table>")[0]
+    rows = [
+        re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", table)
+    ]
+    return {(row[0], row[1], html.unescape(row[2])): html.unescape(row[3]) for row in rows}
+
+
+def test_what_is_added_removed_or_changed_says_how_it_is_declared(make_client, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.exchange("orders", "topic", durable=True)
+    broker.queue("mail", max_length=5)
+    old = Policy("old", "^m", {"max-length": 3}, apply_to="queues")
+    broker.do(commands.SetPolicy(policy=old))
+    broker.policy("kept", "^m", {"max-length": 3, "expires": 5_000})
+    recording.commit()
+    broker.at(1_000)
+    limit = Policy("limit", "^first$", {"max-length": 3, "overflow": "drop-head"}, priority=7)
+    broker.do(commands.SetPolicy(policy=limit))
+    broker.policy("kept", "^m", {"max-length": 4, "message-ttl": 1_000})
+    broker.policy("cap", "^m", {"max-length": 9}, operator=True)
+    broker.do(commands.ClearPolicy(name="old"))
+    broker.do(commands.SetPermissions(user="ann", configure="^a", write="", read=".*"))
+    broker.do(commands.SetVhostLimit(limit="max-queues", value=10))
+    broker.do(commands.DeleteQueue(queue="mail"))
+    broker.queue("mail", max_length=6)
+    broker.exchange("spare", "fanout", arguments={"alternate-exchange": "orders"})
+    recording.commit()
+    recording.close()
+    client = make_client(recording.root)
+
+    found = details(client.get("/topology/changes?compared_with=0").text)
+    back = details(client.get("/topology/changes?as_of=0&compared_with=0").text)
+
+    assert back == {}
+    assert found == {
+        ("added", "permission", "ann"): 'configure ^a · write "" · read .*',
+        ("removed", "policy", "old"): "pattern ^m · max-length 3 · priority 0 · apply-to queues",
+        ("changed", "policy", "kept"): (
+            "max-length 3 -> 4; without expires 5000; with message-ttl 1000"
+        ),
+        ("added", "policy", "limit"): (
+            "pattern ^first$ · max-length 3 · overflow drop-head · priority 7 · apply-to all"
+        ),
+        ("added", "operator policy", "cap"): (
+            "pattern ^m · max-length 9 · priority 0 · apply-to all"
+        ),
+        ("added", "vhost limits", "limits"): "max-queues 10",
+        ("changed", "queue", "mail"): "x-max-length 5 -> 6",
+        ("added", "exchange", "spare"): "type fanout · durable true · alternate-exchange orders",
+    }
+
+
+def test_a_plan_says_what_it_would_create(page_of_plan):
+    document = """{"policies": [{"name": "new", "pattern": "^a", "definition": {"expires": 5},
+        "priority": 2}], "queues": [{"name": "later", "arguments": {"x-max-length": 4}}]}"""
+
+    text = page_of_plan(document)
+
+    assert "pattern ^a · expires 5 · priority 2 · apply-to all" in text
+    assert "durable true · x-max-length 4" in text
+
+
+@pytest.fixture
+def page_of_plan(changed):
+    def post(document):
+        data = {"vhost": "/", "document": document}
+        return html.unescape(changed.post("/definitions/plan", headers=ORIGIN, data=data).text)
+
+    return post

@@ -225,3 +225,73 @@ def test_what_a_form_answers_can_be_translated(make_client, shop_root, strange, 
         page = client.post(address, headers=ORIGIN, data=form).text
         words = {word for text in unsaid(page) for word in WORD.findall(text)}
         assert words - NO_TEXTS - {"new"} == set(), address
+
+
+FAULTY = (
+    "[]",
+    '{"queues": 5}',
+    '{"queues": [1, {"vhost": "/"}, {"name": 2}], "exchanges": [{"name": "n", "type": "fanou"}]}',
+    """{"vhosts": [{"name": "/"}], "queues": [
+        {"name": "a", "vhost": "/", "durable": "yes", "arguments": {"x-max-length": -1}},
+        {"name": "b", "vhost": "/", "arguments": {"x-max-length": "1", "x-overflow": "drop"}},
+        {"name": "c", "vhost": "/", "arguments": {"x-queue-type": "quorum", "x-max-priority": 1}},
+        {"name": "d", "vhost": "/", "durable": false, "arguments": {"x-queue-type": "quorum"}},
+        {"name": "e", "vhost": "/", "arguments": {"x-expires": 0}},
+        {"name": "f", "vhost": "/", "arguments": {"x-message-ttl": 999999999999}},
+        {"name": "g", "vhost": "/", "arguments": {"x-dead-letter-routing-key": "n"}},
+        {"name": "h", "vhost": "/", "arguments": {"x-dead-letter-exchange": [1]}},
+        {"name": "i", "vhost": "/"}, {"name": "i", "vhost": "/", "durable": false},
+        {"name": "", "vhost": "/"}, {"name": "amq.n", "vhost": "/"},
+        {"name": "n", "vhost": "n"}],
+      "exchanges": [{"name": "j", "vhost": "/", "arguments": {"alternate-exchange": 1}},
+        {"name": "k", "vhost": "/", "type": "topic"}],
+      "bindings": [{"source": "nowhere", "vhost": "/", "destination": "j"},
+        {"source": "k", "vhost": "/", "destination": "i", "destination_type": "queu"},
+        {"source": "amq.headers", "vhost": "/", "destination": "i", "arguments": {"x-match": 1}},
+        {"source": "k", "vhost": "/", "destination": "i", "routing_key":
+         "#.#.#.#.#.#.#.#.#.#.#"}],
+      "policies": [{"name": "n", "vhost": "/", "pattern": "(", "definition": {}},
+        {"name": "n", "vhost": "/", "pattern": "(?=n)", "definition": {"n": 1, "max-length": {}},
+         "apply-to": "queue"}],
+      "permissions": [{"user": "n", "vhost": "/", "configure": "["}]}""",
+    """{"queues": [{"name": "n", "arguments": {"n": 1}}, {"name": "q", "type": "stream"}, {"name":
+      "n", "arguments": {"n": 1}}, {"name": "n", "exclusive": true}, {"name": "m", "n": 1}],
+      "exchanges": [{"name": "amq.direct"}, {"name": "amq.n"}, {"name": "x", "type": "x-n"}],
+      "bindings": [{"source": "x", "destination": "n"}, {"source": "", "destination": "n"},
+        {"source": "amq.direct", "destination": "q"}],
+      "policies": [{"name": "n", "pattern": "n", "definition": {"n": 1}},
+        {"name": "m", "pattern": "n", "definition": {"ha-mode": "all"}}],
+      "parameters": [{"name": "n", "component": "shovel", "value": {}}],
+      "global_parameters": [{"name": "n"}], "n": 1}""",
+)
+QUOTED = re.compile(r"'[^']*'|&#39;.*?&#39;|\(did you mean .*?\)")
+
+
+@pytest.mark.parametrize("document", FAULTY, ids=range(len(FAULTY)))
+def test_every_problem_of_definitions_can_be_translated(make_client, shop_root, strange, document):
+    client = make_client(shop_root, languages=strange)
+    page = client.post(
+        "/definitions/plan", headers=ORIGIN, data={"vhost": "/", "document": document}
+    ).text
+
+    found = Unsaid()
+    found.feed(page.partition("<h1")[2])
+    texts = [QUOTED.sub("", text) for text in found.found]
+    assert page.count("<li>") > 0
+    assert {word for text in texts for word in WORD.findall(text)} - NO_TEXTS == set()
+    german = client_in_german(make_client, shop_root, document)
+    assert english_left(german) == []
+
+
+def client_in_german(make_client, root, document):
+    data = {"vhost": "/", "document": document}
+    headers = {**ORIGIN, "accept-language": "de"}
+    return make_client(root).post("/definitions/plan", headers=headers, data=data).text
+
+
+def english_left(page):
+    """The English words that no German text has, in the problems of a page."""
+    words = {"expected", "must", "not", "the", "is", "of", "no", "has", "than", "named"}
+    listed = re.findall(r"<li><code>.*?</code>: (.*?)</li>", page)
+    assert listed
+    return [one for one in listed if words & {*WORD.findall(QUOTED.sub("", one))}]

@@ -231,7 +231,7 @@ def test_an_import_answers_the_number_of_unsupported_items_if_they_are_many():
 
     assert isinstance(answer, dict)
     assert len(answer["skipped"]) == 1_001
-    assert answer["skipped"][-1] == "document: 99000 more are skipped"
+    assert answer["skipped"][-1] == "document: 99,000 more are skipped"
 
 
 def test_an_exclusive_queue_is_skipped_because_no_channel_would_own_it():

@@ -30,7 +30,7 @@ def test_every_effect_is_listed():
     inequivalent = "PRECONDITION_FAILED - inequivalent arg"
     assert plan_import(LIVE, wanted, "/") == [
         Change("create", "permission", "bob"),
-        Change("replace", "policy", "p", "definition {'max-length': 1} -> {'max-length': 2}"),
+        Change("replace", "policy", "p", "max-length 1 -> 2"),
         Change(
             "conflict",
             "exchange",
