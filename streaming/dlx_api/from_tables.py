@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from streaming.console.forms.job import keep_plan, kept_plan, plan_id
+from streaming.console.forms.job import kept_plan, plan_id
 from streaming.console.forms.letters import letters_filter
 from streaming.console.page import Refused, View
 from streaming.console.pages.message import message_of
@@ -28,6 +28,7 @@ from streaming.queries.duckdb_tables import NoTableError, QueryError
 from streaming.queries.life.copies import copies_of
 from streaming.queries.queue_changes import queue_changes
 from streaming.queries.queues import list_queues, peek
+from streaming.queries.redrives.kept_plans import keep_plan
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.user_folders import plans_folder

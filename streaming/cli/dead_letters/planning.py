@@ -35,8 +35,6 @@ GROUPS = Listing(
 )
 
 _SHOWN_EDITS: Final = 3
-_PRIVATE: Final = 0o600
-"""A plan may hold bodies."""
 
 
 class Planning(NamedTuple):
@@ -308,12 +306,14 @@ def _edit_lines(edit: "LetterEdit") -> Iterator[tuple[str, str]]:
 
 def _keep(plan: "RedrivePlan", out: Path | None) -> str:
     """Write a plan; return the name to approve it by."""
+    from streaming.queries.redrives.kept_plans import keep_plan, write_private
+
     file = out or plans_folder() / f"{plan.sealed.id}.json"
     try:
         if out is None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch(mode=_PRIVATE)
-        file.write_bytes(plan.sealed.to_json())
+            keep_plan(plan)
+        else:
+            write_private(out, plan.sealed.to_json())
     except OSError as error:
         raise DlxError(f"{file}: the plan cannot be written: {error.strerror}") from None
     if out is not None:

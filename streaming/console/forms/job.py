@@ -4,7 +4,6 @@ Plans are kept where `dlx dead-letters redrive` keeps them, so either can approv
 """
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -16,9 +15,7 @@ import msgspec
 from streaming.broker.redrive_letters import RedriveOptions
 from streaming.console.page import Refused, View
 from streaming.protocol.sealed_plan import SealedPlan, read_plan
-from streaming.queries.redrives.edits import LetterEdit
-from streaming.queries.redrives.plan import RedrivePlan
-from streaming.user_folders import EDITS, plans_folder
+from streaming.user_folders import plans_folder
 from topology.sentences import say
 
 if TYPE_CHECKING:
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 30.0
 MAX_LISTED: Final = 50
-_FORECAST: Final = ".forecast"
-"""How a file beside a plan ends that has what was expected of its letters."""
-
 _ID: Final = re.compile(r"r-[0-9a-f]{12}")
 
 
@@ -46,38 +40,6 @@ def plan_id(view: View) -> str:
         )
         raise Refused(400, what)
     return given
-
-
-def keep_plan(found: RedrivePlan) -> None:
-    """Write a sealed plan under its id, and beside it its edits and its forecast, for people."""
-    plan, edits = found.sealed, found.edits
-    folder = plans_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    if edits:
-        (folder / f"{plan.id}{EDITS}").write_bytes(msgspec.json.encode(edits))
-    expected: Counter[str] = Counter()
-    for group in found.groups:
-        expected.update(group.forecast)
-    (folder / f"{plan.id}{_FORECAST}").write_bytes(msgspec.json.encode(expected))
-    (folder / f"{plan.id}.json").write_bytes(plan.to_json())
-
-
-def kept_forecast(redrive_id: str) -> dict[str, int]:
-    """What was expected of how many letters of a plan; empty if it was not made here."""
-    try:
-        data = (plans_folder() / f"{redrive_id}{_FORECAST}").read_bytes()
-        return msgspec.json.decode(data, type=dict[str, int])
-    except (OSError, msgspec.DecodeError):
-        return {}
-
-
-def kept_edits(redrive_id: str) -> list[LetterEdit]:
-    """What the edits of a plan change; empty if it has none, or was not made here."""
-    try:
-        data = (plans_folder() / f"{redrive_id}{EDITS}").read_bytes()
-        return msgspec.json.decode(data, type=list[LetterEdit])
-    except (OSError, msgspec.DecodeError):
-        return []
 
 
 def kept_plan(view: View, redrive_id: str) -> SealedPlan | None:
@@ -164,12 +126,6 @@ def chosen_by(predicate: Mapping[str, Any]) -> dict[str, str]:
             case _:
                 found[name] = str(value)
     return found
-
-
-def remove_plan(redrive_id: str) -> None:
-    """Remove a sealed plan, with its edits; a redrive that it has become goes on."""
-    for end in (EDITS, _FORECAST, ".json"):
-        (plans_folder() / f"{redrive_id}{end}").unlink(missing_ok=True)
 
 
 def reason_of(view: View) -> str:

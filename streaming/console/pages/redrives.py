@@ -18,15 +18,11 @@ from streaming.console.forms.edits import (
 from streaming.console.forms.job import (
     chosen_by,
     job_channel,
-    keep_plan,
-    kept_edits,
-    kept_forecast,
     kept_plan,
     kept_plans,
     number_of,
     plan_id,
     reason_of,
-    remove_plan,
 )
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, Redirect, Refused, View
@@ -39,6 +35,12 @@ from streaming.queries.dead_letters.groups import dead_letter_groups
 from streaming.queries.duckdb_tables import QueryError
 from streaming.queries.redrives.edits import LetterEdit
 from streaming.queries.redrives.forecast import NO_CONSUMER
+from streaming.queries.redrives.kept_plans import (
+    keep_plan,
+    kept_edits,
+    kept_forecast,
+    remove_plan,
+)
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.redrives.plan import (
     Destination,

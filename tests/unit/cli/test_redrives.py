@@ -20,6 +20,7 @@ from streaming.cli.output import lasting_stderr
 from streaming.client.admin import QueueState, RedriveState
 from streaming.client.errors import NotFoundError
 from streaming.protocol.letter_content import LetterContent
+from streaming.queries.redrives.kept_plans import kept_edits, kept_forecast
 from topology.errors import DlxError
 
 
@@ -38,6 +39,20 @@ def test_a_plan_is_kept_by_its_id_and_says_how_to_approve_it(dlx, shop_root, use
     assert group["forecast"]["no consumer in time"] == 1
     assert [file.stem for file in user_folders.rglob("plans/*.json")].count(plan["id"]) == 1
     assert "dlx redrives approve r-" in told
+
+
+def test_a_plan_is_kept_with_its_forecast_and_its_edits_for_its_owner_alone(
+    dlx, shop_root, user_folders
+):
+    plan = json.loads(planned(dlx, shop_root, "redrive", "--set-header", "a=b", "--json"))
+
+    [group] = plan["groups"]
+    assert group["forecast"]
+    assert kept_forecast(plan["id"]) == group["forecast"]
+    assert len(kept_edits(plan["id"])) == len(plan["edits"]) == 1
+    files = sorted(user_folders.rglob("plans/*"))
+    assert [file.suffix for file in files] == [".edits", ".forecast", ".json"]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
 def test_a_plan_can_be_a_file_and_a_changed_one_is_refused(dlx, shop_root, tmp_path):
