@@ -48,9 +48,10 @@ class Trigger:
         """Start the interval."""
         self._began_s = time.monotonic()
 
-    def wait(self) -> None:
-        """Wait until the interval has passed, or until `stop`."""
-        left_s = self._began_s + self._trigger_ms / 1000 - time.monotonic()
+    def wait(self, least_s: float = 0.0) -> None:
+        """Wait until the interval has passed, and that many seconds, or until `stop`."""
+        interval_s = max(self._trigger_ms / 1000, least_s)
+        left_s = self._began_s + interval_s - time.monotonic()
         if left_s > 0:
             self._stopping.wait(left_s)
 

@@ -1,6 +1,7 @@
 """Flow control of one job: the gate, the sources' read limits, and notices to clients (D9)."""
 
 import logging
+import math
 import os
 import threading
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from streaming.pipeline.flow.heartbeat import TIMEOUT_MS, Heartbeat
 from streaming.pipeline.flow.log_bounds import LogBounds
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
-from streaming.pipeline.flow.pace import CommandPace, Pace
+from streaming.pipeline.flow.pace import CommandPace, Pace, interval_s
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
@@ -39,6 +40,7 @@ class FlowControl:
     Attributes:
         state: the state of the gate.
         bounds: up to where logs may be read.
+        interval_s: how long after the last batch began the next should begin, at least.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class FlowControl:
         self._heartbeat: Heartbeat | None = None
         self._yields = (nice_of(config), spare_cores_of(config)) if self._logs else (0, 0)
         self._late_s = LATE_PART * config.amqp.max_lag_ms / 1000
+        self.interval_s = 0.0
         self._yielding: Yielding | None = None
         self._lock = threading.RLock()
         self._is_late = False  # a batch ended before the query's start returned
@@ -153,6 +156,8 @@ class FlowControl:
                 self._pace.batch_done(publishes, seconds)
             if self._job.clock == "wall":
                 self._commands.batch_done(*commands)
+            if self._logs:
+                self.interval_s = interval_s(publishes, seconds, self._late_s or math.inf)
             return self.decide()
 
     def batch_began(self) -> None:

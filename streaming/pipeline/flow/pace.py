@@ -11,6 +11,9 @@ behind. Nobody has to configure the size for the traffic.
 Replay: the size only limits what the next batch plans to read. Spark logs the planned offsets, and
 a repeated batch reads those.
 
+A batch has a cost whatever it holds, about 0.3 s of a core. Where fronts answer clients from the
+same cores, a busy machine is better used by fewer batches: `interval_s`.
+
 A backlog of commands must fit into memory too: `CommandPace`. While one waits, no publishes are
 read: those that came after a declaration must not be routed before it.
 """
@@ -34,6 +37,26 @@ KEPT: Final = 0.9
 
 FULL_SHARE: Final = 0.9
 """A batch with this part of what it may read is full; Spark rounds down for each partition."""
+
+
+WORKING_PART: Final = 0.5
+"""The part of the time that batches of busy traffic take, beside fronts."""
+
+LONGEST_INTERVAL_S: Final = 1.5
+"""Batches that take longer follow one another at once: the tables are behind as it is."""
+
+
+def interval_s(publishes: int, seconds: float, most_s: float) -> float:
+    """How long after a batch began the next should begin, beside fronts; 0: at once.
+
+    Args:
+        publishes: how many it has read. Few leave time for fronts, and their rows come first.
+        seconds: how long it took.
+        most_s: the longest interval; publishers wait for the tables if they are far behind.
+    """
+    if publishes < LEAST_ROWS or seconds < TARGET_S:
+        return 0.0
+    return min(seconds / WORKING_PART, LONGEST_INTERVAL_S, most_s)
 
 
 class Pace:

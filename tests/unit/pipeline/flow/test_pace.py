@@ -6,10 +6,11 @@ import pytest
 
 from streaming.config import JobConfig
 from streaming.config.job import JobSettings
+from streaming.config.vhosts import VhostSettings
 from streaming.ledger.batch_detail import BatchDetail
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
-from streaming.pipeline.flow.pace import LEAST_ROWS, CommandPace, Pace
+from streaming.pipeline.flow.pace import LEAST_ROWS, CommandPace, Pace, interval_s
 from streaming.pipeline.reports import ShardStats
 
 MOST = 200_000
@@ -174,3 +175,32 @@ def test_the_first_batch_reads_few_commands_unless_only_records_advance_the_time
 
     assert flow.first_commands(MagicMock(version="4.2.0")) == most
     assert flow.first_commands(MagicMock(version="4.3.0")) == MOST
+
+
+@pytest.mark.parametrize(
+    ("publishes", "seconds", "most_s", "expected_s"),
+    [
+        (LEAST_ROWS - 1, 0.9, 30.0, 0.0),
+        (LEAST_ROWS, 0.4, 30.0, 0.0),
+        (LEAST_ROWS, 0.6, 30.0, 1.2),
+        (LEAST_ROWS, 1.2, 30.0, 1.5),
+        (LEAST_ROWS, 0.6, 1.0, 1.0),
+        (LEAST_ROWS, 4.0, 30.0, 1.5),
+    ],
+)
+def test_beside_fronts_batches_of_busy_traffic_take_half_the_time(
+    publishes, seconds, most_s, expected_s
+):
+    assert interval_s(publishes, seconds, most_s) == pytest.approx(expected_s)
+
+
+@pytest.mark.parametrize(("is_sequenced", "expected_s"), [(True, 1.2), (False, 0.0)])
+def test_only_a_job_beside_fronts_pauses_between_busy_batches(is_sequenced, expected_s):
+    config = JobConfig(vhosts={"/": VhostSettings(sequenced=is_sequenced)})
+    flow = FlowControl(config, NO_MARKS, BatchDetail(), ShardStats(BatchDetail()))
+
+    flow.batch_done(LEAST_ROWS, 0.6)
+    assert flow.interval_s == pytest.approx(expected_s)
+
+    flow.batch_done(0, 0.6)
+    assert flow.interval_s == 0
