@@ -10,18 +10,19 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final, Literal, get_args
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from streaming.csv_cells import csv_cell
 from streaming.queries.damage import one_line
 from streaming.queries.duckdb_tables import QueryError, Row
 from streaming.queries.result import QueryResult
 from streaming.storage.location import Location, local_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Format = Literal["csv", "jsonl", "parquet", "arrow"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -158,12 +159,16 @@ def _write_lines(
 
 
 def _write_parquet(result: QueryResult, file: Any, progress: Progress) -> int:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - slow, and few ask for it
+
     reader = result.batches()
     with pq.ParquetWriter(file, reader.schema, compression="zstd") as writer:
         return _write_batches(reader, writer.write_batch, progress)
 
 
 def _write_arrow(result: QueryResult, file: Any, progress: Progress) -> int:
+    import pyarrow as pa  # noqa: PLC0415 - slow, and few ask for it
+
     reader = result.batches()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_file(file, reader.schema, options=options) as writer:
@@ -171,7 +176,7 @@ def _write_arrow(result: QueryResult, file: Any, progress: Progress) -> int:
 
 
 def _write_batches(
-    reader: pa.RecordBatchReader, write: Callable[[pa.RecordBatch], None], progress: Progress
+    reader: "pa.RecordBatchReader", write: "Callable[[pa.RecordBatch], None]", progress: Progress
 ) -> int:
     count = 0
     for batch in reader:

@@ -4,6 +4,8 @@ import asyncio
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,6 +38,16 @@ def settings_of(root):
 
 def asked(sql, user=ADMIN, **values):
     return Asked("/sql", user, "/sql", {"sql": sql, **values})
+
+
+def test_a_child_imports_nothing_slow_that_few_questions_need():
+    program = "import sys, streaming.console.child; print(*sys.modules)"
+    listed = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout.split()
+
+    assert "duckdb" in listed
+    assert not {"numpy", "pandas", "pyarrow", "pyspark"}.intersection(listed)
 
 
 def peak_bytes(pid):
