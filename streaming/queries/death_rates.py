@@ -11,8 +11,8 @@ from typing import Final
 
 from streaming.queries.duckdb_tables import Row, Tables, text
 from streaming.queries.ends import IS_LOST
+from streaming.queries.recent_deaths import MINUTE, recent_deaths
 
-MINUTE: Final = timedelta(minutes=1)
 OLD_S: Final = 4 * 3600.0
 """A dead letter that waits longer needs a look."""
 
@@ -22,8 +22,6 @@ _IS_FULL: Final = "(outcome = 'no_exchange' AND reason = 'maxlen')"
 BURST_LETTERS: Final = 50
 BURST: Final = 4
 """A burst: at least 50 deaths in five minutes, and four times as many as is usual."""
-
-_MINUTE_US: Final = MINUTE // timedelta(microseconds=1)
 
 
 def pattern_of(names: Sequence[str]) -> str:
@@ -93,23 +91,17 @@ def deaths_by_minute(
         reached no queue, the latter as declared), and `loud`: those in queues that are not quiet.
         Minutes without deaths have none.
     """
-    begin = end - minutes * MINUTE
-    files = tables.files("dead_letters", {"at": begin}, inclusive=True)
-    columns = ["vhost", "queue", "at", "reason", "outcome"]
-    view = tables.view(
-        "dead_letters", files=files, columns=columns, view=tables.new_name("dead_letters")
-    )
+    counts = recent_deaths(tables, end, minutes * MINUTE).counts
     of_quiet, is_lost = is_quiet(quiet), f"({IS_LOST} AND NOT {is_quiet(not_lost)})"
     of_vhost = "true" if vhost is None else f"vhost = {text(vhost)}"
-    return tables.rows(
+    found = tables.values(
         f"""
-        SELECT (epoch_us("at") - epoch_us(CAST(? AS TIMESTAMPTZ))) // {_MINUTE_US} AS minute,
-               reason, count(*) AS deaths,
-               count(*) FILTER (NOT {of_quiet}) AS loud,
-               count(*) FILTER ({is_lost}) AS lost,
-               count(*) FILTER (outcome = 'no_exchange' AND NOT {is_lost}) AS dropped
-        FROM {view} WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ)
-        AND {of_vhost} GROUP BY ALL ORDER BY ALL
-        """,
-        [begin.isoformat(), begin.isoformat(), end.isoformat()],
+        SELECT {minutes} - 1 - minutes_ago AS minute, reason, sum(deaths)::BIGINT,
+               coalesce(sum(deaths) FILTER (NOT {of_quiet}), 0)::BIGINT,
+               coalesce(sum(deaths) FILTER ({is_lost}), 0)::BIGINT,
+               coalesce(sum(deaths) FILTER (outcome = 'no_exchange' AND NOT {is_lost}), 0)::BIGINT
+        FROM {counts} WHERE is_new AND {of_vhost} GROUP BY minute, reason ORDER BY minute, reason
+        """
     )
+    names = ("minute", "reason", "deaths", "loud", "lost", "dropped")
+    return [dict(zip(names, row, strict=True)) for row in found]

@@ -9,11 +9,11 @@ table has deletion vectors, deltalake reads it into a temporary table instead, w
 
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import duckdb
 import msgspec
@@ -27,6 +27,7 @@ from streaming.storage.location import local_path
 from topology.errors import DlxError
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 _TYPES: Final = {
     "string": "VARCHAR",
@@ -104,6 +105,7 @@ class Tables:
         self.rights: ReadRights | None = None
         self.collected: tuple[object, int | None] | None = None
         self._views = 0
+        self._known: dict[str, Any] = {}
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute("SET preserve_insertion_order = false")
@@ -184,6 +186,17 @@ class Tables:
     def close(self) -> None:
         """Release memory and files."""
         self.connection.close()
+
+    def once(self, what: str, compute: Callable[[], T]) -> T:
+        """Return what is computed of the tables whole, or was before: they stay at their versions.
+
+        Args:
+            what: names it; it depends on nothing else, also not on `cut`.
+        """
+        if what not in self._known:
+            self._known[what] = compute()
+        found: T = self._known[what]
+        return found
 
     def table(self, name: str) -> DeltaTable:
         """A table, at the version that this snapshot has of it."""

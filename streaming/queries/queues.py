@@ -5,19 +5,26 @@ from typing import Final
 import msgspec
 
 from streaming.queries.as_of.contents import prepare_contents
-from streaming.queries.as_of.snapshots import topology_events
+from streaming.queries.as_of.snapshots import (
+    events_after_snapshot,
+    topology_events,
+    topology_texts_of,
+)
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
+from streaming.queries.held_by_queue import held_by_queue
 from streaming.queries.message_attributes import MessageId, as_json, decoded, document, present
 from topology.suggestions import did_you_mean
 
-_DECLARED: Final = """
-    SELECT vhost, name, max_by(what, seq) AS what, max_by(type, seq) AS type
-    FROM (SELECT vhost, seq, json_extract_string(detail, '$.what') AS what,
-                 json_extract_string(detail, '$.name') AS name,
-                 json_extract_string(detail, '$.type') AS type
-          FROM topology_event)
-    WHERE what IN ('queue_declared', 'queue_deleted') GROUP BY vhost, name
-"""
+_DECLARED: Final = "queue_declared"
+_DELETED: Final = "queue_deleted"
+
+
+class _Told(msgspec.Struct):
+    """What a topology event says of a queue."""
+
+    what: str | None = None
+    name: str | None = None
+    type: str | None = None
 
 
 class QueueDepth(msgspec.Struct, frozen=True):
@@ -50,31 +57,44 @@ class QueueBytes(msgspec.Struct, frozen=True):
 
 def list_queues(tables: Tables, vhost: str | None = None) -> list[QueueDepth]:
     """List every declared queue, including empty ones, by vhost and name."""
-    return _depths(tables, prepare_contents(tables), vhost)
+    held = {(one.vhost, one.queue): one for one in held_by_queue(tables)}
+    known = _declared(tables)
+    types = {place: one.type for place, one in known.items()}
+    places = {place for place, one in known.items() if one.what == _DECLARED} | held.keys()
+    return [
+        QueueDepth(*place, types.get(place), 0, 0, 0, None)
+        if (one := held.get(place)) is None
+        else QueueDepth(
+            *place,
+            types.get(place),
+            one.ready,
+            one.unacked,
+            one.bytes,
+            one.oldest_at,
+            one.ready_bytes,
+        )
+        for place in sorted(places)
+        if vhost in {None, place[0]}
+    ]
 
 
-def _depths(tables: Tables, contents: str, vhost: str | None) -> list[QueueDepth]:
-    topology_events(tables)
-    found = tables.rows(
-        f"""
-        WITH declared AS ({_DECLARED}),
-        held AS (
-            SELECT vhost, queue AS name, count(*) FILTER (WHERE state = 'ready') AS ready,
-                   count(*) FILTER (WHERE state = 'unacked') AS unacked,
-                   sum(body_bytes) AS bytes,
-                   sum(body_bytes) FILTER (WHERE state = 'ready') AS ready_bytes,
-                   min(enqueued_at) AS oldest_at
-            FROM ({contents}) GROUP BY vhost, queue)
-        SELECT vhost, name AS queue, type, coalesce(ready, 0) AS ready,
-               coalesce(unacked, 0) AS unacked, coalesce(bytes, 0) AS bytes, oldest_at,
-               coalesce(ready_bytes, 0) AS ready_bytes
-        FROM declared FULL JOIN held USING (vhost, name)
-        WHERE (what = 'queue_declared' OR ready + unacked > 0) AND vhost = coalesce(?, vhost)
-        ORDER BY vhost, name
-        """,
-        [vhost],
-    )
-    return [QueueDepth(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
+def _declared(tables: Tables) -> dict[tuple[str, str], _Told]:
+    """What was told last of each queue, by vhost and name."""
+    snapshot = events_after_snapshot(tables, ["vhost", "seq", "kind", "detail"], "later")
+    found: dict[tuple[str, str], _Told] = {}
+
+    def tell(vhost: str, told: _Told) -> None:
+        if told.name is not None and told.what in {_DECLARED, _DELETED}:
+            found[vhost, told.name] = told
+
+    if snapshot is not None:
+        for vhost, details in topology_texts_of(tables, snapshot):
+            for told in msgspec.json.decode(details, type=list[_Told]):
+                tell(vhost, told)
+    later = tables.values("SELECT vhost, detail FROM later WHERE kind = 'topology' ORDER BY seq")
+    for vhost, detail in later:
+        tell(vhost, msgspec.json.decode(detail, type=_Told))
+    return found
 
 
 def largest_queues(tables: Tables, count: int) -> list[QueueBytes]:
@@ -118,8 +138,8 @@ def peek(
     contents = prepare_contents(tables)
     place = known
     if place is None:
-        place = _find(_depths(tables, contents, vhost), queue, vhost)
-    elif not unacked:
+        place = _find(list_queues(tables, vhost), queue, vhost)
+    if not unacked:
         topology_events(tables)  # for its highest priority
     if tables.rights is not None:
         refusal = tables.rights.refusal(place.vhost, place.queue)

@@ -66,6 +66,10 @@ class _Detail(msgspec.Struct):
 
 def list_snapshots(tables: Tables) -> list[Snapshot]:
     """Every snapshot, the oldest first."""
+    return tables.once("snapshots", lambda: _list_snapshots(tables))
+
+
+def _list_snapshots(tables: Tables) -> list[Snapshot]:
     if not tables.has(SNAPSHOTS):
         return []
     tables.view(SNAPSHOTS, columns=["query_id", "batch_id", "kind", "at", "detail"])
@@ -96,6 +100,13 @@ class Removal(NamedTuple):
 
 def removals(tables: Tables, *names: str) -> list[Removal]:
     """The runs of retention that removed rows of these tables, the earliest batch first."""
+    wanted = set(names)
+    found = tables.once("removals", lambda: _list_removals(tables))
+    return [removal for removal, of in found if wanted & of]
+
+
+def _list_removals(tables: Tables) -> list[tuple[Removal, set[str]]]:
+    """All of them, each with the tables that it removed rows of."""
     if not tables.has(SNAPSHOTS):
         return []
     tables.view(SNAPSHOTS, columns=["batch_id", "kind", "at", "detail"])
@@ -103,11 +114,12 @@ def removals(tables: Tables, *names: str) -> list[Removal]:
         f"SELECT batch_id, \"at\", detail FROM {SNAPSHOTS} WHERE kind = 'retention' "
         'ORDER BY batch_id, "at"'
     )
-    wanted = set(names)
     return [
-        Removal(row["batch_id"], iso(row["at"]))
+        (
+            Removal(row["batch_id"], iso(row["at"])),
+            set(msgspec.json.decode(row["detail"] or "{}").get("tables", ())),
+        )
         for row in found
-        if wanted & set(msgspec.json.decode(row["detail"] or "{}").get("tables", ()))
     ]
 
 

@@ -12,6 +12,7 @@ import msgspec
 from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.duckdb_tables import Row, Tables, iso, text
+from streaming.queries.held_by_queue import HeldByQueue, held_by_queue
 
 _COLUMNS: Final = (
     *("vhost", "lane", "copy_id", "parent_copy_id", "queue", "reason", "first_death"),
@@ -83,17 +84,49 @@ def waiting_queues(tables: Tables) -> list[WaitingQueue]:
     Raises:
         QueryError: a table cannot be read.
     """
-    letters = _prepare(tables, "LEFT JOIN")
+    held = [one for one in held_by_queue(tables) if one.made]
+    found = []
+    if held and tables.has(NAME):
+        doubtful = _with_others(tables, held)
+        for one in held:
+            if (one.vhost, one.queue) not in doubtful:
+                oldest_at = one.oldest_made_at or ""
+                found.append(WaitingQueue(one.vhost, one.queue, one.made, oldest_at))
+        found += _counted(tables, doubtful)
+    return sorted(found, key=lambda one: (one.oldest_at, one.vhost, one.queue))
+
+
+def _with_others(tables: Tables, held: Sequence[HeldByQueue]) -> frozenset[tuple[str, str]]:
+    """The queues that may hold copies that a death or a redrive has made and that are no letters.
+
+    Those in which a letter died first that may be back in it; all if a redrive has sent any.
+    """
+    least = min(one.least_parent for one in held if one.least_parent is not None)
+    if _prepare_sent_again(tables, least):
+        return frozenset((one.vhost, one.queue) for one in held)
+    files = tables.files(NAME, {"copy_id": least}, inclusive=True)
+    deaths = tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
+    listed = ", ".join(f"({text(one.vhost)}, {text(one.queue)})" for one in held)
+    return frozenset(
+        tables.values(
+            f"SELECT DISTINCT vhost, first_death.queue FROM {deaths} "
+            f"WHERE (vhost, first_death.queue) IN ({listed})"
+        )
+    )
+
+
+def _counted(tables: Tables, queues: Collection[tuple[str, str]]) -> list[WaitingQueue]:
+    """Count the letters in some queues one by one."""
+    letters = _prepare(tables, "LEFT JOIN", queues) if queues else None
     if letters is None:
         return []
     found = tables.rows(
         f"""
         SELECT copy.vhost, copy.queue, count(*) AS count, min(enqueued_at) AS oldest_at
-        {letters}
-        GROUP BY ALL ORDER BY oldest_at, copy.vhost, copy.queue
+        {letters} GROUP BY ALL
         """
     )
-    return [WaitingQueue(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
+    return [WaitingQueue(**{**row, "oldest_at": iso(row["oldest_at"]) or ""}) for row in found]
 
 
 def prepare_waiting_deaths(
@@ -110,13 +143,10 @@ def prepare_waiting_deaths(
         Its name; its columns are `vhost`, `lane`, `copy_id`, `queue`, `reason` and
         `parent_copy_id`. None: there are none.
     """
-    letters = None if queues is not None and not queues else _prepare(tables, "JOIN")
+    letters = None if queues is not None and not queues else _prepare(tables, "JOIN", queues)
     if letters is None:
         return None
     among = "AND copy.state = 'ready'"
-    if queues is not None:
-        listed = ", ".join(f"({text(vhost)}, {text(queue)})" for vhost, queue in sorted(queues))
-        among += f" AND (copy.vhost, copy.queue) IN ({listed})"
     run = tables.connection.execute
     run(
         "CREATE OR REPLACE TEMP TABLE waiting_deaths AS SELECT death.vhost, death.lane, "
@@ -153,8 +183,15 @@ def waiting_places(
     return frozenset(tables.values(f"SELECT DISTINCT vhost, queue, reason FROM {deaths}"))
 
 
-def _prepare(tables: Tables, join: Literal["JOIN", "LEFT JOIN"]) -> str | None:
+def _prepare(
+    tables: Tables,
+    join: Literal["JOIN", "LEFT JOIN"],
+    queues: Collection[tuple[str, str]] | None = None,
+) -> str | None:
     """Create the tables of copies that have a parent, and of what redrives moved.
+
+    Args:
+        queues: the copies in these, by vhost and name; None: in all.
 
     Returns:
         Which letters wait, for a query: `copy` and, as far as it is known, `death`; None: there are
@@ -162,29 +199,26 @@ def _prepare(tables: Tables, join: Literal["JOIN", "LEFT JOIN"]) -> str | None:
     """
     if not tables.has(NAME):
         return None
+    among = ""
+    if queues is not None:
+        listed = ", ".join(f"({text(vhost)}, {text(queue)})" for vhost, queue in sorted(queues))
+        among = f" AND (vhost, queue) IN ({listed})"
     tables.connection.execute(
         "CREATE OR REPLACE TEMP TABLE waiting_copies AS "
         "SELECT vhost, lane, copy_id, parent_copy_id, queue, state, enqueued_at "
-        f"FROM ({prepare_contents(tables)}) WHERE parent_copy_id IS NOT NULL"
+        f"FROM ({prepare_contents(tables)}) WHERE parent_copy_id IS NOT NULL{among}"
     )
     [(first,)] = tables.values("SELECT min(parent_copy_id) FROM waiting_copies")
     if first is None:
         return None
-    files = tables.files("events", {"seq": first}, inclusive=True)
-    columns = ["vhost", "lane", "seq", "kind", "copy_id", "detail"]
-    events = tables.view("events", files=files, columns=columns, view=tables.new_name("events"))
-    tables.connection.execute(
-        "CREATE OR REPLACE TEMP TABLE sent_again AS SELECT vhost, lane, copy_id, min(seq) AS seq "
-        f"FROM {events} WHERE kind IN ('redriven', 'republished') "
-        "AND detail ->> '$.action' IS DISTINCT FROM 'restore' GROUP BY ALL"
-    )
+    has_sent = _prepare_sent_again(tables, first)
     files = tables.files(NAME, {"copy_id": first}, inclusive=True)
     deaths = tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
     if join == "LEFT JOIN":  # then only deaths matter that can make a copy no letter
         deaths = f"""(FROM {deaths} WHERE (vhost, first_death.queue) IN (
             SELECT DISTINCT (vhost, queue) FROM waiting_copies))"""
     was_sent, is_letter = "", "copy.queue IS DISTINCT FROM death.first_death.queue"
-    if tables.values("SELECT 1 FROM sent_again LIMIT 1"):  # joining nothing takes long, too
+    if has_sent:  # joining nothing takes long, too
         was_sent = """
             LEFT JOIN sent_again AS again ON again.vhost = copy.vhost AND again.lane = copy.lane
                 AND again.copy_id = copy.parent_copy_id
@@ -195,6 +229,19 @@ def _prepare(tables: Tables, join: Literal["JOIN", "LEFT JOIN"]) -> str | None:
             AND death.lane = copy.lane AND death.copy_id = copy.parent_copy_id {was_sent}
         WHERE {is_letter}
     """
+
+
+def _prepare_sent_again(tables: Tables, first: int) -> bool:
+    """Create the table of the copies that redrives moved, from a number on; whether it has any."""
+    files = tables.files("events", {"seq": first}, inclusive=True)
+    columns = ["vhost", "lane", "seq", "kind", "copy_id", "detail"]
+    events = tables.view("events", files=files, columns=columns, view=tables.new_name("events"))
+    tables.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE sent_again AS SELECT vhost, lane, copy_id, min(seq) AS seq "
+        f"FROM {events} WHERE kind IN ('redriven', 'republished') "
+        "AND detail ->> '$.action' IS DISTINCT FROM 'restore' GROUP BY ALL"
+    )
+    return bool(tables.values("SELECT 1 FROM sent_again LIMIT 1"))
 
 
 def deaths_before(tables: Tables, vhost: str, copies: Sequence[Row]) -> dict[int, Row]:

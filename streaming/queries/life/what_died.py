@@ -22,6 +22,7 @@ from streaming.queries.ends import IS_DROPPED, IS_LOST
 from streaming.queries.life.death_words import Limits, of_a_queue
 from streaming.queries.life.repaired import Ended, Repair, repairs
 from streaming.queries.life.why import CHANGED_BEFORE
+from streaming.queries.recent_deaths import recent_deaths
 from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning, suspects
 from streaming.queries.vhosts.declared import Declared
 from streaming.queries.vhosts.declared import declared as declared_in
@@ -38,7 +39,6 @@ QUIET: Final = timedelta(minutes=10)
 RATE_S: Final = 60
 """The rates of a full queue are those while messages died, but of the last seconds at most."""
 
-_LETTERS: Final = ("vhost", "queue", "reason", "outcome", "cause", "at", "seq")
 _EVENTS: Final = ("vhost", "queue", "kind", "reason", "user", "at")
 _TAKEN: Final = "('acked', 'consumed')"
 _OF_SETTINGS: Final = ("queue", "policy", "operator_policy")
@@ -101,34 +101,26 @@ def what_died(
         keep: remembers what was declared at an instant.
     """
     begin = end - span
-    files = tables.files("dead_letters", {"at": begin - span}, inclusive=True)
-    view = tables.new_name("dead_letters")
-    tables.view("dead_letters", files=files, columns=list(_LETTERS), view=view)
-    is_new = '"at" >= CAST($begin AS TIMESTAMPTZ)'
+    counts, letters = recent_deaths(tables, end, span)
     rows = tables.rows(
         f"""
-        SELECT vhost, queue, reason, count(*) FILTER ({is_new}) AS deaths,
-               count(*) FILTER (NOT {is_new}) AS before,
-               count(*) FILTER ({is_new} AND {IS_LOST}) AS lost,
-               bool_and(coalesce({IS_DROPPED}, false))
-                   AS is_declared,
-               min("at") FILTER ({is_new}) AS since, max("at") AS last,
-               mode(cause) FILTER ({is_new}) AS cause
-        FROM {view} WHERE "at" >= CAST($first AS TIMESTAMPTZ) AND "at" < CAST($end AS TIMESTAMPTZ)
-        AND ($vhost IS NULL OR vhost = $vhost)
+        SELECT vhost, queue, reason, sum(deaths) FILTER (is_new)::BIGINT AS deaths,
+               coalesce(sum(deaths) FILTER (NOT is_new), 0)::BIGINT AS before,
+               coalesce(sum(deaths) FILTER (is_new AND {IS_LOST}), 0)::BIGINT AS lost,
+               bool_and(coalesce({IS_DROPPED}, false)) AS is_declared,
+               min("first") FILTER (is_new) AS since, max("last") AS last
+        FROM {counts} WHERE {"true" if vhost is None else f"vhost = {text(vhost)}"}
         GROUP BY vhost, queue, reason HAVING deaths > 0
         ORDER BY lost DESC, is_declared, deaths DESC, vhost, queue, reason
         LIMIT {MAX_GROUPS}
-        """.replace("$begin", text(begin.isoformat()))
-        .replace("$first", text((begin - span).isoformat()))
-        .replace("$end", text(end.isoformat()))
-        .replace("$vhost", "NULL" if vhost is None else text(vhost))
+        """
     )
     if not rows:
         return []
     users = _rejecting(tables, begin, end)
     rates = _rates(tables, [row for row in rows if row["reason"] == "maxlen"])
-    begun = _begun(tables, view, rows, begin - span, begin)
+    causes = _causes(tables, letters, begin, end)
+    begun = _begun(tables, counts, rows, begin - span)
     first = min(since for since, _is_older in begun)
     recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost)
     groups = []
@@ -153,7 +145,7 @@ def what_died(
                 f"{before.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{before.microsecond // 1000:03}Z",
                 last,
                 of_a_queue(row["reason"], limits, users.get(place, []), rates.get(place)),
-                row["cause"],
+                causes[*place, row["reason"]],
                 next(changed, None),
                 is_older=is_older,
             )
@@ -167,14 +159,27 @@ def what_died(
     return groups
 
 
+def _causes(
+    tables: Tables, letters: str, begin: datetime, end: datetime
+) -> dict[tuple[str, str, str], str | None]:
+    """The most frequent cause of each group."""
+    found = tables.values(
+        f"""
+        SELECT vhost, queue, reason, mode(cause) FROM {letters}
+        WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ) GROUP BY ALL
+        """,
+        [begin.isoformat(), end.isoformat()],
+    )
+    return {(vhost, queue, reason): cause for vhost, queue, reason, cause in found}
+
+
 def _begun(
-    tables: Tables, view: str, rows: Sequence[Row], first: datetime, begin: datetime
+    tables: Tables, counts: str, rows: Sequence[Row], first: datetime
 ) -> list[tuple[datetime, bool]]:
     """When the deaths of each group began, from an instant on, and whether that was even earlier.
 
     Args:
-        view: the deaths.
-        first, begin: the span that is looked at for deaths before those of the groups.
+        counts: see `recent_deaths`.
     """
     earlier: dict[tuple[str, str, str], list[datetime]] = {}
     groups = ", ".join(
@@ -185,12 +190,10 @@ def _begun(
     if groups:
         found = tables.values(
             f"""
-            SELECT vhost, queue, reason, min("at") AS minute FROM {view}
-            WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ)
-            AND (vhost, queue, reason) IN ({groups})
-            GROUP BY vhost, queue, reason, epoch_ms("at") // 60000 ORDER BY minute DESC
-            """,
-            [first.isoformat(), begin.isoformat()],
+            SELECT vhost, queue, reason, min("first") AS minute FROM {counts}
+            WHERE NOT is_new AND (vhost, queue, reason) IN ({groups})
+            GROUP BY vhost, queue, reason, minutes_ago ORDER BY minute DESC
+            """
         )
         for vhost, queue, reason, at in found:
             earlier.setdefault((vhost, queue, reason), []).append(at)
