@@ -102,7 +102,8 @@ class JobSettings(types.Section):
         100,
         "Pause between the starts of two batches. With 100, a reject is visible within a second "
         "and an idle job uses little CPU. 0 starts the next batch at once and keeps half a core "
-        "busy.",
+        "busy. Beside fronts, if a batch of much traffic takes more than 0.5 s, the next begins "
+        "twice as long after it began, but at most 1.5 s or half of `amqp.max_lag_ms`.",
         types.milliseconds(most=types.HOUR_MS),
     )
     max_batch_rows: int = types.setting(
