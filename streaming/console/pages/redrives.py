@@ -47,6 +47,7 @@ from streaming.queries.redrives.plan import (
     RedrivePlan,
     RedriveWish,
     content_of_letter,
+    count_letters,
     plan_redrive,
 )
 from streaming.queries.vhosts.clients import consumer_counts
@@ -177,13 +178,7 @@ def _whole(view: View, wish: RedriveWish) -> int:
         reason=wanted.reason,
         where=None if "where" in given else wanted.where,
     )
-    try:
-        whole = plan_redrive(
-            view.tables, msgspec.structs.replace(wish, wanted=wider), view.declared
-        )
-    except QueryError:  # they are too many for one plan
-        return 0
-    return len(whole.sealed.letters)
+    return count_letters(view.tables, msgspec.structs.replace(wish, wanted=wider), view.declared)
 
 
 def _digest(sealed: SealedPlan) -> str:

@@ -13,7 +13,7 @@ message again, until it dies again. A letter that died several times is found by
 see `streaming.queries.redrives.later_deaths`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
@@ -167,20 +167,8 @@ def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[R
     Raises:
         QueryError: there is no such table, or `where` is not a valid condition.
     """
-    selection = Selection(tables, wanted)
-    letters = selection.query(_CHOSEN)
-    if _prepare(tables, which, selection):
-        letters = with_matched(tables, letters, _CHOSEN)
-    once = "" if which == "resting" else "ANTI JOIN republished USING (vhost, lane, copy_id)"
-    stored = "" if which == "resting" else _stored(tables)
     sql = f"""
-        SELECT letter.*, copy.copy_id, copy.now_in, copy.state, copy.now_exchange, copy.now_key,
-               (vhost, lane, death_copy) IN (FROM sent_deaths SELECT (vhost, lane, death_copy))
-                   AS is_sent
-        FROM ({letters}) AS letter
-        JOIN (FROM ({_STATES[which]}) {once}) AS copy USING (vhost, lane, death_copy)
-        {stored}
-        WHERE copy.state = 'lost' OR copy.now_in IS DISTINCT FROM letter.first_death.queue
+        {_query(tables, wanted, which)}
         ORDER BY letter.published_ms, letter.message_id.topic_number,
                  letter.message_id."partition", letter.message_id."offset", copy.copy_id
     """
@@ -192,6 +180,72 @@ def candidates(tables: Tables, wanted: DeadLetterFilter, which: Which) -> list[R
         if publication is not None and publication.headers.get("x-redrive-id") == row["redrive"]:
             row["redriven"] = 0  # its publisher wrote the marks
     return rows
+
+
+class Counted(NamedTuple):
+    """The letters of a filter, counted.
+
+    Attributes:
+        queues: the queues that they are in, and how many, by vhost.
+        moving: counts those in some queues that would move.
+    """
+
+    queues: dict[str, dict[str, int]]
+    moving: Callable[[Collection[str]], int]
+
+
+def count_candidates(
+    tables: Tables, wanted: DeadLetterFilter, which: Which, *, once: str | None
+) -> Counted:
+    """Count the letters of a filter.
+
+    Args:
+        once: an SQL expression; of the copies of one message with the same value one moves. None:
+            each moves that is not unacked.
+
+    Raises:
+        QueryError: as `candidates`.
+    """
+    tables.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE counted_letters AS SELECT vhost, now_in, state, is_sent, "
+        f"message_id, {once or 'NULL'} AS target FROM ({_query(tables, wanted, which)})"
+    )
+    queues: dict[str, dict[str, int]] = {}
+    for vhost, queue, count in tables.values(
+        "SELECT vhost, now_in, count(*) FROM counted_letters GROUP BY ALL"
+    ):
+        queues.setdefault(vhost, {})[queue] = count
+    what = "count(*)"
+    if once is not None:
+        what = "count(DISTINCT (message_id, target)) FILTER (NOT is_sent)"
+
+    def moving(among: Collection[str]) -> int:
+        [(count,)] = tables.values(
+            f"SELECT {what} FROM counted_letters WHERE state <> 'unacked' AND now_in IN ?",
+            [sorted(among)],
+        )
+        return int(count)
+
+    return Counted(queues, moving)
+
+
+def _query(tables: Tables, wanted: DeadLetterFilter, which: Which) -> str:
+    """Prepare and return the query of the letters of a filter."""
+    selection = Selection(tables, wanted)
+    letters = selection.query(_CHOSEN)
+    if _prepare(tables, which, selection):
+        letters = with_matched(tables, letters, _CHOSEN)
+    once = "" if which == "resting" else "ANTI JOIN republished USING (vhost, lane, copy_id)"
+    stored = "" if which == "resting" else _stored(tables)
+    return f"""
+        SELECT letter.*, copy.copy_id, copy.now_in, copy.state, copy.now_exchange, copy.now_key,
+               (vhost, lane, death_copy) IN (FROM sent_deaths SELECT (vhost, lane, death_copy))
+                   AS is_sent
+        FROM ({letters}) AS letter
+        JOIN (FROM ({_STATES[which]}) {once}) AS copy USING (vhost, lane, death_copy)
+        {stored}
+        WHERE copy.state = 'lost' OR copy.now_in IS DISTINCT FROM letter.first_death.queue
+    """
 
 
 class LetterPublication(NamedTuple):

@@ -20,6 +20,7 @@ from streaming.queries.redrives.candidates import (
     LetterPublication,
     Which,
     candidates,
+    count_candidates,
     publications,
     stored_letter,
 )
@@ -168,6 +169,28 @@ def _planned(
     return RedrivePlan(sealed, groups, unacked, len(copies), tuple(edits), unreadable)
 
 
+def count_letters(tables: Tables, wish: RedriveWish, declarations: Mapping[str, Declared]) -> int:
+    """How many letters a plan would have, without making it; 0 if it would be refused as too large.
+
+    Raises:
+        QueryError: the filter is wrong.
+    """
+    once = None
+    if wish.options.action == "redrive" and not wish.every_copy:
+        once = "died_in" if wish.destination == "died" else "NULL"
+    with reading_as(tables, wish.user, wish.administrators):
+        found = count_candidates(tables, wish.wanted, _which(wish), once=once)
+        if len(found.queues) != 1:
+            return 0
+        [(name, queues)] = found.queues.items()
+        if sum(queues.values()) > wish.most:
+            return 0
+        rows: list[Row] = [{"now_in": queue} for queue in queues]
+        if wish.only_readable:
+            rows = _readable(declarations[name].vhost(), name, rows, wish)
+        return found.moving([row["now_in"] for row in rows])
+
+
 def content_of_letter(tables: Tables, wish: RedriveWish) -> LetterContent:
     """The content of the only letter of a wish, for a person to edit.
 
@@ -189,10 +212,13 @@ def content_of_letter(tables: Tables, wish: RedriveWish) -> LetterContent:
 
 
 def _rows(tables: Tables, wish: RedriveWish) -> list[Row]:
-    which: Which = "gone" if wish.gone else "resting"
+    return candidates(tables, wish.wanted, _which(wish))
+
+
+def _which(wish: RedriveWish) -> Which:
     if wish.options.action == "restore":
-        which = "discarded"
-    return candidates(tables, wish.wanted, which)
+        return "discarded"
+    return "gone" if wish.gone else "resting"
 
 
 def _once(

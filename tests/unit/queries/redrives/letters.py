@@ -7,7 +7,8 @@ import msgspec
 from streaming.protocol.command_json import parse_command
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.redrives.plan import RedriveWish, plan_redrive
+from streaming.queries.redrives.plan import RedriveWish, count_letters, plan_redrive
+from streaming.queries.vhosts.declared import declared
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
 
@@ -41,7 +42,13 @@ class Shop:
             tables.close()
 
     def plan(self, wanted=ALL, **wish):
-        return self.ask(plan_redrive, RedriveWish(wanted=wanted, **wish))
+        """A plan; counting its letters without making it gives as many."""
+        wish = RedriveWish(wanted=wanted, **wish)
+        plan = self.ask(plan_redrive, wish)
+        counted = self.ask(lambda tables: count_letters(tables, wish, declared(tables)))
+        letters = len(plan.sealed.letters)
+        assert counted == letters
+        return plan
 
     def approve(self, plan, **options):
         chosen = msgspec.structs.replace(plan.sealed.options, **options)
