@@ -92,7 +92,8 @@ def _firing(notice: Notice, language: Language) -> Firing:
 
 
 def _plain(summary: str) -> str:
-    return re.sub(r"\{\{.*?\}\}", "…", summary)
+    """What a rule says of any object: without what only an alert that fires knows."""
+    return re.sub(r"\{\{.*?\}\}B?", "…", re.sub(r": \{\{[^}]*\}\}$", "", summary))
 
 
 def _quiet(view: View, name: str) -> tuple[str, ...]:

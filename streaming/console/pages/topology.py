@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
-from streaming.console.page import Answer, Refused, View
+from streaming.console.page import PAGE_ROWS, Answer, Refused, View
 from streaming.console.pages.topology_graph import (
+    LEGIBLE,
     MAX_DRAWN,
     busiest,
     dot,
@@ -29,6 +30,8 @@ _LOOPS: Final = re.compile("cycle|loop")
 
 def topology(view: View) -> Answer:
     """Show the declared topology of one vhost with the traffic of a stretch of time."""
+    if not view.declared:
+        return undeclared(view)
     stretch = view.one_of("stretch", *STRETCHES)
     end = view.end
     begin = view.before(STRETCHES[stretch])
@@ -46,8 +49,8 @@ def topology(view: View) -> Answer:
     if around:
         diagram = _around(diagram, around)
     drawn = picture(diagram, moved)
-    if len(drawn.spots) > MAX_DRAWN:
-        drawn = busiest(grouped(drawn))
+    if len(drawn.spots) > MAX_DRAWN or (around and len(drawn.spots) > LEGIBLE):
+        drawn = busiest(grouped(drawn, around))
     findings = view.lint(vhost)
     return {
         "vhost": vhost,
@@ -65,6 +68,8 @@ def topology(view: View) -> Answer:
         ),
         "traffic": moved,
         "ways": _ways(diagram, moved, sources),
+        "first": (view.page - 1) * PAGE_ROWS,
+        "size": PAGE_ROWS,
         "loops": [one for one in findings if _LOOPS.search(one.code)],
         "dead_ends": [one for one in findings if not _LOOPS.search(one.code)],
     }
@@ -76,6 +81,13 @@ def _where_most_died(view: View, begin: datetime, end: datetime) -> str | None:
         return None
     found = most_deaths(view.tables, begin, end)
     return next((one for one in found if one in view.declared), None)
+
+
+def undeclared(view: View) -> Answer:
+    """Say what to do as long as nothing is declared."""
+    view.template = "undeclared.html"
+    view.command = view.dlx("definitions", "import", "definitions.json", as_of=False, tables=False)
+    return {}
 
 
 def chosen_vhost(view: View) -> str:
@@ -149,14 +161,15 @@ def _by_last_exchange(
 
 def _around(diagram: Diagram, name: str) -> Diagram:
     """Return the part of a diagram next to nodes whose names contain a text, and two steps on."""
-    chosen = [node.id for node in diagram.nodes if name in node.lines[0]]
-    kept = dict.fromkeys(chosen[:MAX_DRAWN])
+    kept = {node.id for node in diagram.nodes if name in node.lines[0]}
     for _ in range(2):
-        for edge in diagram.edges:
-            if len(kept) >= MAX_DRAWN:
-                break
-            if edge.source in kept or edge.target in kept:
-                kept |= dict.fromkeys((edge.source, edge.target))
+        near = {
+            end
+            for edge in diagram.edges
+            if edge.source in kept or edge.target in kept
+            for end in (edge.source, edge.target)
+        }
+        kept |= near
     return Diagram(
         tuple(node for node in diagram.nodes if node.id in kept),
         tuple(edge for edge in diagram.edges if edge.source in kept and edge.target in kept),

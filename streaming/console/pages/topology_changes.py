@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from streaming.console.page import Answer, View
-from streaming.console.pages.topology import chosen_vhost, referred, topology_address
+from streaming.console.pages.topology import chosen_vhost, referred, topology_address, undeclared
 from streaming.console.pages.topology_graph import Picture, before_and_after, dot
 from streaming.console.reader import read_instant
 from streaming.queries.as_of.instant import resolve
@@ -33,6 +33,9 @@ _TICK: Final = timedelta(microseconds=1)
 
 def topology_changes(view: View) -> Answer:
     """Compare what is declared at the instant of the page with another one, `compared_with`."""
+    if not view.declared:
+        view.title = say("What changed")
+        return undeclared(view)
     vhost = chosen_vhost(view)
     view.title = say("What changed in %(vhost)s", vhost=vhost)
     view.command = view.dlx("bindings", "list")

@@ -20,6 +20,9 @@ from topology.sentences import say, say_count, to_say
 MAX_DRAWN: Final = 150
 """The most nodes of a drawn graph; of a larger one, queues that are bound alike are one node."""
 
+LEGIBLE: Final = 40
+"""The most nodes around a chosen one that are drawn one by one: more would be too small to read."""
+
 ALIKE: Final = 3
 """So many queues that are bound alike become one node."""
 
@@ -165,8 +168,14 @@ def _number(count: int) -> str:
     return say("%(count)s", count=count)
 
 
-def grouped(drawn: Picture) -> Picture:
-    """Make one node of queues that are bound alike, and dead-letter alike."""
+def grouped(drawn: Picture, around: str = "") -> Picture:
+    """Make one node of queues that are bound alike, and dead-letter alike.
+
+    Args:
+        around: queues with it in their names stay as they are, unless they are too many.
+    """
+    named = [spot.id for spot in drawn.spots if around and around in spot.name]
+    alone = {*named} if len(named) <= LEGIBLE else set()
     into: dict[str, set[tuple[str, str]]] = {}
     out: dict[str, set[tuple[str, str]]] = {}
     for way in drawn.ways:
@@ -175,7 +184,8 @@ def grouped(drawn: Picture) -> Picture:
     alike: dict[Any, list[Spot]] = {}
     for spot in drawn.spots:
         key = (frozenset(into.get(spot.id, ())), frozenset(out.get(spot.id, ())), spot.marks)
-        alike.setdefault(key if spot.kind == "queue" else spot.id, []).append(spot)
+        is_one = spot.kind == "queue" and spot.id not in alone
+        alike.setdefault(key if is_one else spot.id, []).append(spot)
     stands_for: dict[str, str] = {}
     spots = []
     for members in alike.values():

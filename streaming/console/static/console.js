@@ -179,7 +179,7 @@ document.addEventListener("htmx:after:swap", () => {
 });
 
 function lasting(age) {
-  if (age >= 172_800) return say("days", { count: Math.floor(age / 86_400) });
+  if (age >= 172_800) return say("days", { count: Math.floor(age / 86_400).toLocaleString(document.documentElement.lang) });
   if (age >= 7_200) return say("hours", { count: Math.floor(age / 3_600) });
   return say("minutes", { count: Math.floor(age / 60) });
 }

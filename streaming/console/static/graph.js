@@ -4,6 +4,9 @@ import { say } from "/static/words.js";
 
 const STEP = 1.25;
 const CLICK_PX = 4;
+// Units of the graph in a pixel: its letters are 12 units high.
+const READABLE = 1.5;
+const TOO_SMALL = 2;
 let viz = null;
 
 // What is seen of a graph is its viewBox: the part [x, y, width, height] of the whole.
@@ -14,6 +17,26 @@ function show(place, [x, y, width, height]) {
 
 function fit(place) {
   show(place, place.whole);
+}
+
+// What a picture begins with: all of it, or a part that can be read, around what the page is about.
+function begin(place) {
+  fit(place);
+  if (unit(place) <= TOO_SMALL) return;
+  const box = place.getBoundingClientRect();
+  const [x, y, width, height] = place.whole;
+  const [w, h] = [box.width * READABLE, box.height * READABLE];
+  const named = place.dataset.around?.toLowerCase();
+  const about = named && [...place.querySelectorAll(".node")].find((one) => one.textContent.toLowerCase().includes(named));
+  show(place, [width < w ? x + (width - w) / 2 : x, height < h ? y + (height - h) / 2 : y, w, h]);
+  if (about) centre(place, about);
+}
+
+function centre(place, node) {
+  const at = node.getBBox();
+  const [tx, ty] = place.shift;
+  const [, , width, height] = place.seen;
+  show(place, [at.x + at.width / 2 + tx - width / 2, at.y + at.height / 2 + ty - height / 2, width, height]);
 }
 
 function zoom(place, factor, atX = 0.5, atY = 0.5) {
@@ -42,10 +65,7 @@ function find(place, text) {
     one.classList.toggle("dim", wanted !== "" && !found.includes(one));
   }
   if (!wanted || !found.length) return;
-  const at = found[0].getBBox();
-  const [tx, ty] = place.shift;
-  const [, , width, height] = place.seen;
-  show(place, [at.x + at.width / 2 + tx - width / 2, at.y + at.height / 2 + ty - height / 2, width, height]);
+  centre(place, found[0]);
 }
 
 function listen(place) {
@@ -136,7 +156,7 @@ export async function draw() {
       const moved = /translate\(([-\d.]+)[ ,]([-\d.]+)\)/.exec(svg.querySelector(".graph")?.getAttribute("transform") ?? "");
       place.shift = moved ? [Number(moved[1]), Number(moved[2])] : [0, 0];
       if (place.seen && !isNew) show(place, place.seen);
-      else fit(place);
+      else begin(place);
       if (isNew) listen(place);
     } catch (error) {
       place.textContent = say("undrawn", { fault: error.message });

@@ -6,7 +6,7 @@ const roles = [["table", "table"], ["thead", "rowgroup"], ["tbody", "rowgroup"],
 
 // What a card says beside each value is the head of its column.
 function toCards(table) {
-  const heads = [...table.querySelectorAll("thead th")].map((one) => one.textContent.trim());
+  const heads = [...table.querySelectorAll("thead th")].map((one) => one.innerText.replace(/\s+/g, " ").trim());
   for (const row of table.tBodies[0]?.rows ?? []) {
     let column = 0;
     for (const cell of row.cells) {

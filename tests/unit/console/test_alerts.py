@@ -121,3 +121,10 @@ def test_a_user_sees_no_alert_of_a_hidden_vhost_or_of_the_job(
     assert "DlxJobStale" not in anna.partition("All rules")[0]
     assert "Queue open has no consumer" in anna
     assert "vault-q has no consumer" in root
+
+
+def test_a_rule_says_nothing_of_what_only_an_alert_that_fires_knows(make_client, shop_root):
+    page = make_client(shop_root).get("/alerts").text
+
+    assert '<td class="prose">Messages die in queue …</td>' in page
+    assert "The disk of the checkpoint has … left, or is full within four hours" in page

@@ -218,3 +218,19 @@ def test_headers_of_the_latest_letters_are_offered_within_the_search(shop_root, 
         latest = header_names.header_names(tables, DeadLetterFilter())
 
     assert (everything, mail, latest) == (["n", "tenant"], [], [])
+
+
+def test_a_search_without_hits_offers_no_part_of_nothing(shop_console):
+    page = shop_console.get("/search?queue=nowhere").text
+
+    assert "No dead letter matches." in page
+    assert "any: Queue" not in page
+
+
+def test_a_plan_of_nothing_has_no_table_and_says_why_once(shop_console):
+    none = shop_console.get("/redrive/plan?queue=nowhere").text
+    gone = shop_console.get("/redrive/plan?queue=billing").text
+
+    assert none.count("No dead letter matches.") == 1
+    assert "1 death matches, but there is nothing to send." in gone
+    assert 'aria-label="Forecast"' not in none + gone

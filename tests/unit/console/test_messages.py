@@ -10,6 +10,7 @@ import pytest
 from streaming.broker import commands
 from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
+from tests.unit.console.eventful import write_eventful
 from tests.unit.console.two_vhosts import TREASURE
 from tests.unit.queries.recording import Recording
 from tests.unit.queries.redrives.letters import Shop
@@ -379,3 +380,12 @@ def test_a_text_that_nothing_has_as_a_whole_leads_to_its_parts(shop_console):
 
     assert '<a href="/find?q=17">17</a> · <a href="/find?q=invoice">invoice</a>' in page
     assert 'id="parts"' not in one_word
+
+
+def test_the_rest_of_an_event_stands_apart_and_without_the_punctuation_of_json(
+    make_client, tmp_path
+):
+    page = words(make_client(write_eventful(tmp_path / "tables")).get("/message?id=0/0/0").text)
+
+    assert re.search(r"copy [0-9]+ targets z_work ", page)
+    assert "{&#34;" not in page.partition("Copies")[0]

@@ -211,3 +211,62 @@ def page_of_plan(changed):
         return html.unescape(changed.post("/definitions/plan", headers=ORIGIN, data=data).text)
 
     return post
+
+
+@pytest.fixture(scope="module")
+def crowded(make_client, tmp_path_factory):
+    """A console of three hundred queues at one exchange, whose dead letters meet in one queue."""
+    broker = Broker()
+    broker.exchange("orders", "topic")
+    broker.exchange("dlx", "fanout")
+    broker.queue("grave")
+    broker.bind("dlx", "grave")
+    for number in range(300):
+        broker.queue(f"tenant-{number:03}", dead_letter_exchange="dlx")
+        broker.bind("orders", f"tenant-{number:03}", f"{number}.#")
+    recording = Recording(tmp_path_factory.mktemp("crowded") / "tables", broker)
+    recording.commit()
+    recording.close()
+    return make_client(recording.root)
+
+
+def test_ways_into_many_queues_come_by_the_page(crowded):
+    first = ways(crowded.get("/topology").text)
+    last = ways(crowded.get("/topology?page=4").text)
+
+    assert len(first) == 100
+    assert {way[1] for way in last} == {"tenant-299"}
+
+
+def nodes(page):
+    [graph] = re.findall(r'data-dot="([^"]*)"', page)
+    return sorted(re.findall(r'shape=\w+, .*?label="([^"\\]*)', html.unescape(graph)))
+
+
+def test_around_one_object_queues_that_are_bound_alike_are_one_node(crowded):
+    around_grave = crowded.get("/topology?around=grave").text
+    around_one = crowded.get("/topology?around=tenant-007").text
+
+    assert nodes(around_grave) == ["dlx", "grave", "tenant-…"]
+    assert "Drawn: 302 of 303 exchanges and queues, those around “grave”." in around_grave
+    assert nodes(around_one) == ["dlx", "grave", "orders", "tenant-007", "tenant-…"]
+
+
+@pytest.mark.parametrize("address", ["/topology", "/topology/changes", "/queues", "/definitions"])
+def test_before_anything_is_declared_pages_say_what_declares(make_client, tmp_path, address):
+    recording = Recording(tmp_path / "tables", Broker())
+    recording.commit()
+    recording.close()
+
+    answer = make_client(recording.root).get(address)
+
+    assert answer.status_code == 200
+    assert "Nothing is declared yet." in answer.text
+    assert "<textarea" not in answer.text, "there is no vhost to plan an import into"
+
+
+def test_a_picture_of_nothing_says_so(changed):
+    page = changed.get("/topology/changes?compared_with=2020-09-13T12:00:00Z&as_of=0").text
+
+    assert '<h2>Before</h2><p class="quiet">Nothing.</p>' in page.replace("\n", "")
+    assert page.count("data-dot=") == 1
