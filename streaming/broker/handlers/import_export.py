@@ -19,6 +19,7 @@ from topology.definitions.dump import exported, exported_document
 from topology.definitions.json_object import MAX_PROBLEMS
 from topology.definitions.load import load_definitions
 from topology.errors import InvalidTopologyError
+from topology.limits import refuse_import
 from topology.refusals import Refusal, precondition_failed
 from topology.vhost import Vhost
 
@@ -64,7 +65,10 @@ def import_definitions(
 
 
 def refusals(shard: ShardState, actor: Actor, definitions: Definitions) -> Iterator[Refusal | None]:
-    """Why this user may not declare each of these objects; None for one that is not refused."""
+    """Why this user may not declare all, or each, of these; None for one that is not refused."""
+    vhost = shard.context.vhost
+    added = {queue.name for queue in definitions.queues} - vhost.queues.keys()
+    yield refuse_import(vhost.limits, len(vhost.queues), len(added), vhost_name(shard))
     for policy in definitions.policies:
         yield policies.refuse_policy(shard, actor, policy, operator=False)
     for policy in definitions.operator_policies:

@@ -54,7 +54,6 @@ from topology.declarations import RESERVED_PREFIX, BindingEnd
 from topology.definitions.json_object import MAX_PROBLEMS
 from topology.definitions.load import LoadedDefinitions, load_definitions
 from topology.errors import InvalidTopologyError
-from topology.limits import refuse_import
 
 logger = logging.getLogger(__name__)
 
@@ -389,11 +388,6 @@ async def _check_objects(asked: Asked, loaded: LoadedDefinitions) -> None:
         vhost = asked.front.server.vhosts.get(name)
         if vhost is None:
             continue
-        topology = vhost.shard.vhost
-        added = {queue.name for queue in definitions.queues} - topology.queues.keys()
-        too_many = refuse_import(topology.limits, len(topology.queues), len(added), name)
-        if too_many is not None:
-            raise refused(too_many)
         found = refusals(vhost.shard.state, administrator_of(asked), definitions)
         async for refusal in pace.each(found):
             if refusal is not None:

@@ -121,6 +121,27 @@ def test_limits_are_imported_and_exported_as_rabbitmq_does():
     assert ["parameters", parameter] in map(list, page["objects"])
 
 
+@CUT
+def test_r_limit_1_an_import_may_not_add_more_queues_than_there_is_room_for(cut):
+    def imported(*names: str) -> Refusal | None:
+        queues = [{"name": name, "durable": True, "arguments": {}} for name in names]
+        return broker.refusal(commands.ImportDefinitions(definitions={"queues": queues}))
+
+    broker = Broker(cut=cut)
+    limit(broker, "max-queues", 2)
+    declare(broker, "a", durable=True)
+
+    assert imported("a", "b", "c") == Refusal(
+        406,
+        'PRECONDITION_FAILED - Adding 2 queue(s) to virtual host "/" would exceed the limit of 2'
+        " queue(s).\n\nThis virtual host currently has 1 queue(s) defined.\n\nImport aborted!",
+    )
+    assert list(broker.shard.vhost.queues) == ["a"]
+    assert imported("a", "b") is None
+    limit(broker, "max-queues", 1)
+    assert imported("a", "b") is None  # it adds none
+
+
 def test_r_limit_2_a_front_asks_whether_a_connection_is_too_many():
     limits = VhostLimits(max_connections=1)
     text = "access to vhost '/' refused for user 'u': connection limit (1) is reached"
