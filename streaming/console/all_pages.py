@@ -17,7 +17,8 @@ from streaming.console.pages.health import health
 from streaming.console.pages.message import message, message_body, message_scenario
 from streaming.console.pages.now import now
 from streaming.console.pages.quarantine import quarantine
-from streaming.console.pages.queues import queue, queues
+from streaming.console.pages.queue import queue
+from streaming.console.pages.queues import queues
 from streaming.console.pages.redrives import (
     approve_redrive,
     control_redrive,

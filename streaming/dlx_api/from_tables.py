@@ -6,11 +6,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from streaming.console.chosen_queue import queue_of, rows_of
 from streaming.console.forms.job import kept_plan, plan_id
 from streaming.console.forms.letters import letters_filter
 from streaming.console.page import Refused, View
 from streaming.console.pages.message import message_of
-from streaming.console.pages.queues import queue_of, rows_of
 from streaming.console.pages.redrives import TYPED_ABOVE, planned_letters, wish_of
 from streaming.console.pages.topology import referred
 from streaming.console.pages.topology_changes import cut_of, declared_at

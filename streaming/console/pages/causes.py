@@ -5,8 +5,9 @@ from itertools import islice
 from typing import Any, Final
 
 from streaming.console.forms.letters import kept, letters_filter, options_of
+from streaming.console.movable import Movable, movable
 from streaming.console.page import PAGE_ROWS, Answer, View
-from streaming.console.pages.queues import Movable, movable, releases_of
+from streaming.console.pages.queue import releases_of
 from streaming.console.reader import portable
 from streaming.queries.dead_letters.filters import DeadLetterFilter
 from streaming.queries.dead_letters.groups import HEADER, dead_letter_groups

@@ -4,8 +4,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import Final
 
+from streaming.console.chosen_queue import of_several
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
-from streaming.console.pages.queues import of_several
 from streaming.console.reader import portable, read_instant
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.duckdb_tables import BeforeHistoryError

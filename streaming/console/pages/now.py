@@ -9,9 +9,10 @@ from typing import Literal
 from streaming.console.account import account_of_all, entered_none, ways_of
 from streaming.console.fronts import Heard
 from streaming.console.lag import Lag
+from streaming.console.movable import movable
 from streaming.console.page import Answer, View
 from streaming.console.pages.health import job_of
-from streaming.console.pages.queues import Marked, marked, movable
+from streaming.console.queue_marks import Marked, marked
 from streaming.console.shown import instant
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.ledger.batch_detail import BatchRow

@@ -27,7 +27,7 @@ from streaming.console.forms.job import (
 from streaming.console.forms.letters import kept, letters_filter, options_of
 from streaming.console.page import PAGE_ROWS, Answer, Redirect, Refused, View
 from streaming.console.pages.now import all_waiting
-from streaming.console.pages.queues import stale_s
+from streaming.console.queue_marks import stale_s
 from streaming.protocol.redrive_json import ACTIONS, EXPIRATIONS, X_DEATHS
 from streaming.protocol.sealed_plan import SealedPlan
 from streaming.queries.dead_letters.filters import DeadLetterFilter

@@ -15,8 +15,8 @@ from streaming.console.forms.letters import (
     readable_queues,
 )
 from streaming.console.forms.saved_views import SavedViews
+from streaming.console.movable import movable
 from streaming.console.page import PAGE_ROWS, Answer, Download, Redirect, Refused, View
-from streaming.console.pages.queues import movable
 from streaming.queries.dead_letters.export import FORMATS, STDOUT, export
 from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
 from streaming.queries.dead_letters.groups import is_among

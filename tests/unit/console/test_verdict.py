@@ -10,7 +10,7 @@ from msgspec import structs
 from streaming.config.alerts import ABOUT_QUEUES
 from streaming.console.lag import Lag
 from streaming.console.pages import balance, now
-from streaming.console.pages.queues import NEAR_LIMIT, NEAR_MAX_LENGTH, NO_CONSUMER
+from streaming.console.queue_marks import NEAR_LIMIT, NEAR_MAX_LENGTH, NO_CONSUMER
 from streaming.console.reader import read_instant
 from streaming.console.verdict import MINUTES, STALE_S, Facts, verdict
 from streaming.contents.updater import ContentsUpdater
