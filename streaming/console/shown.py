@@ -157,7 +157,8 @@ def pairs(value: object) -> object:
 
 def _plain(value: object) -> str:
     if isinstance(value, Mapping) and value:
-        return f"({', '.join(f'{name} {_plain(one)}' for name, one in value.items())})"
+        known = (f"{name} {_plain(one)}" for name, one in value.items() if one is not None)
+        return f"({', '.join(known)})"
     if isinstance(value, list | tuple) and value:
         return ", ".join(map(_plain, value))
     return value if isinstance(value, str) and value else compact(value)

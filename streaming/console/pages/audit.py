@@ -1,10 +1,9 @@
 """Audit: who did what, when and why; of all, or of what was done to one message."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from streaming.console.page import PAGE_ROWS, Answer, Refused, View
-from streaming.console.pages.topology_changes import just_before
+from streaming.console.pages.topology_changes import is_drawn, just_before, told
 from streaming.queries.actions import ACTIONS, CONDITIONS, actions_on, list_actions, on_queue
 from streaming.queries.duckdb_tables import Row, text
 from streaming.queries.message_attributes import MessageId
@@ -12,8 +11,6 @@ from streaming.queries.vhosts.changes import DEPLOYED, changed_name
 from streaming.queries.vhosts.releases import deaths_around, release_of
 from topology.sentences import say
 
-_NOT_DRAWN: Final = ("permissions", "parameter", "limits", "deployed")
-_IN_COLUMNS: Final = ("what", "name", "reason", "redrive")
 _ALL_KINDS: Final = "'redrive', 'purged', 'erased', 'topology'"
 
 
@@ -62,7 +59,7 @@ def _named(rows: list[Row]) -> list[Row]:
         {
             **row,
             "name": changed_name(row["detail"] or {}),
-            "told": _told(row["detail"]),
+            "told": told(row["detail"]),
             "earlier": just_before(row["at"]) if _is_of_topology(row) else None,
         }
         for row in rows
@@ -83,18 +80,9 @@ def _with_deaths(view: View, rows: list[Row]) -> list[Row]:
     ]
 
 
-def _told(detail: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The detail of an event without what other columns have; a declaration by its own names."""
-    found = dict(detail or {})
-    declaration = found.pop("declaration", None)
-    found |= declaration if isinstance(declaration, Mapping) else {}
-    return {name: one for name, one in found.items() if name not in _IN_COLUMNS}
-
-
 def _is_of_topology(row: Row) -> bool:
     """Whether it changed what is declared."""
-    what = str(row["what"] or "")
-    return row["kind"] == "topology" and not any(word in what for word in _NOT_DRAWN)
+    return row["kind"] == "topology" and is_drawn(str(row["what"] or ""))
 
 
 def _command(view: View, action: str | None, user: str | None, queue: str | None) -> str:

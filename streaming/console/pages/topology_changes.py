@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from streaming.console.page import Answer, View
 from streaming.console.pages.topology import chosen_vhost, referred, topology_address, undeclared
@@ -27,6 +27,10 @@ _EFFECTS: Final[dict[str, str]] = {
     "replace": say("changed"),
     "conflict": say("changed"),
 }
+_NOT_DRAWN: Final = ("permissions", "parameter", "deployed")
+_NOT_TOLD: Final = ("what", "name", "policy", "reason", "redrive", "seal")
+"""What has a column of its own, or is for programs."""
+
 _BEFORE: Final = timedelta(hours=1)
 _TICK: Final = timedelta(microseconds=1)
 
@@ -59,11 +63,28 @@ def topology_changes(view: View) -> Answer:
             for one in compared.pictures
         ],
         "changes": [
-            (one.change, just_before(one.change.at))
+            (
+                one.change,
+                told(one.detail),
+                just_before(one.change.at) if is_drawn(one.change.what) else None,
+            )
             for one in changes[:MAX_LISTED]
             if "permissions" not in one.change.what
         ],
     }
+
+
+def is_drawn(what: str) -> bool:
+    """Whether a change is one of what is declared, so that there is a before and after."""
+    return not any(word in what for word in _NOT_DRAWN)
+
+
+def told(detail: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The detail of an event without what other columns have; a declaration by its own names."""
+    found = dict(detail or {})
+    declaration = found.pop("declaration", None)
+    found |= declaration if isinstance(declaration, Mapping) else {}
+    return {name: one for name, one in found.items() if name not in _NOT_TOLD}
 
 
 def just_before(at: str) -> str:

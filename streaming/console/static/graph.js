@@ -39,6 +39,13 @@ function centre(place, node) {
   show(place, [at.x + at.width / 2 + tx - width / 2, at.y + at.height / 2 + ty - height / 2, width, height]);
 }
 
+function isSeen(place, part) {
+  const box = place.getBoundingClientRect();
+  const { x, y, width, height } = part.getBoundingClientRect();
+  const [atX, atY] = [x + width / 2, y + height / 2];
+  return atX > box.left && atX < box.right && atY > box.top && atY < box.bottom;
+}
+
 function zoom(place, factor, atX = 0.5, atY = 0.5) {
   const [x, y, width, height] = place.seen;
   const w = Math.min(Math.max(width / factor, 40), 4 * place.whole[2]);
@@ -93,6 +100,10 @@ function listen(place) {
   for (const end of ["pointerup", "pointerleave", "pointercancel"]) {
     place.addEventListener(end, () => { from = null; });
   }
+  place.addEventListener("focusin", (event) => {
+    const part = event.target.closest(".node, .edge");
+    if (part && !isSeen(place, part)) centre(place, part); // the Tab key went there
+  });
   place.addEventListener("dragstart", (event) => event.preventDefault());
   place.addEventListener("click", (event) => {
     if (dragged) event.preventDefault();

@@ -80,6 +80,19 @@ def test_a_large_picture_begins_with_a_part_that_can_be_read(visit, viewport, ar
     assert page.evaluate(LETTERS) <= small
 
 
+@pytest.mark.parametrize("which", [0, -1])
+def test_what_the_tab_key_reaches_in_a_large_picture_is_seen(visit, which):
+    page = visit("/topology?stretch=24h", viewport=PHONE)
+    expect(page.locator("[data-dot] svg")).to_be_visible()
+
+    page.locator("[data-dot] .node a").nth(which).focus()
+
+    box = page.locator("[data-dot]").bounding_box()
+    node = page.locator("[data-dot] .node:focus-within").bounding_box()
+    assert box["x"] <= node["x"] + node["width"] / 2 <= box["x"] + box["width"]
+    assert box["y"] <= node["y"] + node["height"] / 2 <= box["y"] + box["height"]
+
+
 def test_a_number_on_a_card_that_is_a_link_stands_under_its_name(visit):
     page = visit("/queues?show=dead", viewport=PHONE)
     cell = page.locator(".cards td.n", has=page.locator("a")).first

@@ -389,3 +389,11 @@ def test_the_rest_of_an_event_stands_apart_and_without_the_punctuation_of_json(
 
     assert re.search(r"copy [0-9]+ targets z_work ", page)
     assert "{&#34;" not in page.partition("Copies")[0]
+
+
+def test_the_audit_leaves_out_seals_and_options_that_are_not_set(make_client, tmp_path):
+    page = words(make_client(write_eventful(tmp_path / "tables")).get("/audit").text)
+
+    assert "total 2 · options (action redrive" in page
+    assert "seal s" not in page
+    assert "null" not in page.partition("dlx query")[0]

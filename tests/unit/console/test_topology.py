@@ -117,6 +117,7 @@ def test_two_instants_are_compared_as_a_list_and_as_pictures(changed):
 
 def test_each_step_and_each_entry_of_the_audit_leads_to_its_own_before_and_after(changed):
     steps = changed.get("/topology/changes?compared_with=0").text
+    assert "pattern ^first$ · definition (max-length 3) · priority 0 · apply-to all" in steps
     audit = changed.get("/audit").text
 
     for text, count in ((steps, 4), (audit, 7)):
