@@ -280,9 +280,13 @@ def test_the_graph_zooms_pans_searches_and_leads_on(visit):
     expect(page).to_have_url(re.compile("/(queue|topology)\\?.*(queue|around)=billing"))
 
 
-def test_the_plan_of_an_import_has_two_pictures(visit):
+def test_the_plan_of_an_import_draws_what_is_before_and_after(visit):
     page = visit("/definitions").page
-    page.get_by_label("Definitions (JSON)").fill('{"queues": [{"name": "late", "vhost": "/"}]}')
+    document = (
+        '{"queues": [{"name": "late", "vhost": "/"}],'
+        ' "bindings": [{"source": "orders", "destination": "late", "vhost": "/"}]}'
+    )
+    page.get_by_label("Definitions (JSON)").fill(document)
     page.get_by_role("button", name="Plan").click()
 
     expect(page.locator("[data-dot]")).to_have_count(2)
@@ -306,14 +310,14 @@ def test_the_command_is_copied_without_https_too(browser, shop):
 
 def test_a_new_batch_is_shown_on_an_open_page(visit, shop):
     page = visit("/queue?queue=box").page
-    expect(page.locator("#live")).to_have_text(re.compile(r"^batch 1 · \d+ d ago$"))
+    expect(page.locator("#live")).to_have_text(re.compile(r"^batch 1 · [\d,]+ d ago$"))
     expect(page.locator("#live")).to_have_class("late")  # the shop's batches are old
 
     shop.brokers[0].get("box", "z", 1, auto_ack=True, channel="reader")
     shop.brokers[0].at(3000)
     batch = shop.commit()
 
-    expect(page.locator("#live")).to_have_text(re.compile(rf"^batch {batch} · \d+ d ago$"))
+    expect(page.locator("#live")).to_have_text(re.compile(rf"^batch {batch} · [\d,]+ d ago$"))
     expect(page.locator("main")).to_contain_text("No message is ready.")
 
 
