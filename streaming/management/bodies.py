@@ -120,8 +120,10 @@ class Members:
         return flag
 
     def whole(self, name: str, default: Any = _NEEDED) -> int:
-        """A whole number, which may be written as text."""
+        """A whole number, which may be written as text; of a fraction, what is before the point."""
         value = self._value(name, default)
+        if isinstance(value, float):
+            return int(value)
         if (
             isinstance(value, str)
             and value.lstrip("-").isascii()

@@ -32,7 +32,8 @@ _ACK_MODES: Final[dict[str, SettleOutcome | None]] = {
     "ack_requeue_false": None,
     "reject_requeue_false": "reject",
 }
-_INTEGERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64) - 1}
+_INTEGERS: Final = {"delivery_mode": 8, "priority": 8, "timestamp": 64}
+"""How many bits they have. As in RabbitMQ, higher bits are cut off."""
 
 
 async def publish(asked: Asked) -> Any:
@@ -105,17 +106,15 @@ def _properties(members: Members) -> dict[str, Any]:
     sent = Members(given)
     found: dict[str, Any] = {}
     for _flag, name, _form in FIELDS:
-        value = sent.document.get(name)
-        if value is None:
+        if name not in given:
             continue
-        if name == "headers":
+        value = given[name]
+        if name == "headers" and value is not None:
             found[name] = sent.table(name)
         elif name in _INTEGERS:
             if not isinstance(value, int) or isinstance(value, bool):
                 raise bad_request(["not_int", name])
-            if not 0 <= value <= _INTEGERS[name]:
-                raise bad_request(["not_in_range", name])
-            found[name] = value
+            found[name] = value % (1 << _INTEGERS[name])
         elif not isinstance(value, str):
             raise bad_request(["not_string", name])
         elif len(value.encode("utf-8", "surrogatepass")) > 255:  # noqa: PLR2004 - its size is a byte
@@ -177,7 +176,7 @@ async def get(asked: Asked) -> Any:
     encoding = members.get("encoding")
     if encoding not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
-    truncate = members.whole("truncate") if members.get("truncate") is not None else None
+    truncate = members.whole("truncate") if "truncate" in members.document else None
     outcome = _ACK_MODES[mode]
     session = await asked.front.open_session(vhost, asked.user.name)
     try:
@@ -194,10 +193,11 @@ async def get(asked: Asked) -> Any:
 async def _get_all(
     asked: Asked, session: Session, count: int, form: tuple[str, int | None], *, auto_ack: bool
 ) -> list[dict[str, Any]]:
+    """Get so many messages, or all if `count` is negative, as in RabbitMQ."""
     vhost, name = asked.vhost, asked.names["queue"]
     found: list[dict[str, Any]] = []
     size = 0
-    while len(found) < count and size < MAX_GOT_BYTES:
+    while len(found) != max(count, -1) and size < MAX_GOT_BYTES:
         answer = await session.do(
             lambda channel: commands.Get(queue=name, auto_ack=auto_ack, channel=channel)
         )

@@ -286,9 +286,9 @@ def test_a_get_ends_before_its_answer_is_too_large(client, monkeypatch):
 @pytest.mark.parametrize(
     "properties",
     [
-        {"priority": 300},
+        {"priority": "300"},
         {"priority": True},
-        {"timestamp": -1},
+        {"timestamp": 1.5},
         {"message_id": "x" * 256},
         {"message_id": 5},
         {"headers": [1]},
