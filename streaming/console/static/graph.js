@@ -7,6 +7,7 @@ const CLICK_PX = 4;
 // Units of the graph in a pixel: its letters are 12 units high.
 const READABLE = 1.5;
 const TOO_SMALL = 2;
+const SMALLEST = 0.7;
 let viz = null;
 
 // What is seen of a graph is its viewBox: the part [x, y, width, height] of the whole.
@@ -15,8 +16,13 @@ function show(place, [x, y, width, height]) {
   place.querySelector("svg").setAttribute("viewBox", place.seen.join(" "));
 }
 
+// Shows all; a graph of few parts is not blown up.
 function fit(place) {
-  show(place, place.whole);
+  const [x, y, width, height] = place.whole;
+  const box = place.getBoundingClientRect();
+  const w = Math.max(width, box.width * SMALLEST);
+  const h = Math.max(height, box.height * SMALLEST);
+  show(place, [x + (width - w) / 2, y + (height - h) / 2, w, h]);
 }
 
 // What a picture begins with: all of it, or a part that can be read, around what the page is about.

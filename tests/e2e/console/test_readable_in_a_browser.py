@@ -80,6 +80,15 @@ def test_a_large_picture_begins_with_a_part_that_can_be_read(visit, viewport, ar
     assert page.evaluate(LETTERS) <= small
 
 
+def test_a_picture_of_few_parts_is_not_blown_up(visit):
+    page = visit("/definitions", viewport=DESK)
+    page.get_by_label("Definitions (JSON)").fill('{"queues": [{"name": "late", "vhost": "/"}]}')
+    page.get_by_role("button", name="Plan").click()
+    expect(page.locator("[data-dot] svg")).to_be_visible()
+
+    assert page.evaluate(LETTERS) <= 17
+
+
 @pytest.mark.parametrize("which", [0, -1])
 def test_what_the_tab_key_reaches_in_a_large_picture_is_seen(visit, which):
     page = visit("/topology?stretch=24h", viewport=PHONE)
