@@ -5,6 +5,7 @@ Its dashboards join everything with `rabbitmq_identity_info`, and take rates of 
 AMQP front share what is here; what differs between them is an argument.
 """
 
+import math
 import os
 import platform
 import resource
@@ -261,6 +262,27 @@ def capacity(able: Callable[[F, Queue], float]) -> list[Family[F]]:
     ]
 
 
+def heads(found: Callable[[F], Mapping[Queue, float | None]]) -> Family[F]:
+    """When the first message of each queue was made, as its publisher says.
+
+    Args:
+        found: seconds since 1970; None: not known.
+    """
+
+    def read(view: Scrape[F]) -> Iterator[Sample]:
+        for queue in view.queues if view.endpoint != "aggregated" else ():
+            value = found(view.figures).get(queue)
+            yield queue, math.nan if value is None else value
+
+    return _queue(
+        "rabbitmq_queue_head_message_timestamp",
+        "gauge",
+        "Property timestamp of a queue's first ready message; NaN without one. By queue alone.",
+        read,
+        "queue_metrics",
+    )
+
+
 def _queue(
     name: str, form: Form, text: str, read: Callable[[Scrape[F]], Iterator[Sample]], *detailed: str
 ) -> Family[F]:
@@ -362,6 +384,42 @@ def exchanges(published: Callable[[F], Mapping[tuple[str, str], int]]) -> Family
         detailed=("exchange_metrics",),
         share=0.05,
     )
+
+
+def bindings(bound: Callable[[F], Mapping[tuple[str, str], tuple[str, int]]]) -> list[Family[F]]:
+    """The exchanges and their bindings, in a detailed view alone, as in RabbitMQ.
+
+    Args:
+        bound: type and number of bindings, by vhost and exchange.
+    """
+
+    def family(name: str, detailed: str, text: str, read: Callable[[int], int]) -> Family[F]:
+        def samples(view: Scrape[F]) -> Iterator[Sample]:
+            if view.endpoint != "detailed":
+                return
+            for (vhost, exchange), (type_, count) in bound(view.figures).items():
+                if view.shows(vhost):
+                    yield (vhost, exchange, type_), read(count)
+
+        return Family(
+            f"rabbitmq_cluster_exchange_{name}",
+            "gauge",
+            text,
+            ("vhost", "exchange", "type"),
+            samples,
+            detailed=(detailed,),
+            share=0.05,
+        )
+
+    return [
+        family("name", "exchange_names", "Exchanges: 1; in a detailed view.", lambda _count: 1),
+        family(
+            "bindings",
+            "exchange_bindings",
+            "Bindings that leave an exchange; in a detailed view.",
+            lambda count: count,
+        ),
+    ]
 
 
 def logins(protocol: str, counts: Callable[[F], tuple[int, int]]) -> list[Family[F]]:

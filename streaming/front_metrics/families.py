@@ -56,7 +56,9 @@ def _rabbitmq() -> Iterator[FrontFamily]:
     yield from rabbitmq.queues(tells_gets=True)
     yield from rabbitmq.capacity(lambda figures, queue: queue in figures.able)
     yield from rabbitmq.messages(PROTOCOL)
+    yield rabbitmq.heads(lambda figures: figures.heads)
     yield rabbitmq.exchanges(lambda figures: figures.published_to)
+    yield from rabbitmq.bindings(lambda figures: figures.bound)
     yield from rabbitmq.logins(PROTOCOL, lambda figures: figures.logins)
     yield from rabbitmq.users_of_queues(
         PROTOCOL, lambda figures: figures.publishers, "Connections that have published."
@@ -67,6 +69,20 @@ def _rabbitmq() -> Iterator[FrontFamily]:
         "gauge",
         "Messages delivered and not yet acknowledged.",
         single(lambda figures: sum(each.unacked for [each] in figures.queues.values())),
+    )
+    yield plain(
+        "rabbitmq_consumer_prefetch",
+        "gauge",
+        "Limits of unacknowledged messages for each consumer, those of all channels together.",
+        single(lambda figures: figures.prefetch),
+        "channel_metrics",
+    )
+    yield plain(
+        "rabbitmq_channel_prefetch",
+        "gauge",
+        "Limits of unacknowledged messages for a whole channel, those of all channels together.",
+        single(lambda figures: figures.shared_prefetch),
+        "channel_metrics",
     )
     yield from rabbitmq.objects(
         lambda figures: len(figures.connections),

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from streaming.amqp.connection import Connection
 from streaming.amqp.server import Server
 from streaming.amqp.vhosts import OpenVhost
 from streaming.broker.events import Events, Kind
@@ -44,6 +45,10 @@ class FrontFigures:
         kinds: events of each queue by kind.
         able: the queues of which a consumer could take a message now.
         published_to: messages published to each exchange, by vhost and name.
+        bound: type of each exchange that has a name, and how many bindings leave it.
+        heads: the property `timestamp` of each queue's first ready message, if it has one.
+        prefetch, shared_prefetch: limits of all channels together, for each of their consumers and
+            for all of a channel.
         logins: of clients: how many there were, and how many were refused.
         counts: totals of each vhost by name, as the job's `TrafficTotals` has them.
         logs: how each vhost on Kafka is doing; none in memory.
@@ -57,12 +62,19 @@ class FrontFigures:
         self.started_s = started_s
         self.at_s = time.time()
         self.connections = [one for one in server.connections if one.vhost is not None]
+        self._of_vhost: dict[str, list[Connection]] = {}
+        for one in self.connections:
+            if one.vhost is not None:
+                self._of_vhost.setdefault(one.vhost.name, []).append(one)
         self.channels = sum(len(one.channels) for one in self.connections)
         self.vhosts = list(server.vhosts)
         self.queues: dict[Queue, list[QueueOverview]] = {}
         self.kinds: dict[Queue, Counter[str]] = {}
         self.able: set[Queue] = set()
         self.published_to: dict[tuple[str, str], int] = {}
+        self.bound: dict[tuple[str, str], tuple[str, int]] = {}
+        self.heads: dict[Queue, int | None] = {}
+        self.prefetch = self.shared_prefetch = 0
         self.logins = server.logins, server.refused_logins
         self.counts: dict[str, Counter[str]] = {}
         self.logs: Mapping[str, LogState] = {}
@@ -100,12 +112,21 @@ class FrontFigures:
         """
         self.counts[vhost.name] = _counts_of(vhost, counting, deaths)
         begin_s = time.perf_counter()
-        for exchange in list(vhost.shard.vhost.router.exchanges) if by_queue else ():
+        for connection in self._of_vhost.get(vhost.name, ()):
             if time.perf_counter() - begin_s > TURN_S:
                 yield
                 begin_s = time.perf_counter()
-            counts, _samples = counting.exchange(vhost.name, exchange)
-            self.published_to[vhost.name, exchange] = counts["publish_in"]
+            self._add_limits(vhost, connection)
+        router = vhost.shard.vhost.router
+        for exchange in list(router.exchanges.values()) if by_queue else ():
+            if time.perf_counter() - begin_s > TURN_S:
+                yield
+                begin_s = time.perf_counter()
+            counts, _samples = counting.exchange(vhost.name, exchange.name)
+            key = vhost.name, exchange.name
+            self.published_to[key] = counts["publish_in"]
+            if exchange.name:
+                self.bound[key] = exchange.type, router.bindings.count_from(exchange.name)
         for name in list(vhost.shard.vhost.queues):
             if time.perf_counter() - begin_s > TURN_S:
                 yield
@@ -118,6 +139,7 @@ class FrontFigures:
             if queue.line.consumers and queue.can_deliver():
                 self.able.add(key)
             if by_queue:
+                self.heads[key] = vhost.head_timestamp_s(name)
                 counts, _samples = counting.queue(vhost.name, name)
                 self.kinds[key] = Counter(
                     published=counts["publish"],
@@ -129,6 +151,13 @@ class FrontFigures:
                     redelivered=counts["redeliver"],
                     acked=counts["ack"],
                 )
+
+    def _add_limits(self, vhost: OpenVhost, connection: Connection) -> None:
+        for channel in connection.channels.values():
+            known = vhost.shard.state.channels.get(connection.user, channel.name)
+            if known is not None:
+                self.prefetch += known.prefetch
+                self.shared_prefetch += 0 if known.limiter is None else known.limiter.limit
 
 
 def _counts_of(vhost: OpenVhost, counting: Counting, deaths: Deaths) -> Counter[str]:

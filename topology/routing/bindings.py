@@ -40,6 +40,10 @@ class BindingTable:
         """Whether any binding leaves the exchange."""
         return exchange in self._from
 
+    def count_from(self, exchange: str) -> int:
+        """How many bindings leave an exchange."""
+        return len(self._from.get(exchange, _NONE))
+
     def all(self) -> list[Binding]:
         """All bindings."""
         return _ordered(*self._from.values())

@@ -1,6 +1,7 @@
 """What the metrics of a front say of what clients did, over HTTP."""
 
 import asyncio
+import math
 import re
 import time
 from http.client import HTTPConnection
@@ -175,6 +176,44 @@ def test_each_exchange_has_what_was_published_to_it_as_many_as_fit():
     shown = sum(key[0] == name for key in few)
     assert shown + few["dlx_metrics_series_left_out", name] == sum(key[0] == name for key in each)
     assert not [key for key in asked if key[0].startswith("rabbitmq_detailed_exchange")]
+
+
+def test_bindings_of_exchanges_are_told_to_who_asks_for_them():
+    def play(broker):
+        client = a_shop(broker)
+        client.ask(m.QueueBind(queue="work", exchange="amq.topic", routing_key="a"))
+        client.ask(m.QueueBind(queue="work", exchange="amq.topic", routing_key="b"))
+
+    asked = "/metrics/detailed?family=exchange_bindings&family=exchange_names"
+    found = scrape(memory_broker(), play, asked)
+    other = scrape(memory_broker(), play, f"{asked}&vhost=other")
+    each = scrape(memory_broker(), play, "/metrics/per-object")
+
+    bindings, name = "rabbitmq_cluster_exchange_bindings", "rabbitmq_cluster_exchange_name"
+    assert found[bindings, "amq.topic", "topic", "/"] == 2
+    assert found[bindings, "amq.fanout", "fanout", "/"] == 0
+    assert found[name, "amq.topic", "topic", "/"] == 1
+    assert not [key for key in found if key[1:2] == ("",)]  # not the default exchange
+    assert not [key for key in {*other, *each} if key[0] in {bindings, name}]
+
+
+def test_limits_of_channels_and_the_age_of_a_queue_are_told():
+    def play(broker):
+        client = a_shop(broker)
+        client.ask(m.BasicQos(0, 7, True))
+        client.ask(m.QueueDeclare(queue="dated"))
+        client.publish("", "dated", b"x", timestamp=1000)
+
+    name = "rabbitmq_queue_head_message_timestamp"
+    total = scrape(memory_broker(), play)
+    each = scrape(memory_broker(), play, "/metrics/per-object")
+
+    for found in (total, each):
+        assert found["rabbitmq_consumer_prefetch",] == 3
+        assert found["rabbitmq_channel_prefetch",] == 7
+    assert each[name, "dated", "/"] == 1000
+    assert math.isnan(each[name, "work", "/"])
+    assert not [key for key in total if key[0] == name]
 
 
 def test_a_queue_whose_consumers_are_busy_has_no_capacity():
@@ -355,7 +394,7 @@ def test_families_of_both_programs_mean_the_same_and_fit():
     assert sum(one.share or 0 for one in FRONT.families) < 1
 
 
-def test_clients_are_served_between_two_exchanges_and_two_queues(monkeypatch):
+def test_clients_are_served_between_two_connections_exchanges_and_queues(monkeypatch):
     monkeypatch.setattr(figures, "TURN_S", -1.0)
     broker = memory_broker()
     a_shop(broker)
@@ -365,4 +404,5 @@ def test_clients_are_served_between_two_exchanges_and_two_queues(monkeypatch):
 
     pauses = len(list(found.add(vhost, counting, figures.Deaths(), by_queue=True)))
 
-    assert pauses == len(found.published_to) + len(found.queues) > 2
+    assert pauses == len(found.connections) + len(found.published_to) + len(found.queues)
+    assert all((found.connections, found.published_to, found.queues))
