@@ -98,6 +98,10 @@ def new_password_hash(password: str, salt: bytes | None = None) -> str:
     return base64.b64encode(salt + hashed).decode("ascii")
 
 
+_GUEST_SALT: Final = bytes(_SALT_SIZE)
+"""Hides nothing: everybody knows the password."""
+
+
 class Client(NamedTuple):
     """Where a connection comes from.
 
@@ -128,12 +132,14 @@ class Users:
     def default(cls, *, remote_guest: bool = False) -> "Users":
         """The user `guest` with the password `guest`, as RabbitMQ has it.
 
+        Its hash is the same at each start and in each front, so exports of definitions are equal.
+
         Args:
             remote_guest: it may connect from other hosts, too.
         """
         guest = User(
             LOOPBACK_USER,
-            new_password_hash(LOOPBACK_USER),
+            new_password_hash(LOOPBACK_USER, _GUEST_SALT),
             tags=("administrator",),
             loopback_only=not remote_guest,
         )

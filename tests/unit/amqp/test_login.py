@@ -19,6 +19,14 @@ def test_guest_may_log_in_from_this_host_only():
         users.login("PLAIN", b"\0guest\0guest", REMOTE)
 
 
+def test_the_hash_of_guest_is_the_same_at_each_start():
+    first, second = (Users.default().by_name["guest"] for _ in range(2))
+
+    assert first == second
+    assert first.has_password(b"guest")
+    assert not first.has_password(b"gues")
+
+
 def test_amqplain_is_a_table_without_its_size():
     users = Users([User("ann", new_password_hash("secret"))])
     response = write_table({"LOGIN": "ann", "PASSWORD": "secret"})[4:]
