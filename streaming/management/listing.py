@@ -276,7 +276,12 @@ def _path(text: str) -> list[str]:
     return names
 
 
-_WHOLE: Final = frozenset({"arguments", "definition", "metadata"})
+_WHOLE: Final = frozenset(
+    {
+        *("arguments", "client_properties", "limits", "metadata", "vhosts"),
+        *("churn_rates", "object_totals", "queue_totals"),
+    }
+)
 """Members of which RabbitMQ chooses no part."""
 
 
@@ -288,10 +293,19 @@ def only(item: Item, columns: Columns) -> Any:
         if below is None:
             continue
         value = item[name]
-        if below and isinstance(value, dict) and name not in _WHOLE:
-            value = only(value, below)
+        if below and name not in _WHOLE:
+            value = _within(value, below)
         found[name] = value
     return found or []
+
+
+def _within(value: Any, columns: Columns) -> Any:
+    """The same of an object, or of each object in a list."""
+    if isinstance(value, dict):
+        return only(value, columns)
+    if isinstance(value, list):
+        return [only(one, columns) if isinstance(one, dict) else one for one in value]
+    return value
 
 
 def narrowed(document: Any, query: Query) -> Any:

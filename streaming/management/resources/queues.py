@@ -71,9 +71,10 @@ async def put_queue(asked: Asked) -> Response:
     if size > MAX_NAME_BYTES:
         raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
     default = asked.front.info(vhost.name).default_queue_type
+    durable = members.flag("durable")
     queue = Queue(
         name,
-        durable=members.flag("durable"),
+        durable=durable and members.get("exclusive") is not True,  # RabbitMQ heeds no more of it
         auto_delete=members.flag("auto_delete"),
         arguments=members.table("arguments"),
     ).of_default_type(default)

@@ -88,6 +88,35 @@ def test_columns():
     assert reply({"columns": "s.nothing"}, ITEMS[:1]) == [{"s": []}]
 
 
+def test_columns_go_into_lists_of_objects_and_not_into_what_rabbitmq_keeps_whole(api, amqp):
+    api.put("policies/%2F/p", {"pattern": "q", "definition": {"max-length": 5, "expires": 9}})
+    api.put("queues/%2F/q", {"arguments": {"x-max-length": 3}})
+    amqp.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+
+    def answer(path, columns):
+        return api.get(f"{path}?columns={columns}")
+
+    queue = "queues/%2F/q"
+    for list_of_objects, part in (
+        (answer(queue, "consumer_details.queue.name"), {"queue": {"name": "q"}}),
+        (answer(queue, "consumer_details.nothing"), []),
+        (answer("definitions/%2F", "policies.name"), {"name": "p"}),
+        (answer("definitions/%2F", "policies.definition.expires"), {"definition": {"expires": 9}}),
+    ):
+        assert list(list_of_objects.values()) == [[part]]
+    assert answer("policies/%2F/p", "definition.expires") == {"definition": {"expires": 9}}
+    assert answer("overview", "listeners.port") == {"listeners": [{"port": 5672}, {"port": 15672}]}
+    for path, member in (
+        (queue, "arguments"),
+        ("users/guest", "limits"),
+        ("definitions", "vhosts"),
+        ("overview", "object_totals"),
+        ("overview", "queue_totals"),
+        ("overview", "churn_rates"),
+    ):
+        assert answer(path, f"{member}.nothing") == answer(path, member)
+
+
 def test_values_of_any_kind_have_erlangs_order():
     items = [{"v": value} for value in ([1], "text", True, 3, None, 2.5, False, -1)]
 

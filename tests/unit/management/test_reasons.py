@@ -103,3 +103,25 @@ def test_a_quorum_queue_is_deleted_on_no_condition(api, query, flag):
         "not supported by quorum queues",
     )
     assert api.ask("DELETE", "queues/%2F/q").status_code == 204
+
+
+def test_a_queue_that_is_declared_as_exclusive_is_only_not_durable(api):
+    """RabbitMQ takes the member from the method of AMQP, but no connection owns the queue."""
+    wanted = {"durable": True, "exclusive": True}
+
+    api.put("queues/%2F/q", wanted)
+
+    queue = api.get("queues/%2F/q?columns=durable,exclusive")
+    assert queue == {"durable": False, "exclusive": False}
+    assert api.refusal("PUT", "queues/%2F/q", {"durable": True}) == (
+        400,
+        "bad_request",
+        "inequivalent arg 'durable' for queue 'q' in vhost '/': received 'true' but current is"
+        " 'false'",
+    )
+    quorum = {"arguments": {"x-queue-type": "quorum"}, **wanted}
+    assert api.refusal("PUT", "queues/%2F/k", quorum) == (
+        400,
+        "bad_request",
+        "invalid property 'non-durable' for queue 'k' in vhost '/'",
+    )
