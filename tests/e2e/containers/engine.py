@@ -130,13 +130,17 @@ def checkout_with_umask_077(folder: Path) -> Path:
     return copy
 
 
-def build_images(engine: Engine, checkout: Path) -> None:
-    """Build the base, the image of the checkout and the stand-ins; adapt the copy to them."""
+def use_base(engine: Engine, checkout: Path) -> None:
+    """Build the base, and let the images of the copy be built on it."""
     _import_base(engine)
-    dockerfile = checkout / "Dockerfile"
-    text = dockerfile.read_text("utf-8")
-    [line] = [line for line in text.splitlines() if line.startswith("FROM ")]
-    dockerfile.write_text(text.replace(line, f"FROM {BASE}"), "utf-8")
+    for dockerfile in (checkout / "Dockerfile", checkout / "docker" / "Dockerfile.memory"):
+        text = dockerfile.read_text("utf-8")
+        [line] = [line for line in text.splitlines() if line.startswith("FROM ")]
+        dockerfile.write_text(text.replace(line, f"FROM {BASE}"), "utf-8")
+
+
+def build_images(engine: Engine, checkout: Path) -> None:
+    """Build the image of the checkout and the stand-ins on the base; adapt the copy to them."""
     compose = checkout / "docker-compose.yml"
     document: dict[str, Any] = yaml.safe_load(compose.read_text("utf-8"))
     services = document["services"]
@@ -202,8 +206,10 @@ def _stand_ins(own: str) -> dict[str, list[str]]:
 
 def _import_base(engine: Engine) -> None:
     root = engine.folder / "base"
-    packages = "python3,python3-venv,python-is-python3,ca-certificates,wget"
+    packages = "python3,python3-pip,python3-venv,python-is-python3,ca-certificates,wget"
     engine.run("debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(root))
+    for mark in root.glob("usr/lib/python3.*/EXTERNALLY-MANAGED"):
+        mark.unlink()  # Python's image lets pip install, too
     shutil.copy(CERTIFICATES, root / CERTIFICATES.relative_to("/"))
     changes = [f"ENV {name}={CERTIFICATES}" for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")]
     archive = engine.folder / "base.tar"

@@ -23,6 +23,7 @@ from tests.e2e.containers.engine import (
     build_images,
     checkout_with_umask_077,
     missing,
+    use_base,
 )
 from tests.fixtures.waiting import wait_until
 
@@ -69,25 +70,72 @@ class Compose:
 
     def get(self, name, path, login=""):
         """The answer at a published port; login is USER:PASSWORD."""
-        headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
-        request = Request(
-            f"http://localhost:{self.ports[name]}{path}", headers=headers if login else {}
-        )
-        with urlopen(request, timeout=60) as answer:  # noqa: S310 - http
-            return answer.read().decode()
+        return _get(self.ports[name], path, login)
+
+
+def _get(port, path, login=""):
+    headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+    request = Request(f"http://localhost:{port}{path}", headers=headers if login else {})
+    with urlopen(request, timeout=60) as answer:  # noqa: S310 - http
+        return answer.read().decode()
 
 
 @pytest.fixture(scope="module")
-def compose(tmp_path_factory):
+def prepared(tmp_path_factory):
+    """An engine with the base of the images, and a copy of the checkout."""
     if missing():
         pytest.fail("; ".join(missing()))
     folder = tmp_path_factory.mktemp("engine")
     with Engine(folder) as engine:
         checkout = checkout_with_umask_077(folder)
-        build_images(engine, checkout)
-        running = Compose(engine, checkout)
-        yield running
-        running("down", "--volumes", "--timeout", "60", profiles=ALL)
+        use_base(engine, checkout)
+        yield engine, checkout
+
+
+@pytest.fixture(scope="module")
+def compose(prepared):
+    engine, checkout = prepared
+    build_images(engine, checkout)
+    running = Compose(engine, checkout)
+    yield running
+    running("down", "--volumes", "--timeout", "60", profiles=ALL)
+
+
+def test_the_image_for_tests_serves_clients_as_its_page_says(prepared):
+    """`docker/README.md`: its command, its example of a compose file, and its end."""
+    engine, checkout = prepared
+    page = (checkout / "docker" / "README.md").read_text("utf-8")
+    [build] = re.findall(r"`(docker build -f docker/Dockerfile\.memory [^`]+)`", page)
+    engine.run(*build.split(), "--network", "host", cwd=checkout)
+    [example] = re.findall(r"```yaml\n(services:\n.*?)```", page, re.DOTALL)
+    amqp, management = free_port(), free_port()
+    for port, free in ((5672, amqp), (15672, management)):
+        example = example.replace(f"127.0.0.1:{port}:", f"127.0.0.1:{free}:")
+    folder = checkout / "tests-of-a-user"
+    folder.mkdir()
+    (folder / "docker-compose.yml").write_text(example, "utf-8")
+
+    def theirs(*arguments):
+        return engine.run("docker-compose", "--ansi", "never", *arguments, cwd=folder)
+
+    theirs("up", "--detach")
+    [container] = theirs("ps", "--quiet").split()
+
+    def state():
+        return json.loads(engine.run("docker", "inspect", container))[0]["State"]
+
+    wait_until(lambda: state()["Health"]["Status"] == "healthy", timeout_s=HEALTHY_S, pause_s=1)
+    url = f"amqp://shop:secret@localhost:{amqp}/orders"
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        connection.channel().queue_declare("work")
+    listed = json.loads(_get(management, "/api/queues", login="shop:secret"))
+    theirs("stop")
+    said, exit_code = theirs("logs", "--no-color"), state()["ExitCode"]
+    theirs("down")
+
+    assert [(each["vhost"], each["name"]) for each in listed] == [("orders", "work")]
+    assert "Server startup complete" in said
+    assert exit_code == 0
 
 
 def test_the_demo_comes_up_healthy_and_messages_flow(compose):
@@ -169,7 +217,10 @@ def test_console_prometheus_and_grafana_come_up_and_know_the_job(compose):
 
 def _is_up(compose):
     answer = json.loads(compose.get("PROMETHEUS", "/api/v1/query?query=up"))["data"]["result"]
-    return [series["value"][1] for series in answer] == ["1"]
+    return {series["metric"]["job"]: series["value"][1] for series in answer} == {
+        "dlx": "1",
+        "rabbitmq": "1",
+    }
 
 
 def test_a_job_that_starts_again_and_again_is_not_healthy(compose):
