@@ -43,9 +43,9 @@ class Shop:
 
     def plan(self, wanted=ALL, **wish):
         """A plan; counting its letters without making it gives as many."""
-        wish = RedriveWish(wanted=wanted, **wish)
-        plan = self.ask(plan_redrive, wish)
-        counted = self.ask(lambda tables: count_letters(tables, wish, declared(tables)))
+        whole = RedriveWish(wanted=wanted, **wish)
+        plan = self.ask(plan_redrive, whole)
+        counted = self.ask(lambda tables: count_letters(tables, whole, declared(tables)))
         letters = len(plan.sealed.letters)
         assert counted == letters
         return plan
