@@ -275,11 +275,8 @@ async def _import(asked: Asked, document: dict[str, Any], default_vhost: str) ->
     """
     front = asked.front
     users = [_user(asked, one) for one in _list(document, "users")]
-    listed = {
-        one["name"]: imported_info(one, front.info(one["name"]))
-        for one in _list(document, "vhosts")
-        if isinstance(one.get("name"), str)
-    }
+    vhosts = {_named(one, "a vhost"): one for one in _list(document, "vhosts")}
+    listed = {name: imported_info(one, front.info(name)) for name, one in vhosts.items()}
     parameters = _list(document, "global_parameters")
     for one in parameters:
         expect_shallow(one.get("value"))
@@ -333,10 +330,15 @@ def _list(document: dict[str, Any], member: str) -> list[dict[str, Any]]:
     return items
 
 
-def _user(asked: Asked, document: dict[str, Any]) -> Any:
+def _named(document: dict[str, Any], what: str) -> str:
     name = document.get("name")
     if not isinstance(name, str):
-        raise bad_request("a user has no name")
+        raise bad_request(f"{what} has no name")
+    return name
+
+
+def _user(asked: Asked, document: dict[str, Any]) -> Any:
+    name = _named(document, "a user")
     before = asked.front.server.users.by_name.get(name)
     return read_user(name, Members(document), before)
 

@@ -341,3 +341,14 @@ def test_with_a_limit_of_no_queues_an_import_is_told_of_none(api):
         'Adding 1 queue(s) to virtual host "/" would exceed the limit of 0 queue(s).\n\n'
         "This virtual host currently has 0 queue(s) defined.\n\nImport aborted!"
     )
+
+
+@pytest.mark.parametrize("member", ["users", "vhosts"])
+@pytest.mark.parametrize("document", [{}, {"name": 5}])
+def test_users_and_vhosts_of_a_document_have_names(api, member, document):
+    before = api.get("definitions")
+
+    refusal = api.refusal("POST", "definitions", {member: [document]})
+
+    assert refusal == (400, "bad_request", f"a {member[:-1]} has no name")
+    assert api.get("definitions") == before
