@@ -13,8 +13,9 @@ from typing import Final
 import duckdb
 
 from streaming.queries.as_of.instant import BATCH
-from streaming.queries.duckdb_tables import QueryError, Tables
+from streaming.queries.duckdb_tables import QueryError, Tables, new_engine
 from streaming.queries.message_attributes import RECORD
+from streaming.storage.location import local_path
 from topology.sentences import say
 
 BUDGET_S: Final = 20.0
@@ -51,7 +52,8 @@ class Reader:
     Args:
         root: the folder or URL of the tables.
         options: storage options for object stores.
-        pool: how much memory DuckDB takes before it writes to temporary files; None: MEMORY.
+        pool: how much memory DuckDB takes before it writes to temporary files, in a process for
+            SQL of users; None: MEMORY, and pages reuse the engines of earlier ones.
 
     Attributes:
         is_exhausted: whether a page has taken too much memory.
@@ -67,6 +69,9 @@ class Reader:
         self._slots = threading.BoundedSemaphore(CONCURRENT)
         self._open_tables: set[Tables] = set()
         self._stopping = threading.Event()
+        self._idle_engines: list[duckdb.DuckDBPyConnection] = []
+        is_local = local_path(root) is not None  # else an engine knows the files of one page
+        self._reuses_engines = pool is None and is_local
 
     @contextmanager
     def open(self) -> Iterator[Tables]:
@@ -87,7 +92,8 @@ class Reader:
         """
         if self._stopping.is_set():
             raise BudgetError(say("the console ends"))
-        tables = Tables(self.root, self.options, threads=THREADS)
+        engine, is_reusable = self._take_engine(), False
+        tables = Tables(self.root, self.options, engine=engine)
         watch = threading.Timer(budget_s, tables.connection.interrupt)
         watch.daemon = True
         watch.start()
@@ -97,6 +103,7 @@ class Reader:
                 raise BudgetError(say("the console ends"))
             tables.connection.execute(f"SET memory_limit = '{self._pool or MEMORY}'")
             yield tables
+            is_reusable = self._reuses_engines
         except (duckdb.Error, KeyError, QueryError, MemoryError) as error:
             # a question may have called it a mistake in the user's SQL
             causes = (error, error.__context__)
@@ -117,6 +124,20 @@ class Reader:
             watch.cancel()
             self._open_tables.discard(tables)
             tables.close()
+            self._put_back(engine, is_reusable=is_reusable)
+
+    def _take_engine(self) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._idle_engines.pop()
+        except IndexError:
+            return new_engine(THREADS)
+
+    def _put_back(self, engine: duckdb.DuckDBPyConnection, *, is_reusable: bool) -> None:
+        """Keep for a later page an engine that answered without a fault; close any other."""
+        if is_reusable and len(self._idle_engines) < CONCURRENT and not self._stopping.is_set():
+            self._idle_engines.append(engine)
+        else:
+            engine.close()
 
     def stop(self) -> None:
         """End the questions that run, and wait until they have ended.
@@ -129,6 +150,8 @@ class Reader:
                 with contextlib.suppress(duckdb.Error):  # it has just been closed
                     tables.connection.interrupt()
             time.sleep(_STOP_POLL_S)
+        while self._idle_engines:
+            self._idle_engines.pop().close()
 
 
 def portable(text: str) -> str:

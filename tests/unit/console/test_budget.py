@@ -5,7 +5,7 @@ import pytest
 
 from streaming.console import reader
 from streaming.console.reader import BudgetError, Reader
-from streaming.queries.duckdb_tables import QueryError
+from streaming.queries.duckdb_tables import QueryError, new_engine
 from tests.fixtures.waiting import wait_until
 
 
@@ -58,3 +58,50 @@ def test_another_mistake_stays_one(shop_root):
         raise QueryError("no such column")
 
     assert not isinstance(said.value, BudgetError)
+
+
+def count_engines(monkeypatch):
+    """The engines that a console makes from now on."""
+    made = []
+
+    def make(threads):
+        made.append(new_engine(threads))
+        return made[-1]
+
+    monkeypatch.setattr(reader, "new_engine", make)
+    return made
+
+
+def test_a_page_finds_nothing_of_the_page_whose_engine_it_uses(shop_root, monkeypatch):
+    made = count_engines(monkeypatch)
+    pages = Reader(shop_root)
+    with pages.open() as tables:
+        tables.view("events")
+        tables.connection.execute("CREATE TEMP TABLE found AS FROM events")
+        tables.connection.execute("SET TimeZone = 'Europe/Berlin'")
+        assert tables.values("SELECT count(*) > 0 FROM found") == [(True,)]
+    monkeypatch.setattr(reader, "MEMORY", "256MiB")
+
+    with pages.open() as tables:
+        assert tables.values("SELECT table_name FROM information_schema.tables") == []
+        assert tables.values(
+            "SELECT current_setting('TimeZone'), current_setting('memory_limit'), "
+            "current_setting('preserve_insertion_order')"
+        ) == [("UTC", "256.0 MiB", False)]
+        with pages.open() as beside:
+            assert beside.values("SELECT 1") == [(1,)]
+
+    assert len(made) == 2  # one page at a time has an engine
+    pages.stop()
+    with pytest.raises(BudgetError, match="ends"), pages.open():
+        pass
+
+
+def test_an_engine_that_failed_is_not_used_again(shop_root, monkeypatch):
+    made = count_engines(monkeypatch)
+    pages = Reader(shop_root)
+    for _ in range(2):
+        with pytest.raises(BudgetError), pages.open():
+            raise duckdb.OutOfMemoryException("of the engine")
+
+    assert len(made) == 2

@@ -6,7 +6,7 @@ import pytest
 
 from streaming.console import balance_watch
 from streaming.console.app import PAGES
-from streaming.console.pages import queues as pages_of_queues
+from streaming.console.pages import queue
 from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
 from tests.fixtures.waiting import wait_until
@@ -100,7 +100,7 @@ def test_a_balance_that_takes_longer_is_drawn_in_the_background(
 
 
 def test_the_contents_of_a_queue_are_paged(make_client, tmp_path, monkeypatch):
-    monkeypatch.setattr(pages_of_queues, "PREVIEWED", 2)
+    monkeypatch.setattr(queue, "PREVIEWED", 2)
     broker = Broker()
     recording = Recording(tmp_path / "tables", broker)
     broker.queue("long", max_priority=3)
