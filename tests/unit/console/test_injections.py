@@ -70,6 +70,14 @@ def stranger(make_client_of_anna, attacked):
     return make_client_of_anna(attacked)
 
 
+@pytest.fixture(scope="module")
+def two_deaths(make_client, tmp_path_factory):
+    """The console of attacks that died twice, when its balance is drawn."""
+    client = make_client(tables_of_two_deaths(tmp_path_factory.mktemp("twice") / "tables"))
+    wait_until(lambda: 'id="account"' in client.get("/balance").text)  # it is drawn meanwhile
+    return client
+
+
 def test_there_are_enough_attacks():
     assert len(INJECTIONS) >= LEAST
 
@@ -97,16 +105,11 @@ def test_attacks_in_messages_and_names_are_shown_as_text(make_client, attacked, 
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_attacks_that_died_twice_are_shown_as_text_in_every_language(
-    make_client, tmp_path_factory, language
-):
-    client = make_client(tables_of_two_deaths(tmp_path_factory.mktemp("twice") / "tables"))
-    client.headers["accept-language"] = language
-    wait_until(lambda: 'id="account"' in client.get("/balance").text)  # it is drawn meanwhile
+def test_attacks_that_died_twice_are_shown_as_text_in_every_language(two_deaths, language):
     faults = {}
     shown = ""
     for address in addresses_of_two_deaths():
-        answer = client.get(address)
+        answer = two_deaths.get(address, headers={"accept-language": language})
         if answer.status_code not in {200, 202} or faults_of(answer.text):
             faults[address] = (answer.status_code, faults_of(answer.text))
         shown += answer.text
