@@ -22,6 +22,7 @@ from streaming.management.conditions import answer_if
 from streaming.management.counting import SAMPLE_MS, SAMPLE_S, Counting
 from streaming.management.errors import ApiError, bad_request, missing
 from streaming.management.listing import ORDER, PAGES, expect_ranges, narrowed, refuse_bare
+from streaming.management.pacing import next_turn
 from streaming.management.pages import Address, Pages
 from streaming.management.port import Front
 from streaming.management.resources.every import RESOURCES
@@ -102,6 +103,7 @@ class Management:
             response = error_response(ApiError(500, "internal_server_error", "see the log"))
         if request.method == "HEAD":
             response.body = b""
+        await next_turn()
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -132,6 +134,7 @@ class Management:
         if method != "GET" and not _is_own_page(request):
             raise ApiError(403, "forbidden", "A page of another site may not change anything")
         asked = await self._asked(request, resource, method, names)
+        await next_turn()
         answer = await answer_if(asked, resource.handlers.get("GET"), handler)
         if not isinstance(answer, Response):
             is_whole = method != "GET" or not resource.has_columns

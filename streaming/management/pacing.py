@@ -21,6 +21,9 @@ STEP_S: Final = 0.000_1
 _RUN: Final = 128
 """Items that are put in order in one go."""
 
+_PART: Final = 32
+"""Items that are looked at in one go."""
+
 T = TypeVar("T")
 
 
@@ -79,6 +82,12 @@ class Pace:
             if perf_counter() >= self._until_s:
                 await self.rest()
             yield item
+
+    async def parts(self, items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+        """The items some at a time, with rests between: for what is soon done with each of them."""
+        for start in range(0, len(items), _PART):
+            await self.rest()
+            yield items[start : start + _PART]
 
     async def in_order(
         self, keys: Sequence[Any], *, reverse: bool, most: int | None = None

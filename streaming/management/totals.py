@@ -22,8 +22,8 @@ async def totals_of(vhosts: Iterable[OpenVhost]) -> Totals:
     ready = unacked = held = consumers = 0
     for vhost in vhosts:
         known, queues = vhost.shard.vhost.queues, vhost.shard.state.queues
-        async for name in pace.each(list(known)):
-            if name in known:
+        async for names in pace.parts(list(known)):
+            for name in filter(known.__contains__, names):
                 queue = queues.named(name)
                 ready += queue.ready
                 unacked += queue.unacked

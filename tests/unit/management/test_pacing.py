@@ -1,8 +1,26 @@
 """Long answers take turns: between two steps of any of them, the broker's clients are served."""
 
 import asyncio
+import base64
+from itertools import groupby, pairwise
+from typing import Any
 
+from streaming.amqp.login import User
+from streaming.management.app import Management
+from streaming.management.conditions import answer_if
+from streaming.management.memory import MemoryFront
 from streaming.management.pacing import Pace, next_turn
+from tests.amqp_client import memory_broker
+
+_WHO_AM_I = {
+    "type": "http",
+    "method": "GET",
+    "path": "/api/whoami",
+    "query_string": b"",
+    "headers": [(b"authorization", b"Basic " + base64.b64encode(b"guest:guest"))],
+    "client": ("127.0.0.1", 50_000),
+    "server": ("127.0.0.1", 15_672),
+}
 
 
 def test_of_many_answers_one_makes_one_step_in_a_round_of_the_loop():
@@ -57,3 +75,65 @@ def test_items_are_paced_and_put_in_order():
         return items, await pace.in_order(items, reverse=True, most=3)
 
     assert asyncio.run(run()) == (list(range(1_000)), [999, 998, 997])
+
+
+def test_items_come_in_parts_with_rests_between(monkeypatch):
+    monkeypatch.setattr("streaming.management.pacing.STEP_S", 0.0)
+    monkeypatch.setattr("streaming.management.pacing._PART", 4)
+    done: list[object] = []
+
+    async def clients() -> None:
+        while True:
+            done.append("clients")
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        serving = asyncio.create_task(clients())
+        async for part in Pace().parts(range(10)):
+            done.append(list(part))  # noqa: PERF401 - in the order of what happens
+        serving.cancel()
+
+    asyncio.run(run())
+
+    assert [one for one in done if one != "clients"] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert not [pair for pair in pairwise(done) if "clients" not in pair]
+
+
+def test_clients_are_served_between_the_login_of_a_request_and_its_answer(monkeypatch):
+    management = Management(MemoryFront(memory_broker()))
+    done: list[str] = []
+
+    let_in = management.api.gate.log_in
+
+    def log_in(name: str, password: bytes, place: str) -> User:
+        done.append("login")
+        return let_in(name, password, place)
+
+    async def make(*given: Any) -> Any:
+        done.append("answer")
+        return await answer_if(*given)
+
+    monkeypatch.setattr(management.api.gate, "log_in", log_in)
+    monkeypatch.setattr("streaming.management.app.answer_if", make)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:
+        done.append(str(message["type"]))
+
+    async def clients() -> None:
+        while True:
+            done.append("clients")
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        serving = asyncio.create_task(clients())
+        await management(dict(_WHO_AM_I), receive, send)
+        serving.cancel()
+
+    asyncio.run(run())
+
+    first, last = done.index("login"), done.index("http.response.start")
+    steps = [one for one, _ in groupby(done[first : last + 1])]
+    assert steps == ["login", "clients", "answer", "clients", "http.response.start"]
