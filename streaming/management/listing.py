@@ -241,7 +241,10 @@ class Listing:
         ]
         order = await pace.in_order(wanted, reverse=self.reverse, most=self.end)
         chosen = (self.shown(found[number]) for _, number in self.cut(order))
-        return LongAnswer(await self.document(pace.each(chosen), len(wanted), len(found)))
+        answer = LongAnswer(await self.document(pace.each(chosen), len(wanted), len(found)))
+        for done in (order, wanted, found):
+            await pace.drop(done)
+        return answer
 
 
 Columns = dict[str, Any]

@@ -8,6 +8,7 @@ from typing import Any
 from streaming.amqp.login import User
 from streaming.management.app import Management
 from streaming.management.conditions import answer_if
+from streaming.management.listing import Listing
 from streaming.management.memory import MemoryFront
 from streaming.management.pacing import Pace, next_turn
 from tests.amqp_client import memory_broker
@@ -137,3 +138,30 @@ def test_clients_are_served_between_the_login_of_a_request_and_its_answer(monkey
     first, last = done.index("login"), done.index("http.response.start")
     steps = [one for one, _ in groupby(done[first : last + 1])]
     assert steps == ["login", "clients", "answer", "clients", "http.response.start"]
+
+
+def test_what_a_long_list_was_made_of_is_freed_in_parts(monkeypatch):
+    monkeypatch.setattr("streaming.management.pacing.STEP_S", 0.0)
+    monkeypatch.setattr("streaming.management.pacing._PART", 4)
+    done: list[str] = []
+
+    class Item(dict[str, Any]):
+        def __del__(self) -> None:
+            done.append("freed")
+
+    async def clients() -> None:
+        while True:
+            done.append("clients")
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        serving = asyncio.create_task(clients())
+        items = (Item(name=f"q{number}") for number in range(40))
+        await Listing({}, ("name",)).reply(items)
+        serving.cancel()
+
+    asyncio.run(run())
+
+    runs = [len(list(group)) for one, group in groupby(done) if one == "freed"]
+    assert sum(runs) == 40
+    assert max(runs) <= 5  # a part, and the one that was written last
