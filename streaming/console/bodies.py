@@ -4,9 +4,12 @@ A few bytes can open to very many, so no more than MAX_OPENED of them are opened
 """
 
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, get_args
+
+import msgspec
 
 from topology.sentences import say
 
@@ -124,6 +127,11 @@ def best_form(content: bytes) -> Form:
     return "text"
 
 
+_ESCAPED: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
+)
+
+
 def shown(content: bytes, form: Form) -> tuple[str, bool]:
     """A body as a text, and whether it is cut."""
     if form in {"hex", "raw"}:
@@ -135,11 +143,24 @@ def shown(content: bytes, form: Form) -> tuple[str, bool]:
 
 
 def _document(content: bytes) -> str | None:
-    """JSON, indented; None if it is something else."""
+    """JSON, indented, with each number as it was written; None if it is something else."""
     try:
-        return json.dumps(json.loads(content), indent=2, ensure_ascii=False)
+        return _ESCAPED.sub(_readable, msgspec.json.format(content, indent=2).decode())
+    except (ValueError, RecursionError):
+        pass
+    try:  # what only Python takes for JSON: half a character, NaN
+        return json.dumps(json.loads(content), indent=2)
     except (ValueError, RecursionError):
         return None
+
+
+def _readable(escaped: re.Match[str]) -> str:
+    """A character that was written as an escape, if it is one that can be seen."""
+    written = escaped[0]
+    if not written.startswith("\\u"):
+        return written
+    character: str = json.loads(f'"{written}"')
+    return character if character.isprintable() and character not in '"\\' else written
 
 
 def _hex(content: bytes) -> Iterator[str]:

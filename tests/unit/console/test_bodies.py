@@ -96,3 +96,26 @@ def test_a_body_is_shown_in_each_form():
     assert shown(b"<b>", "hex") == (f"00000000  {'3c 62 3e':<47}  <b>", False)
     assert shown(b"no", "json") == ("The body is not JSON.\n\nno", False)
     assert shown(b"a" * 200_000, "text")[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "seen"),
+    [
+        (
+            b'{"n":152.50,"id":12345678901234567890123,"e":1E400}',
+            "152.50 12345678901234567890123 1E400",
+        ),
+        (b'["caf\\u00e9 \\ud83d\\ude00 \\u4e2d"]', "café 😀 中"),
+        (
+            b'["\\\\u00e9 \\u0022 \\u005c \\u202e \\u0000 \\n"]',
+            "\\\\u00e9 \\u0022 \\u005c \\u202e \\u0000 \\n",
+        ),
+        (b'{"a": 1, "a": 2}', "1 2"),
+        (b'["\\ud800 \\u00e9", NaN]', "\\ud800 NaN"),
+    ],
+)
+def test_a_document_is_indented_as_it_was_written_with_what_can_be_read(body, seen):
+    text, _is_cut = shown(body, "json")
+
+    assert [one for one in seen.split() if one not in text] == []
+    assert not text.startswith("The body")

@@ -64,7 +64,7 @@ def test_the_first_page_answers_in_a_sentence(tmp_path, make_client, reject, ans
     assert answer.replace(" ", "") in said.replace(" ", "")
     assert "5 copies published to queues =" in said
     assert rest in said
-    assert "nothing is missing. As of batch 0, 2020-09-13" in said
+    assert "each is accounted for. As of batch 0, 2020-09-13" in said
 
 
 def test_a_page_of_the_past_and_of_others_says_what_it_knows(
@@ -103,7 +103,7 @@ def test_the_balance_says_which_ways_out_there_were(shop_console):
     said = html.unescape(" ".join(re.sub(r"<[^>]+>", " ", pages[-1]).split()))
     assert "Published From deaths and redrives There Consumed Died" in said
     assert re.search(r"billing .*? rejected 1 ", said)
-    assert "nothing is missing" in said
+    assert "each is accounted for" in said
 
 
 @pytest.fixture(scope="module")
