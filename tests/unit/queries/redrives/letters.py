@@ -41,14 +41,16 @@ class Shop:
         finally:
             tables.close()
 
-    def plan(self, wanted=ALL, **wish):
+    def plan(self, wanted=ALL, **options):
         """A plan; counting its letters without making it gives as many."""
-        whole = RedriveWish(wanted=wanted, **wish)
-        plan = self.ask(plan_redrive, whole)
-        counted = self.ask(lambda tables: count_letters(tables, whole, declared(tables)))
-        letters = len(plan.sealed.letters)
-        assert counted == letters
-        return plan
+        wish = RedriveWish(wanted=wanted, **options)
+
+        def planned(tables):
+            plan = plan_redrive(tables, wish)
+            assert count_letters(tables, wish, declared(tables)) == len(plan.sealed.letters)
+            return plan
+
+        return self.ask(planned)
 
     def approve(self, plan, **options):
         chosen = msgspec.structs.replace(plan.sealed.options, **options)
