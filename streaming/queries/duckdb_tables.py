@@ -190,14 +190,16 @@ class Tables:
         self.connection.close()
 
     def once(self, what: str, compute: Callable[[], T]) -> T:
-        """Return what is computed of the tables whole, or was before: they stay at their versions.
+        """Return what is computed of the tables, or was with the same cut and vhosts.
 
         Args:
-            what: names it; it depends on nothing else, also not on `cut`.
+            what: names it, with all that it depends on besides.
         """
-        if what not in self._known:
-            self._known[what] = compute()
-        found: T = self._known[what]
+        vhosts = None if self.vhosts is None else sorted(self.vhosts)
+        key = f"{what} {self.cut} {vhosts}"
+        if key not in self._known:
+            self._known[key] = compute()
+        found: T = self._known[key]
         return found
 
     def table(self, name: str) -> DeltaTable:

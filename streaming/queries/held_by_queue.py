@@ -35,8 +35,7 @@ def held_by_queue(tables: Tables) -> list[HeldByQueue]:
     Raises:
         QueryError: the cut lies before everything that the tables still know.
     """
-    vhosts = None if tables.vhosts is None else sorted(tables.vhosts)
-    return tables.once(f"held by queue {tables.cut} {vhosts}", lambda: _add_up(tables))
+    return tables.once("held by queue", lambda: _add_up(tables))
 
 
 def _add_up(tables: Tables) -> list[HeldByQueue]:

@@ -33,9 +33,7 @@ def recent_deaths(tables: Tables, end: datetime, span: timedelta) -> RecentDeath
     Raises:
         QueryError: there are no dead letters.
     """
-    vhosts = None if tables.vhosts is None else sorted(tables.vhosts)
-    name = f"deaths {end} {span} {tables.cut} {vhosts}"
-    return tables.once(name, lambda: _add_up(tables, end, span))
+    return tables.once(f"deaths {end} {span}", lambda: _add_up(tables, end, span))
 
 
 def _add_up(tables: Tables, end: datetime, span: timedelta) -> RecentDeaths:
