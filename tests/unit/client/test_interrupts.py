@@ -25,8 +25,7 @@ from streaming.waiting import Flag, SafeCondition, end
 from tests.fixtures.waiting import WAIT_S
 
 
-@contextmanager
-def ctrl_c_that_wakes_nobody() -> Iterator[None]:
+def ctrl_c_that_wakes_nobody_ends(wait: Callable[[], object]) -> None:
     """Ctrl-C whose handler runs on another thread, as if just before this one began to wait."""
     main = threading.get_ident()
     hung = threading.Event()
@@ -40,11 +39,11 @@ def ctrl_c_that_wakes_nobody() -> Iterator[None]:
 
     timers = [threading.Timer(0.05, interrupt), threading.Timer(WAIT_S, wake)]
     try:
-        # on a busy machine it comes before anything else
+        # on a busy machine it comes before the wait
         with pytest.raises(KeyboardInterrupt):  # noqa: PT012 (of the block, whatever it is)
             for timer in timers:
                 timer.start()
-            yield
+            wait()
     finally:
         for timer in timers:
             timer.cancel()
@@ -64,8 +63,7 @@ WAITS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_just_before_a_wait_begins_ends_it(wait):
-    with ctrl_c_that_wakes_nobody():
-        WAITS[wait]()
+    ctrl_c_that_wakes_nobody_ends(WAITS[wait])
 
 
 def with_one_publish() -> Confirms:
@@ -290,8 +288,7 @@ def test_ctrl_c_just_before_the_event_loop_begins_to_wait_ends_it():
         Pulse()
         await asyncio.Event().wait()
 
-    with ctrl_c_that_wakes_nobody():
-        asyncio.run(main())
+    ctrl_c_that_wakes_nobody_ends(lambda: asyncio.run(main()))
 
 
 def test_a_handler_may_set_the_flag_that_is_waited_for():
