@@ -1,7 +1,7 @@
 """The changes of an import, object by object."""
 
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
-from topology.definitions.change_plan import Change, plan_import
+from topology.definitions.change_plan import Change, declared_as, plan_import, what_differs
 
 LIVE = Definitions(
     exchanges=(Exchange("x", "topic"),),
@@ -50,4 +50,25 @@ def test_every_effect_is_listed():
         Change("create", "binding", "'x' -> queue 'q' with 'b'"),
         Change("absent", "permission", "ann", "not in the document, and stays"),
         Change("absent", "binding", "'x' -> queue 'q' with 'a'", "not in the document, and stays"),
+    ]
+
+
+def test_how_two_policies_differ_is_said_key_by_key():
+    before = Definitions(policies=(Policy("p", "^q", {"max-length": 1, "expires": 9}),))
+    after = Definitions(policies=(Policy("p", "^q", {"max-length": 2, "message-ttl": 3}),))
+    key = ("policy", "p")
+
+    assert (
+        what_differs(declared_as(before)[key], declared_as(after)[key])
+        == "max-length 1 -> 2; without expires 9; with message-ttl 3"
+    )
+
+
+def test_how_every_object_is_declared_is_found_by_kind_and_name():
+    assert [key for key in declared_as(LIVE) if key[0] != "exchange" or key[1] == "x"] == [
+        ("permission", "ann"),
+        ("policy", "p"),
+        ("exchange", "x"),
+        ("queue", "q"),
+        ("binding", "'x' -> queue 'q' with 'a'"),
     ]

@@ -134,6 +134,8 @@ def test_bindings_are_listed_in_order_by_source_and_by_destination():
     assert router.bindings.of_exchange("b") == [to_exchange, back]
     assert router.bindings.of_exchange("ghost") == []
     assert [router.bindings.any_from(name) for name in ("a", "b", "ghost")] == [True, True, False]
+    counts = [router.bindings.count_from(name) for name in ("a", "b", "ghost")]
+    assert counts == [len(ordered), 1, 0]
 
 
 def test_deleting_an_exchange_deletes_its_bindings_on_both_sides():
