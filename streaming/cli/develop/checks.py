@@ -116,6 +116,9 @@ class _Beside:
 def _pass_alone(check: Check, folder: Path) -> bool:
     """Run few failed tests of a check once more, and say how that ended."""
     failed = _failed_tests(folder / check.cache) if check.alone else []
+    if check.alone and not failed:
+        where = "what is wrong stands at the end of its output"
+        print(f"dlx test: {check.name}: no test has failed; {where}", file=sys.stderr)
     if not 0 < len(failed) <= MOST_ALONE:
         return False
     print(f"--- {check.name}: alone, what has failed", flush=True)

@@ -49,6 +49,7 @@ def pytest_checks(
     (tests/conftest.py). They leave a third of two cores to the other unit and property tests, which
     run beside them. The benchmarks are among them: what they measure there means nothing. A few
     tests that fail run once more, alone: on a busy machine a process may be too slow for a test.
+    What those of the core reach then counts with what the first run has reached.
 
     Args:
         fast: leave out the tests with services, and try fewer examples of each property.
@@ -69,9 +70,11 @@ def pytest_checks(
     selection = (*profile, *some, *report)
     others = [f"--ignore={folder}" for folder in CORE_TESTS]
     return (
-        Check(
+        _tried_again(
             "unit tests of the pure core",
-            (*PYTEST_ON_ALL_CORES, *CORE_TESTS, *COVERAGE, *selection),
+            (*ON_ALL_CORES, *CORE_TESTS, *COVERAGE, *selection),
+            (*COVERAGE, "--cov-append", *profile),
+            "core",
         ),
         _tried_again(
             "unit and property tests",
@@ -89,12 +92,12 @@ def pytest_checks(
 
 
 def _tried_again(
-    name: str, arguments: tuple[str, ...], profile: tuple[str, ...], cache_name: str
+    name: str, arguments: tuple[str, ...], alone: tuple[str, ...], cache_name: str
 ) -> Check:
     """A run of pytest that notes in a cache of its own what has failed."""
     cache = Path(".pytest_cache", cache_name)
     pytest = ("-m", "pytest", "-o", f"cache_dir={cache}", "--cache-clear")
-    return Check(name, (*pytest, *arguments), (*pytest, *profile), cache)
+    return Check(name, (*pytest, *arguments), (*pytest, *alone), cache)
 
 
 def run_suite(

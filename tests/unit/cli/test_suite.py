@@ -166,6 +166,51 @@ FAILS_ONCE = (
 )
 
 
+REACHES = (
+    "from pathlib import Path\nimport topology\n"
+    "def test_slow():\n"
+    "    before, now = Path('before'), Path('before').exists()\n"
+    "    before.touch()\n"
+    "    assert now, 'too slow'\n"
+    "    assert topology.reached() == 1\n"
+)
+
+
+def test_what_tests_of_the_core_reach_alone_counts_with_what_the_others_reached(
+    project, monkeypatch, capfd
+):
+    monkeypatch.setenv("COVERAGE_FILE", str(project / ".coverage"))
+    with (project / "topology" / "__init__.py").open("a") as core:
+        core.write("def reached():\n    return YES\n")
+    (project / "tests" / "unit" / "topology" / "test_new.py").write_text(REACHES)
+    check = pytest_checks(fast=False, every=False, durations=None)[0]
+
+    assert run_checks((check,), project) == 0
+
+    output, errors = capfd.readouterr()
+    assert "AssertionError: too slow" in output
+    assert "Total coverage: 100.00%" in output
+    name = "tests/unit/topology/test_new.py::test_slow"
+    assert errors == f"dlx test: failed, and passed alone: {name}\n"
+
+
+def test_a_core_whose_tests_pass_and_leave_a_part_out_fails(project, monkeypatch, capfd):
+    monkeypatch.setenv("COVERAGE_FILE", str(project / ".coverage"))
+    with (project / "topology" / "__init__.py").open("a") as core:
+        core.write("def left_out():\n    return YES\n")
+    check = pytest_checks(fast=False, every=False, durations=None)[0]
+
+    assert run_checks((check,), project) == 1
+
+    output, errors = capfd.readouterr()
+    assert "Required test coverage of 100.0% not reached" in output
+    name = "unit tests of the pure core"
+    assert errors == (
+        f"dlx test: {name}: no test has failed; what is wrong stands at the end of its output\n"
+        f"dlx test: failed: {name}\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("folder", "position", "text", "said", "status"),
     [
