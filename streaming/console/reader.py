@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import duckdb
 
 from streaming.queries.as_of.instant import BATCH
 from streaming.queries.duckdb_tables import QueryError, Tables, new_engine
+from streaming.queries.known_tables import KnownTables
 from streaming.queries.message_attributes import RECORD
 from streaming.storage.location import local_path
 from topology.sentences import say
@@ -46,6 +47,14 @@ def too_much() -> BudgetError:
     )
 
 
+class _Engine(NamedTuple):
+    """What a page leaves for a later one: DuckDB with a limit of its memory, and what it loaded."""
+
+    connection: duckdb.DuckDBPyConnection
+    memory: str
+    known: KnownTables
+
+
 class Reader:
     """The tables of a job, for pages that are computed on threads.
 
@@ -69,7 +78,7 @@ class Reader:
         self._slots = threading.BoundedSemaphore(CONCURRENT)
         self._open_tables: set[Tables] = set()
         self._stopping = threading.Event()
-        self._idle_engines: list[duckdb.DuckDBPyConnection] = []
+        self._idle_engines: list[_Engine] = []
         is_local = local_path(root) is not None  # else an engine knows the files of one page
         self._reuses_engines = pool is None and is_local
 
@@ -93,7 +102,7 @@ class Reader:
         if self._stopping.is_set():
             raise BudgetError(say("the console ends"))
         engine, is_reusable = self._take_engine(), False
-        tables = Tables(self.root, self.options, engine=engine)
+        tables = Tables(self.root, self.options, engine=engine.connection, known=engine.known)
         watch = threading.Timer(budget_s, tables.connection.interrupt)
         watch.daemon = True
         watch.start()
@@ -101,7 +110,6 @@ class Reader:
         try:
             if self._stopping.is_set():
                 raise BudgetError(say("the console ends"))
-            tables.connection.execute(f"SET memory_limit = '{self._pool or MEMORY}'")
             yield tables
             is_reusable = self._reuses_engines
         except (duckdb.Error, KeyError, QueryError, MemoryError) as error:
@@ -126,18 +134,22 @@ class Reader:
             tables.close()
             self._put_back(engine, is_reusable=is_reusable)
 
-    def _take_engine(self) -> duckdb.DuckDBPyConnection:
+    def _take_engine(self) -> _Engine:
+        memory = self._pool or MEMORY
         try:
-            return self._idle_engines.pop()
+            engine = self._idle_engines.pop()
         except IndexError:
-            return new_engine(THREADS)
+            engine = _Engine(new_engine(THREADS), "", KnownTables())
+        if engine.memory != memory:  # only then: DuckDB gives back what it has cached
+            engine.connection.execute(f"SET memory_limit = '{memory}'")
+        return engine._replace(memory=memory)
 
-    def _put_back(self, engine: duckdb.DuckDBPyConnection, *, is_reusable: bool) -> None:
+    def _put_back(self, engine: _Engine, *, is_reusable: bool) -> None:
         """Keep for a later page an engine that answered without a fault; close any other."""
         if is_reusable and len(self._idle_engines) < CONCURRENT and not self._stopping.is_set():
             self._idle_engines.append(engine)
         else:
-            engine.close()
+            engine.connection.close()
 
     def stop(self) -> None:
         """End the questions that run, and wait until they have ended.
@@ -151,7 +163,7 @@ class Reader:
                     tables.connection.interrupt()
             time.sleep(_STOP_POLL_S)
         while self._idle_engines:
-            self._idle_engines.pop().close()
+            self._idle_engines.pop().connection.close()
 
 
 def portable(text: str) -> str:

@@ -22,6 +22,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streaming.queries.cut import Cut
 from streaming.queries.damage import fault_of_data, fault_of_delta, lacking_columns, one_line
+from streaming.queries.known_tables import KnownTables, LoadedTable
 from streaming.queries.read_rights import ReadRights
 from streaming.storage.location import local_path
 from topology.errors import DlxError
@@ -81,6 +82,8 @@ class Tables:
         threads: threads of DuckDB; None: one per core.
         engine: of `new_engine`, which nothing else uses until the tables are closed and which
             stays open then; None: one of its own, with `threads`.
+        known: what an earlier question has loaded, of which nothing else asks until the tables are
+            closed; None: nothing.
 
     Attributes:
         memory_bytes: the most memory that DuckDB takes in a query of this process; None: a share of
@@ -103,10 +106,12 @@ class Tables:
         *,
         threads: int | None = None,
         engine: duckdb.DuckDBPyConnection | None = None,
+        known: KnownTables | None = None,
     ) -> None:
         self.root = root
         self.options = dict(options or {})
-        self._loaded: dict[str, DeltaTable] = {}
+        self._earlier = KnownTables() if known is None else known
+        self._loaded: dict[str, LoadedTable] = {}
         self.cut: Cut | None = None
         self.vhosts: frozenset[str] | None = None
         self.rights: ReadRights | None = None
@@ -115,7 +120,7 @@ class Tables:
         self._known: dict[str, Any] = {}
         self.connection = new_engine(threads) if engine is None else engine.cursor()
         self.connection.execute("SET TimeZone = 'UTC'")
-        if self.memory_bytes is not None:
+        if self.memory_bytes is not None and engine is None:
             self.connection.execute(f"SET memory_limit = '{self.memory_bytes}B'")
         self._has_shared_files = False
         self._read: dict[str, set[str]] = {}
@@ -167,8 +172,9 @@ class Tables:
 
     def _lacking(self) -> str | None:
         """Which columns a table lacks that was used; None if they have all."""
-        for name, table in self._loaded.items():
-            said = lacking_columns(self._url(name), {one.name for one in table.schema().fields})
+        for name, loaded in self._loaded.items():
+            names = {one.name for one in loaded.table.schema().fields}
+            said = lacking_columns(self._url(name), names)
             if said is not None:
                 return said
         return None
@@ -204,11 +210,18 @@ class Tables:
 
     def table(self, name: str) -> DeltaTable:
         """A table, at the version that this snapshot has of it."""
+        return self._load(name).table
+
+    def of_files(self, name: str, column: str) -> list[Any] | None:
+        """See `LoadedTable`: what the log says of each data file of a table."""
+        return self._load(name).of_files(column)
+
+    def _load(self, name: str) -> LoadedTable:
         loaded = self._loaded.get(name)
         if loaded is None:
             url, root = self._url(name), local_path(self.root)
             try:
-                loaded = DeltaTable(url, storage_options=self.options)
+                loaded = self._earlier.load(url, self.options)
             except TableNotFoundError:
                 raise NoTableError(self._no_table(name)) from None
             except (DeltaError, OSError) as error:
@@ -255,22 +268,18 @@ class Tables:
             inclusive: whether an equal value counts as above.
             up_to: skip files whose least value of a column is known to be above this.
         """
-        actions = self.table(name).get_add_actions(flatten=True)
-        files = _column(actions, "path")
+        files = self.of_files(name, "path") or []
         keep = [True] * len(files)
         for column, bound in (above or {}).items():
-            if f"max.{column}" in actions.column_names:
-                for index, most in enumerate(_column(actions, f"max.{column}")):
-                    keep[index] &= most is None or most > bound or (inclusive and most == bound)
+            for index, most in enumerate(self.of_files(name, f"max.{column}") or ()):
+                keep[index] &= most is None or most > bound or (inclusive and most == bound)
         for column, bound in (up_to or {}).items():
-            if f"min.{column}" in actions.column_names:
-                for index, least in enumerate(_column(actions, f"min.{column}")):
-                    keep[index] &= least is None or least <= bound
+            for index, least in enumerate(self.of_files(name, f"min.{column}") or ()):
+                keep[index] &= least is None or least <= bound
         if self.cut is not None:
-            names = set(actions.column_names)
             nothing = [None] * len(files)
-            first = _column(actions, "min.batch_id") if "min.batch_id" in names else nothing
-            since = _column(actions, "min.at") if "min.at" in names else nothing
+            first = self.of_files(name, "min.batch_id") or nothing
+            since = self.of_files(name, "min.at") or nothing
             for index, least in enumerate(zip(first, since, strict=True)):
                 keep[index] &= self.cut.may_see(name, *least)
         return [file for file, kept in zip(files, keep, strict=True) if kept]
@@ -383,12 +392,6 @@ def default_memory_bytes() -> int:
             "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
         ).fetchall()
     return int(found)
-
-
-def _column(table: Any, name: str) -> list[Any]:
-    """A column of deltalake's Arrow table, which is not pyarrow's."""
-    values: list[Any] = table.column(name).to_pylist()
-    return values
 
 
 def quoted(name: str) -> str:

@@ -153,15 +153,13 @@ def last_batches(tables: Tables, count: int) -> list[BatchRow]:
 
 def _newest_files(tables: Tables) -> list[tuple[float, str]]:
     """The files of `events` that may hold rows of batches: their last instant, the newest first."""
-    actions = tables.table("events").get_add_actions(flatten=True)
-    names = set(actions.column_names)
-    columns = ["path", "max.at", "min.kind", "max.kind"]
-    nothing = [None] * actions.num_rows
-    values = [actions.column(one).to_pylist() if one in names else nothing for one in columns]
+    paths = tables.of_files("events", "path") or []
+    nothing = [None] * len(paths)
+    told = (tables.of_files("events", one) or nothing for one in ("max.at", "min.kind", "max.kind"))
     wanted = set(tables.files("events"))
     found = [
         (math.inf if last is None else last.timestamp(), path)
-        for path, last, least, most in zip(*values, strict=True)
+        for path, last, least, most in zip(paths, *told, strict=True)
         if path in wanted and (least is None or most is None or least <= "batch" <= most)
     ]
     return sorted(found, reverse=True)

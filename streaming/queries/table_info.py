@@ -46,16 +46,16 @@ def _tables(tables: Tables) -> Iterator[TableInfo]:
     for name in NAMES:
         if not tables.has(name):
             continue
-        actions = tables.table(name).get_add_actions(flatten=True)
+        files = len(tables.of_files(name, "path") or ())
         rows, size = (
-            sum(actions.column(each).to_pylist()) for each in ("num_records", "size_bytes")
+            sum(tables.of_files(name, each) or ()) for each in ("num_records", "size_bytes")
         )
         last = _last(tables, name, queries)
         behind = None
         if name == CONTENTS and last_event is not None:
             behind = last_event - (-1 if last is None else last)
         version = tables.table(name).version()
-        yield TableInfo(name, version, actions.num_rows, rows, size, last, behind)
+        yield TableInfo(name, version, files, rows, size, last, behind)
 
 
 def _last(tables: Tables, name: str, queries: list[str]) -> int | None:

@@ -113,12 +113,12 @@ def _text(instant: datetime) -> str:
 
 def _first_batch_after(tables: Tables, instant: datetime) -> int | None:
     """The first batch with an event after an instant; it reads the fewest files."""
-    actions = tables.table(EVENTS).get_add_actions(flatten=True)
-    columns = {name: actions.column(name).to_pylist() for name in ("path", "min.batch_id")}
+    paths = tables.of_files(EVENTS, "path") or []
+    firsts = tables.of_files(EVENTS, "min.batch_id") or [None] * len(paths)
     later = set(tables.files(EVENTS, {"at": instant}))
     candidates = sorted(
         (least if least is not None else _NO_BATCH, path)
-        for path, least in zip(columns["path"], columns["min.batch_id"], strict=True)
+        for path, least in zip(paths, firsts, strict=True)
         if path in later
     )
     found: int | None = None
@@ -142,10 +142,7 @@ def first_event(tables: Tables) -> datetime | None:
     known = next((one.at for one in snapshots if one.batch_id == opening), None)
     if known is not None:
         return known
-    actions = tables.table(EVENTS).get_add_actions(flatten=True)
-    if "min.at" not in actions.column_names:
-        return None
-    instants = [one for one in actions.column("min.at").to_pylist() if one is not None]
+    instants = [one for one in tables.of_files(EVENTS, "min.at") or () if one is not None]
     return min(instants, default=None)
 
 

@@ -210,10 +210,8 @@ def _unseen(tables: Tables, *, is_indexed: bool) -> list[str]:
 
 def _behind(tables: Tables) -> int:
     """How many batches are not indexed yet."""
-    files = tables.table("events").get_add_actions(flatten=True)
-    last = max(
-        (one for one in files.column("max.batch_id").to_pylist() if one is not None), default=-1
-    )
+    told = tables.of_files("events", "max.batch_id") or ()
+    last = max((one for one in told if one is not None), default=-1)
     if not tables.has(SEARCH_KEYS):
         return int(last) + 1
     view = tables.view("events", columns=["batch_id", "query_id"], view=tables.new_name("events"))
