@@ -87,11 +87,11 @@ def _ways(drawn: Drawn) -> Iterator[Way]:
     gone = drawn.gone
     if gone.lost:
         what = say("%(count)s lost", count=gone.lost)
-        yield Way(what, "/causes", {"by": "outcome"}, is_bad=True)
+        yield Way(what, "/search", {"end": "lost"}, is_bad=True)
     for reason, count in gone.dropped.items():
         why = say("full") if reason == "maxlen" else say(reason)
         what = say("%(count)s dropped (%(why)s)", count=count, why=why)
-        yield Way(what, "/search", {"reason": reason})
+        yield Way(what, "/search", {"reason": reason, "end": "dropped"})
     ends = [row.endings for row in drawn.balance.queues]
     unknown = sum(one.get("purged", 0) for one in ends)
     for one in gone.purged:

@@ -134,7 +134,8 @@ def _concerns(facts: Facts) -> list[Concern]:
             "%(count)s dead letters of the last hour are lost",
             facts.lost,
         )
-        found.append(Concern("bad", what, "/search", _since(facts, MINUTES)))
+        about = {**_since(facts, MINUTES), "end": "lost"}
+        found.append(Concern("bad", what, "/search", about))
     if facts.dropping:
         dropped = sum(facts.dropped[one.vhost, one.queue] for one in facts.dropping)
         what = say_count(

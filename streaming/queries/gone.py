@@ -1,5 +1,6 @@
 """What is gone: in no queue, and nobody took it; counted by the words of `ends`."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -10,6 +11,7 @@ from streaming.queries.death_rates import is_quiet
 from streaming.queries.duckdb_tables import Tables, iso
 from streaming.queries.ends import IS_LOST
 
+MAX_LOSSES: Final = 3
 _EVENTS: Final = ("vhost", "kind", "user", "channel", "queue", "at")
 
 
@@ -31,6 +33,16 @@ class Purged(msgspec.Struct, frozen=True):
     at: str
 
 
+class Loss(msgspec.Struct, frozen=True):
+    """The lost dead letters of one queue, reason and outcome; see `message_history.LOSSES`."""
+
+    vhost: str
+    queue: str
+    reason: str
+    outcome: str
+    count: int
+
+
 class Gone(msgspec.Struct, frozen=True):
     """What is gone, as far as the tables know.
 
@@ -38,11 +50,13 @@ class Gone(msgspec.Struct, frozen=True):
         lost: dead letters that are lost.
         dropped: dead letters that were dropped, by the reason of their death.
         purged: by who purged them, the most first.
+        losses: the largest groups of what is lost, at most `MAX_LOSSES`.
     """
 
     lost: int = 0
     dropped: Mapping[str, int] = {}
     purged: Sequence[Purged] = ()
+    losses: Sequence[Loss] = ()
 
 
 def gone(tables: Tables, quiet: Sequence[str] = ()) -> Gone:
@@ -69,16 +83,26 @@ def gone(tables: Tables, quiet: Sequence[str] = ()) -> Gone:
     ]
     if not tables.has("dead_letters"):
         return Gone(purged=purged)
-    columns = ["queue", "reason", "outcome"]
+    columns = ["vhost", "queue", "reason", "outcome"]
     view = tables.view("dead_letters", columns=columns, view=tables.new_name("dead_letters"))
     is_lost = f"({IS_LOST} AND NOT {is_quiet(quiet)})"
     found = tables.values(
-        f"""SELECT reason, count(*) FILTER ({is_lost}), count(*) FILTER (NOT {is_lost}) AS dropped
-        FROM {view} WHERE {is_lost} OR outcome = 'no_exchange'
-        GROUP BY reason ORDER BY dropped DESC, reason"""
+        f"""SELECT vhost, queue, reason, outcome, {is_lost} AS lost, count(*) AS count
+        FROM {view} WHERE {IS_LOST} OR outcome = 'no_exchange'
+        GROUP BY ALL ORDER BY count DESC, vhost, queue, reason, outcome"""
     )
+    losses = [
+        Loss(vhost, queue, reason, outcome, count)
+        for vhost, queue, reason, outcome, lost, count in found
+        if lost
+    ]
+    dropped: Counter[str] = Counter()
+    for _vhost, _queue, reason, _outcome, lost, count in found:
+        if not lost:
+            dropped[reason] += count
     return Gone(
-        sum(lost for _reason, lost, _dropped in found),
-        {reason: dropped for reason, _lost, dropped in found if dropped},
+        sum(one.count for one in losses),
+        dict(dropped.most_common()),
         purged,
+        losses[:MAX_LOSSES],
     )

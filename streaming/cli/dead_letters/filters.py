@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from streaming.queries.duckdb_tables import Tables
 
 REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit", "orphaned")
+ENDS: Final = ("lost", "dropped")
 
 
 def _options(
@@ -74,6 +75,15 @@ def _options(
             help="Take the cause from an expression, such as \"decode(body) ->> 'error'\".",
         ),
     ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--end",
+            metavar="END",
+            help="Only letters that no queue took: lost, or dropped because their queue has no "
+            "place for them.",
+        ),
+    ] = None,
     since: Since = None,
     until: Until = None,
     where: Annotated[
@@ -88,20 +98,23 @@ def _options(
     vhost: VhostFilter = None,
 ) -> "Filter":
     """Read the options."""
-    begin, end = time_range(since, until)
+    begin, before = time_range(since, until)
     if reason is not None and reason not in REASONS:
         raise typer.BadParameter(
             f"unknown reason {reason!r}{did_you_mean(reason, REASONS)}: expected "
             f"{', '.join(REASONS)}",
             param_hint="--reason",
         )
+    if end not in {None, *ENDS}:
+        what = f"unknown end {end!r}{did_you_mean(end or '', ENDS)}: expected {' or '.join(ENDS)}"
+        raise typer.BadParameter(what, param_hint="--end")
     if cause_header is not None and cause_sql is not None:
         what = "contradicts --cause-header: give one of them"
         raise typer.BadParameter(what, param_hint="--cause-sql")
     headers = tuple(_header(one) for one in header or ())
     chosen = {"vhost": vhost, "queue": queue, "reason": reason, "exchange": exchange}
-    chosen |= {"routing_key": routing_key, "cause": cause, "where": where}
-    return Filter(chosen, headers, (cause_header, cause_sql), begin, end)
+    chosen |= {"routing_key": routing_key, "cause": cause, "end": end, "where": where}
+    return Filter(chosen, headers, (cause_header, cause_sql), begin, before)
 
 
 def _header(given: str) -> tuple[str, str | None]:

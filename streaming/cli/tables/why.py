@@ -99,7 +99,7 @@ def _story(why: "Why") -> Iterator[Line]:
     if why.is_partial:
         yield "its earlier events were removed by tables.retention: this may not be all", "quiet"
     for death in why.deaths:
-        yield from _death(death)
+        yield from _death(death, is_hidden=bool(why.hidden_in))
     if not why.deaths:
         ended = f": {', '.join(why.ended)}" if why.ended else ""
         yield f"it did not die{ended}", "good"
@@ -120,13 +120,15 @@ def _story(why: "Why") -> Iterator[Line]:
         yield f"  {command:{width}}  # {purpose}", "plain"
 
 
-def _death(death: "Death") -> Iterator[Line]:
+def _death(death: "Death", *, is_hidden: bool) -> Iterator[Line]:
     from streaming.queries.ends import end_of_letter
     from streaming.queries.message_history import LOSSES
 
     yield f"it died in queue {death.queue!r} {_moment(death.at)}: {death.why}", "bad"
     if death.cause:
         yield f"  it said: {death.cause}", "plain"
+    elif death.reason == "rejected" and not is_hidden:
+        yield "  no reason given", "quiet"
     went = ", ".join(map(repr, death.targets))
     end = end_of_letter(death.outcome, death.reason) or "lost"
     because = LOSSES.get(death.outcome or "", death.outcome or "no queue took it")

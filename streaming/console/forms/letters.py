@@ -16,8 +16,11 @@ from streaming.queries.message_attributes import MessageId
 from streaming.queries.sandbox import require_harmless, sandbox
 from topology.sentences import say
 
-WORDS: Final = ("queue", "reason", "exchange", "routing_key", "cause")
+WORDS: Final = ("queue", "reason", "exchange", "routing_key", "cause", "end")
 """Parameters that are options of `dlx dead-letters` and fields of the filter."""
+
+ENDS: Final = ("lost", "dropped")
+"""The values of the parameter `end`: what became of letters that no queue took."""
 
 PARAMETERS: Final = (*WORDS, "header", "cause_header", "id", "since", "until", "where")
 """Every parameter of the filter; links between pages about letters keep them."""
@@ -40,6 +43,14 @@ def letters_filter(view: View) -> DeadLetterFilter:
     name, equals, value = (header or "").partition("=")
     if header is not None and not name:
         raise Refused(400, say("header: expected NAME=VALUE or NAME"))
+    end = view.text("end")
+    if end not in {None, *ENDS}:
+        what = say(
+            "end: expected %(known)s, not %(given)s",
+            known=", ".join(ENDS),
+            given=repr((end or "")[:40]),
+        )
+        raise Refused(400, what)
     wanted = DeadLetterFilter(
         vhost=view.vhost,
         headers=() if header is None else ((name, value if equals else None),),

@@ -11,16 +11,22 @@ from streaming.console.page import Answer, Download, Refused, View
 from streaming.console.shown import printable
 from streaming.console.story import story_of
 from streaming.queries.actions import actions_on
+from streaming.queries.as_of.instant import first_event
 from streaming.queries.duckdb_tables import Row
 from streaming.queries.life.copies import copies_of
 from streaming.queries.life.related import bytes_of, related_to
-from streaming.queries.life.summary import summary_of
+from streaming.queries.life.summary import Cause, summary_of
+from streaming.queries.life.why import changes_before
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.message_history import MessageHistory, history_of
+from streaming.queries.vhosts.changes import Change
 from topology.sentences import say
 
 _MOVES: Final = frozenset({"redriven", "republished", "discarded", "skipped", "purged"})
 """What somebody did to copies, by a command whose user and reason another event has."""
+
+MAX_CAUSES: Final = 3
+"""Of so many causes the change before the first death is named."""
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -46,6 +52,7 @@ def message(view: View) -> Answer:
         for event in history.events
         if event["kind"] in {"redriven", "republished"} and event["seq"] in doings
     }
+    summary = summary_of(copies, history.now, has_content=history.forgotten.body is None)
     return {
         "history": history,
         "row": row,
@@ -53,7 +60,10 @@ def message(view: View) -> Answer:
         "found": view.text("found"),
         "found_in": view.text("found_in"),
         "copies": copies,
-        "summary": summary_of(copies, history.now, has_content=history.forgotten.body is None),
+        "summary": summary,
+        "given": _given(history),
+        "changed": _changed(view, row.get("vhost"), summary.causes),
+        "known_since": first_event(view.tables) if summary.causes else None,
         "why": {(copy.copy_id, copy.left_at): copy.why for copy in copies},
         "doings": doings,
         "waits": _waits(history.events),
@@ -153,6 +163,30 @@ def versions_of(history: MessageHistory) -> list[str]:
         if event["kind"] in {"redriven", "republished"} and edit.get("message"):
             found.append(str(MessageId(*edit["message"])))
     return [one for one in dict.fromkeys(found) if one != history.message_id]
+
+
+def _given(history: MessageHistory) -> dict[tuple[str, str], str | None]:
+    """By queue and reason: the cause of the last death, if the user may read it."""
+    if history.hidden_in:
+        return {}
+    return {(one["queue"], one["reason"]): one.get("cause") for one in history.deaths.values()}
+
+
+def _changed(
+    view: View, vhost: str | None, causes: list[Cause]
+) -> list[tuple[Cause, Change | None]]:
+    """The last change before the first death of each cause; None: there is none."""
+    return [
+        (
+            one,
+            next(
+                iter(changes_before(view.tables, vhost, one.queue, one.first_at, view.declared)),
+                None,
+            ),
+        )
+        for one in causes[:MAX_CAUSES]
+        if vhost is not None
+    ]
 
 
 def _doings(view: View, history: MessageHistory) -> dict[int, Row]:

@@ -7,7 +7,7 @@ groups. Headers are looked for only in rows whose JSON contains the value at all
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 import duckdb
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from streaming.queries.damage import one_line
 from streaming.queries.dead_letters.cause_texts import CauseSource, json_pointer, stripped
 from streaming.queries.duckdb_tables import QueryError, Tables, text
+from streaming.queries.ends import IS_DROPPED, IS_LOST
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.sandbox import require_no_detour
 
@@ -40,6 +41,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
             headers and Kafka headers count.
         cause: its cause, as `groups` prints it.
         cause_source: where causes are; see `CauseSource`.
+        end: letters that no queue took: `lost` or `dropped`; see `streaming.queries.ends`.
         ids: these messages.
         since: only deaths at or after this instant.
         until: only deaths before this instant.
@@ -56,6 +58,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str | None], ...] = ()
     cause: str | None = None
     cause_source: CauseSource = CauseSource()
+    end: Literal["lost", "dropped"] | None = None
     ids: tuple[MessageId, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
@@ -158,6 +161,8 @@ def conditions(wanted: DeadLetterFilter) -> Iterator[str]:
     if wanted.routing_key is not None:
         key = text(wanted.routing_key)
         yield f"(routing_key = {key} OR list_contains(routing_keys, {key}))"
+    if wanted.end is not None:
+        yield IS_LOST if wanted.end == "lost" else IS_DROPPED
     for operator, instant in ((">=", wanted.since), ("<", wanted.until)):
         if instant is not None:
             yield f'"at" {operator} CAST({text(instant.isoformat())} AS TIMESTAMPTZ)'

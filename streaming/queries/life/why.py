@@ -1,5 +1,6 @@
 """Why did a message die? What people ask first, in words, with what may be done next."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
@@ -11,7 +12,7 @@ from streaming.queries.duckdb_tables import Tables, iso
 from streaming.queries.life.copies import CopyLife, copies_of
 from streaming.queries.message_history import MessageHistory, history_of
 from streaming.queries.vhosts.changes import Change, changes_in, concerning, suspects
-from streaming.queries.vhosts.declared import declared
+from streaming.queries.vhosts.declared import Declared, declared
 from topology.sentences import Sentence
 
 CHANGED_BEFORE: Final = timedelta(days=1)
@@ -103,13 +104,23 @@ def why_of(tables: Tables, name: str) -> Why:
     )
 
 
-def changes_before(tables: Tables, vhost: str, queue: str, at: str) -> list[Change]:
-    """The last changes that may have broken a queue in the day before an instant, latest first."""
+def changes_before(
+    tables: Tables,
+    vhost: str,
+    queue: str,
+    at: str,
+    known: Mapping[str, Declared] | None = None,
+) -> list[Change]:
+    """The last changes that may have broken a queue in the day before an instant, latest first.
+
+    Args:
+        known: what is declared, by vhost; None: read it.
+    """
     until = datetime.fromisoformat(at)
     found = changes_in(tables, until - CHANGED_BEFORE, until, vhost, [queue])
     if not found:
         return []
-    chosen = [*concerning(found, vhost, queue, declared(tables).get(vhost))]
+    chosen = [*concerning(found, vhost, queue, (known or declared(tables)).get(vhost))]
     changed = suspects(tables, chosen, queue, until - CHANGED_BEFORE, until)
     return list(islice(changed, MAX_CHANGES))
 

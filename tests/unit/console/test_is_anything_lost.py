@@ -189,31 +189,69 @@ def test_the_tables_and_the_pages_use_one_word_for_an_end(outcome, reason, word)
 def test_causes_tell_what_was_lost_from_what_was_dropped(gone_console):
     page = gone_console.get("/causes?by=queue").text
     counts = {
-        name: re.findall(r'<td class="n[^"]*">(\d+)</td>', row)[-2:]
+        name: re.findall(r'<td class="n[^"]*">(?:<a [^>]*>)?(\d+)(?:</a>)?</td>', row)[-2:]
         for row in re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
         for name in re.findall(r"queue=(\w+)", row)[:1]
     }
 
     assert '<th class="n">Lost</th><th class="n">Dropped</th>' in page
     assert counts == {"newest": ["0", "2"], "orders": ["1", "0"], "short": ["0", "1"]}
+    assert "<em>Lost</em>: a dead letter that no queue took" in page
+    assert '/search?queue=orders&amp;end=lost">1<' in page
+
+
+def test_outcomes_are_grouped_in_words_and_lead_to_their_letters(gone_console):
+    rejected = gone_console.get("/causes?by=outcome&reason=rejected").text
+    mixed = gone_console.get("/causes?by=outcome").text
+    words = "the dead-letter exchange does not exist or is not set"
+
+    assert f'href="/search?reason=rejected&amp;end=lost">{words}</a>' in rejected
+    assert f'href="/search">{words}</a>' in mixed, "some are lost, others were dropped"
+
+
+@pytest.mark.parametrize(("end", "count"), [("lost", 1), ("dropped", 3)])
+def test_a_search_has_what_was_lost_or_what_was_dropped_alone(gone_console, end, count):
+    page = gone_console.get(f"/search?end={end}").text
+
+    assert f"<strong>{count}</strong> dead letter" in page
+    assert f"--end {end}" in page
+    refused = gone_console.get("/search?end=gone")
+    assert refused.status_code == 400
+    assert "end: expected lost, dropped, not" in html.unescape(refused.text)
+
+
+def test_the_answer_says_where_and_why_in_words_and_leads_there(tmp_path, make_client):
+    client = make_client(tables_of(tmp_path / "tables", reject=True))
+    answer_of(client)
+    page = client.get("/").text
+
+    [(address, said, because)] = re.findall(
+        r'<span class="loss"><a href="([^"]+)">(.*?)</a> \((.*?)\)', page
+    )
+    assert said == "1 rejected in orders"
+    assert because == "the dead-letter exchange does not exist or is not set"
+    assert "<strong>1</strong> dead letter" in client.get(html.unescape(address)).text
+    assert "/causes?by=outcome" not in page
+    assert 'href="/redrive/plan?end=lost&amp;gone=yes"' in page
 
 
 def test_the_page_of_a_message_uses_the_same_words(gone_console):
     found = html.unescape(gone_console.get("/find?q=0/0/0").text)  # rejected in orders
 
     assert "It was lost when it died in orders" in found
-    assert "lost: the dead-letter exchange does not exist or is not set" in found
+    assert re.search(r">lost</span>: the dead-letter exchange does not exist or is not set", found)
 
 
 def test_the_search_says_what_became_of_a_letter_in_the_same_words(gone_console):
     page = gone_console.get("/search").text
-    said = [
-        " ".join(re.sub(r"<[^>]+>", "", one).split())
-        for one in re.findall(r'<td class="wide">(<a href="/balance[^"]*#words">.*?)</td>', page)
-    ]
+    marks = re.findall(r'<span class="mark( bad)?" title="([^"]+)">(lost|dropped)</span>', page)
+    words = "the dead-letter exchange does not exist or is not set"
 
-    assert sorted(said) == [f"{end}: no_exchange" for end in ("dropped",) * 3 + ("lost",)]
-    assert 'id="words"' in drawn_page(gone_console, "/balance")
+    assert sorted(word for _tone, _meaning, word in marks) == ["dropped"] * 3 + ["lost"]
+    assert len({meaning for _tone, meaning, _word in marks}) == 2
+    assert page.count(f'<td class="wide">{words}</td>') == 4, "in words, not as a code"
+    assert "no_exchange" not in page
+    assert 'id="ends"' in page
 
 
 def test_what_is_gone_but_not_lost_says_so(make_client, tmp_path):

@@ -66,6 +66,32 @@ def test_a_cause_names_the_release_before_its_first_death(released, by):
     assert "/audit?action=deployments" in page
 
 
+def test_a_message_names_what_was_changed_before_its_death_as_the_first_page_does(released):
+    first = released.get("/?as_of=2020-09-13 13:20").text
+    [row] = [one for one in re.findall(r"<tr>.*?</tr>", first, re.DOTALL) if "queue=orders" in one]
+    found = released.get("/search?queue=orders&reason=rejected").text
+    letter = next(one for one in addresses(found) if one.startswith("/message?"))
+    page = released.get(letter).text
+
+    [said] = re.findall(r'<dd class="changed">(.*?)</dd>', page, re.DOTALL)
+    assert words(said) == "deployed worker 2.1 12 min before"
+    assert "deployed worker 2.1 12 min before the first" in words(row)
+    [audit] = [one for one in addresses(row) if one.startswith("/audit")]
+    assert audit.replace("as_of=2020-09-13+13%3A20&", "") == addresses(said)[0]
+    assert "(no reason given)" in words(row)
+    assert "(no reason given)" in words(page)
+
+
+def test_a_message_says_that_nothing_was_changed_before_its_death(released):
+    found = released.get("/search?queue=mail").text
+    letter = next(one for one in addresses(found) if one.startswith("/message?"))
+    page = released.get(letter).text
+
+    [said] = re.findall(r'<dd class="changed">(.*?)</dd>', page, re.DOTALL)
+    assert words(said) == "nothing since the tables begin"
+    assert "no reason given" not in page, "it did not fit, and nobody rejected it"
+
+
 def test_without_a_release_causes_say_how_to_note_one(shop_console):
     page = shop_console.get("/causes").text
 

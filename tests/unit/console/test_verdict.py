@@ -316,7 +316,7 @@ def test_each_concern_leads_to_what_it_is_about():
 
     assert [(one.path, one.about) for one in found.concerns] == [
         ("/balance", {}),
-        ("/search", {"since": "2026-11-22 09:00:00"}),
+        ("/search", {"since": "2026-11-22 09:00:00", "end": "lost"}),
         ("/causes", {"since": "2026-11-22 09:55:00"}),
         ("/health", {}),
         ("/queue", {"vhost": "/", "queue": "dead"}),
