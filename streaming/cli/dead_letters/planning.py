@@ -11,6 +11,7 @@ from streaming.cli.dead_letters.editing import EditOptions
 from streaming.cli.dead_letters.filters import Filter
 from streaming.cli.exit_codes import EXIT_OK
 from streaming.cli.listing.table import Column, Listing, print_listing
+from streaming.cli.listing.times import read_iso, said
 from streaming.cli.listing.view import OutputOptions
 from streaming.cli.option_groups import Command, options_of, with_options
 from streaming.cli.options import ConfigFile, TablesLocation, known_users
@@ -22,6 +23,7 @@ from topology.errors import DlxError
 if TYPE_CHECKING:
     from streaming.queries.redrives.edits import LetterEdit
     from streaming.queries.redrives.plan import Destination, RedrivePlan, RedriveWish
+    from streaming.queries.redrives.risks import Risk
 
 GROUPS = Listing(
     (
@@ -173,7 +175,7 @@ def redrive(
     planning: Planning,
     view: OutputOptions,
 ) -> int:
-    """Plan to send dead letters back; nothing moves until the plan is approved.
+    """Plan a redrive, which sends dead letters back; nothing moves until the plan is approved.
 
     A plan is sealed: it names the exact copies. It shows what would happen by the current topology.
     Letters go to the queue where they died unless an option says otherwise, the oldest first.
@@ -259,6 +261,7 @@ def _plan(
                 "copies": plan.copies,
                 "groups": plan.groups,
                 "edits": plan.edits,
+                "risks": plan.risks,
             }
         )
         return EXIT_OK
@@ -287,6 +290,8 @@ def _print_next(plan: "RedrivePlan", name: str | None, action: str) -> None:
         are = "letter is a copy" if plan.copies == 1 else "letters are copies"
         print(f"{plan.copies} {are} of a message that goes or went there already, and not in the")
         print("plan: --every-copy sends each copy")
+    for risk in plan.risks:
+        print_in_colour(_risk_lines(risk))
     for edit in plan.edits[:_SHOWN_EDITS]:
         print_in_colour(_edit_lines(edit))
     if len(plan.edits) > _SHOWN_EDITS:
@@ -296,6 +301,18 @@ def _print_next(plan: "RedrivePlan", name: str | None, action: str) -> None:
         letters = "1 letter" if count == 1 else f"{count:,} letters"
         print(f"nothing has moved. The plan {name} is sealed: {letters} to {action}. Approve it:")
         print(printable(f"  dlx redrives approve {name} --reason 'why'"))
+
+
+def _risk_lines(risk: "Risk") -> Iterator[tuple[str, str]]:
+    if risk.change is not None:
+        what = f"{risk.change.what} {risk.change.name} ({said(read_iso(risk.change.at))})"
+        yield f"{what} is still the latest change of {risk.queue} before these deaths:", "bad"
+        yield "letters may die of it again", "bad"
+    if risk.is_final:
+        text = (
+            f"no dead-letter exchange takes what dies in {risk.queue} again: a death there is final"
+        )
+        yield text, "bad"
 
 
 def _edit_lines(edit: "LetterEdit") -> Iterator[tuple[str, str]]:

@@ -39,6 +39,7 @@ from streaming.queries.redrives.kept_plans import (
     keep_plan,
     kept_edits,
     kept_forecast,
+    kept_risks,
     remove_plan,
 )
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
@@ -62,7 +63,8 @@ SHOWN_EDITS: Final = 50
 DESTINATIONS: Final[tuple[Destination, ...]] = get_args(Destination)
 CONTROLS: Final = ("pause", "resume", "cancel")
 _TITLES: Final = {
-    "redrive": say("Send dead letters back"),
+    "redrive": say("Redrive dead letters"),
+    "publish": say("Publish dead letters again"),
     "discard": say("Discard dead letters"),
     "restore": say("Restore discarded letters"),
 }
@@ -91,7 +93,8 @@ def redrives(view: View) -> Answer:
 def redrive_plan(view: View) -> Mapping[str, Any]:
     """Show what a redrive of the letters of a search would do now; nothing moves."""
     wish = wish_of(view)
-    view.title = _TITLES[wish.options.action]
+    is_again = wish.gone and wish.options.action == "redrive"
+    view.title = _TITLES["publish" if is_again else wish.options.action]
     view.command = view.dlx(
         *("dead-letters", wish.options.action),
         *options_of(view, has_ids=True),
@@ -243,6 +246,7 @@ def _shown(view: View, redrive_id: str) -> Mapping[str, Any]:
         "edits": _edits(view, sealed) if sealed is not None else [],
         "edited": 0 if sealed is None else sum(one.edit is not None for one in sealed.letters),
         "expected": _expected(redrive_id) if outcome is None else {},
+        "risks": kept_risks(redrive_id) if outcome is None else [],
         "stale_s": stale_s(view),
         "knows_job": view.console.config is not None,
         "control_command": "" if outcome is None else _control_command(view, outcome.redrive),

@@ -1,8 +1,8 @@
 """A message in two sentences: what happened to it, and where it is now. Its deaths, by cause.
 
-copies of a message --> "It died 3 times in work: anna rejected it. It was sent back once."
+copies of a message --> "It died 3 times in work: anna rejected it. It was redriven."
                     --> "It waits in parked."
-                    --> what can be done: send it back, publish it again, restore it
+                    --> what can be done: redrive it, publish it again, restore it
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,6 @@ from topology.sentences import Sentence, say, say_count
 
 Todo = Literal["", "redrive", "publish", "restore"]
 
-_SENT: Final = ("redriven", "republished")
 _TAKEN: Final = ("acked", "consumed")
 
 
@@ -42,7 +41,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     Attributes:
         happened, now: in sentences.
-        todo: what can be done: send it back from where it waits, publish it again from the tables,
+        todo: what can be done: redrive it from where it waits, publish it again from the tables,
             or restore it; empty: nothing, or nothing is needed.
         causes: why it died, the first death first.
         back_to: the queue to which a redrive sends it: where it first died; empty: none can.
@@ -65,10 +64,17 @@ def summary_of(
         has_content: whether its body is stored, so that it can be sent.
     """
     causes = _causes(copies)
-    sent = sum(copy.end in _SENT for copy in copies)
+    redriven = sum(copy.end == "redriven" for copy in copies)
+    republished = sum(copy.end == "republished" for copy in copies)
     happened = [_died(causes)] if causes else []
-    if sent:
-        happened.append(say_count("It was sent back.", "It was sent back %(count)s times.", sent))
+    if redriven:
+        happened.append(say_count("It was redriven.", "It was redriven %(count)s times.", redriven))
+    if republished:
+        happened.append(
+            say_count(
+                "It was published again.", "It was published again %(count)s times.", republished
+            )
+        )
     there = [copy for copy in copies if copy.copy_id in now]
     taken = list(dict.fromkeys(copy.queue for copy in copies if copy.end in _TAKEN))
     died = {copy.copy_id for copy in copies if copy.why is not None}

@@ -21,9 +21,15 @@ from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso, text
 from streaming.queries.ends import IS_DROPPED, IS_LOST
 from streaming.queries.life.death_words import Limits, of_a_queue
 from streaming.queries.life.repaired import Ended, Repair, repairs
-from streaming.queries.life.why import CHANGED_BEFORE
 from streaming.queries.recent_deaths import recent_deaths
-from streaming.queries.vhosts.changes import Change, Recorded, changes_in, concerning, suspects
+from streaming.queries.vhosts.changes import (
+    CHANGED_BEFORE,
+    Change,
+    Recorded,
+    changes_in,
+    concerning,
+    suspects,
+)
 from streaming.queries.vhosts.declared import Declared
 from streaming.queries.vhosts.declared import declared as declared_in
 from topology.policies import QueueSettings

@@ -1,7 +1,7 @@
 """Why did a message die? What people ask first, in words, with what may be done next."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
@@ -11,12 +11,15 @@ from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
 from streaming.queries.duckdb_tables import Tables, iso
 from streaming.queries.life.copies import CopyLife, copies_of
 from streaming.queries.message_history import MessageHistory, history_of
-from streaming.queries.vhosts.changes import Change, changes_in, concerning, suspects
+from streaming.queries.vhosts.changes import (
+    CHANGED_BEFORE,
+    Change,
+    changes_in,
+    concerning,
+    suspects,
+)
 from streaming.queries.vhosts.declared import Declared, declared
 from topology.sentences import Sentence
-
-CHANGED_BEFORE: Final = timedelta(days=1)
-"""A change that was longer ago is not named as a possible cause."""
 
 MAX_CHANGES: Final = 3
 

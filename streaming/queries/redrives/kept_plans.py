@@ -3,6 +3,7 @@
     RedrivePlan --keep_plan--> r-25d3a7490719.json       the sealed plan: what the job reads
                                r-25d3a7490719.edits      what its edits change
                                r-25d3a7490719.forecast   what its letters were expected to do
+                               r-25d3a7490719.risks      where they may die again
 
 The console, the API and the command line keep plans alike, so that each can show and approve them.
 """
@@ -15,15 +16,17 @@ import msgspec
 
 from streaming.queries.redrives.edits import LetterEdit
 from streaming.queries.redrives.plan import RedrivePlan
+from streaming.queries.redrives.risks import Risk
 from streaming.user_folders import EDITS, plans_folder
 
 _FORECAST: Final = ".forecast"
+_RISKS: Final = ".risks"
 _PRIVATE: Final = 0o600
 """A plan may hold bodies."""
 
 
 def keep_plan(found: RedrivePlan) -> None:
-    """Write a sealed plan under its id, and beside it its edits and its forecast, for people.
+    """Write a sealed plan under its id, and beside it its edits, its forecast and its risks.
 
     Raises:
         OSError: the user's folder cannot be written.
@@ -37,6 +40,8 @@ def keep_plan(found: RedrivePlan) -> None:
     for group in found.groups:
         expected.update(group.forecast)
     write_private(folder / f"{plan.id}{_FORECAST}", msgspec.json.encode(expected))
+    if found.risks:
+        write_private(folder / f"{plan.id}{_RISKS}", msgspec.json.encode(found.risks))
     write_private(folder / f"{plan.id}.json", plan.to_json())
 
 
@@ -55,6 +60,15 @@ def kept_forecast(redrive_id: str) -> dict[str, int]:
         return {}
 
 
+def kept_risks(redrive_id: str) -> list[Risk]:
+    """Where letters of a plan may die again, as it was then; empty if it was not made here."""
+    try:
+        data = (plans_folder() / f"{redrive_id}{_RISKS}").read_bytes()
+        return msgspec.json.decode(data, type=list[Risk])
+    except (OSError, msgspec.DecodeError):
+        return []
+
+
 def kept_edits(redrive_id: str) -> list[LetterEdit]:
     """What the edits of a plan change; empty if it has none, or was not made here."""
     try:
@@ -66,5 +80,5 @@ def kept_edits(redrive_id: str) -> list[LetterEdit]:
 
 def remove_plan(redrive_id: str) -> None:
     """Remove a sealed plan, with its edits; a redrive that it has become goes on."""
-    for end in (EDITS, _FORECAST, ".json"):
+    for end in (EDITS, _FORECAST, _RISKS, ".json"):
         (plans_folder() / f"{redrive_id}{end}").unlink(missing_ok=True)

@@ -26,6 +26,7 @@ from streaming.queries.redrives.candidates import (
 )
 from streaming.queries.redrives.edits import EditWish, LetterEdit, contents_of, diff_of
 from streaming.queries.redrives.forecast import COPY, DryRun, Expected, Forecast
+from streaming.queries.redrives.risks import Reached, Risk, risks_of
 from streaming.queries.vhosts.declared import Declared, declared
 from streaming.queries.vhosts.declared_rights import reading_as
 from topology.declarations import too_long
@@ -96,6 +97,7 @@ class RedrivePlan(NamedTuple):
         copies: further copies of messages that the plan sends, or that were sent; they stay.
         unreadable: letters left out because the user may not read the queues they are in.
         edits: the letters that the plan edits.
+        risks: target queues in which letters may die again.
     """
 
     sealed: SealedPlan
@@ -104,6 +106,7 @@ class RedrivePlan(NamedTuple):
     copies: int = 0
     edits: tuple[LetterEdit, ...] = ()
     unreadable: int = 0
+    risks: tuple[Risk, ...] = ()
 
 
 def plan_redrive(
@@ -143,7 +146,8 @@ def _planned(
             say("the letters are in the vhosts %(names)s: choose one vhost", names=names)
         )
     name = vhosts[0] if vhosts else wish.wanted.vhost or "/"
-    vhost = (declarations or declared(tables))[name].vhost() if vhosts else Vhost("4.0")
+    known = (declarations or declared(tables)) if vhosts else {}
+    vhost = known[name].vhost() if vhosts else Vhost("4.0")
     matching = len(rows)
     if wish.only_readable:
         rows = _readable(vhost, name, rows, wish)
@@ -164,9 +168,12 @@ def _planned(
         letters=tuple(letters),
         edited=edited,
     ).sealed()
-    groups = _groups(tables, vhost, wish, sealed, ready, copies)
+    groups, reached = _groups(tables, vhost, wish, sealed, ready, copies)
+    risks: list[Risk] = []
+    if wish.options.action == "redrive":
+        risks = risks_of(tables, name, known, reached)
     unreadable = matching - len(rows)
-    return RedrivePlan(sealed, groups, unacked, len(copies), tuple(edits), unreadable)
+    return RedrivePlan(sealed, groups, unacked, len(copies), tuple(edits), unreadable, tuple(risks))
 
 
 def count_letters(tables: Tables, wish: RedriveWish, declarations: Mapping[str, Declared]) -> int:
@@ -401,8 +408,8 @@ def _groups(
     sealed: SealedPlan,
     rows: list[Row],
     copies: list[Row],
-) -> list[ForecastGroup]:
-    """The letters by group; copies that stay go nowhere.
+) -> tuple[list[ForecastGroup], list[Reached]]:
+    """The letters by group, and what each reaches; copies that stay go nowhere.
 
     Raises:
         QueryError: the broker would refuse the redrive.
@@ -418,11 +425,14 @@ def _groups(
         redrive = Redrive(sealed.id, "", "", len(rows), sealed.letters, options=options)
         expected = DryRun(tables, sealed.vhost, vhost, sealed.edited).redrive(redrive, rows)
     forecast = Forecast(tables, sealed.vhost, vhost, wish.key, rows)
+    reached = []
     for row, letter in zip(rows, sealed.letters, strict=True):
         one = expected.get((letter.lane, letter.copy_id))
         words = [] if one is None else forecast.words(row, one, wish.options)
-        _count(found, row, () if one is None else one.queues, words)
-    return sorted(found.values(), key=lambda group: (-group.letters, group.died_in))
+        queues = () if one is None else one.queues
+        reached.append(Reached(row["died_in"], datetime.fromisoformat(row["died_at"]), queues))
+        _count(found, row, queues, words)
+    return sorted(found.values(), key=lambda group: (-group.letters, group.died_in)), reached
 
 
 def _count(

@@ -10,7 +10,7 @@ deployment at the very instant of a death came after it; a policy may have dropp
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -27,6 +27,9 @@ from topology.policies import PolicyTable
 from topology.sentences import say
 
 DEPLOYED: Final = "deployed"
+
+CHANGED_BEFORE: Final = timedelta(days=1)
+"""A change that was longer ago is not named as a possible cause."""
 
 MAX_READ: Final = 1_000
 _COLUMNS: Final = ("vhost", "lane", "at", "seq", "kind", "user", "channel", "detail")

@@ -232,5 +232,5 @@ def test_a_plan_of_nothing_has_no_table_and_says_why_once(shop_console):
     gone = shop_console.get("/redrive/plan?queue=billing").text
 
     assert none.count("No dead letter matches.") == 1
-    assert "1 death matches, but there is nothing to send." in gone
+    assert "1 death matches, but there is nothing to redrive." in gone
     assert 'aria-label="Forecast"' not in none + gone

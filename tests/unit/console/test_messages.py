@@ -66,7 +66,7 @@ def test_a_message_is_summed_up_before_the_picture(shop_console):
 
     [summary] = re.findall(r'<p class="summary" id="summary">.*?</p>', page, re.DOTALL)
     assert words(summary) == (
-        "It died in mail: TTL 500 ms, no consumer took it. It waits in dead. Send it back to mail…"
+        "It died in mail: TTL 500 ms, no consumer took it. It waits in dead. Redrive it to mail…"
     )
     assert page.index('id="summary"') < page.index('class="story"')
     [link] = re.findall(r'href="([^"]+)"', summary)
@@ -350,13 +350,13 @@ def test_an_edited_letter_and_its_original_lead_to_what_differs(make_client, tmp
     original = client.get("/message?id=0/0/0").text
     [link] = re.findall(r'href="([^"]*)">what differs', original)
     compared = words(client.get(html.unescape(link)).text)
-    [version] = re.findall(r"Sent back as (0/0/[0-9]+)", words(original))
+    [version] = re.findall(r"Redriven as (0/0/[0-9]+)", words(original))
     edited = client.get(f"/message?id={version}").text
 
     assert "which an editor made of it" in compared
     assert "header tenant &#34;t0&#34; &#34;new&#34;" in compared
     assert "-m0 +m0!" in compared
-    assert "Sent back from 0/0/0" in words(edited)
+    assert "Redriven from 0/0/0" in words(edited)
     assert re.findall(r'href="([^"]*)">what differs', edited) == [link]
 
 

@@ -86,7 +86,7 @@ def test_a_plan_without_letters_says_that_there_were_deaths(make_client, tmp_pat
     purged = make_client(recording.root).get("/redrive/plan?queue=work").text
 
     assert "<strong>0</strong> letters" in purged
-    assert "<strong>2 deaths match, but there is nothing to send.</strong>" in purged
+    assert "<strong>2 deaths match, but there is nothing to redrive.</strong>" in purged
     [gone] = re.findall(r'href="([^"]+)">2 are in no queue any more', purged)
     again = make_client(recording.root).get(html.unescape(gone)).text
     assert "<strong>2</strong> letters" in again
@@ -124,7 +124,7 @@ def test_a_message_goes_back_to_where_it_first_died_by_default(retried):
     message, [plan] = of_message(client, 0)
     page = client.get(plan).text
 
-    assert "Send it back to work…" in message
+    assert "Redrive it to work…" in message
     assert "It goes to the queue where it first died." in page
     assert re.search("<td>parked</td><td>work</td>", page)
     assert "--to-first" in page
@@ -254,7 +254,7 @@ def test_the_first_page_offers_a_plan_only_of_what_waits(make_client, tmp_path):
         cells = [row.rpartition("<td>")[2] for row in rows.split("</tr>")[:-1]]
         return [re.sub("<[^>]+>", "", cell).strip() for cell in cells]
 
-    assert offered() == ["Plan…"]
+    assert offered() == ["Redrive…"]
     broker.at(now_ms - 50_000)  # back in `work`, where it first died: a message again
     broker.drain("work")
     assert offered() == ["none waits", "none waits"]
@@ -309,7 +309,7 @@ def test_a_plan_of_nothing_leads_nowhere_in_a_circle(retried):
     gone = client.get("/redrive/plan?id=0/0/0&gone=yes").text
 
     assert "None of these letters is gone" in gone
-    [back] = re.findall(r'href="([^"]+)">1 waits in a queue and can be sent back', gone)
+    [back] = re.findall(r'href="([^"]+)">1 waits in a queue and can be redriven', gone)
     assert "<strong>1</strong> letter" in client.get(html.unescape(back)).text
     never = client.get("/redrive/plan?id=0/0/1").text
     assert "why-none" not in never, "it never died"
@@ -487,7 +487,7 @@ def test_what_cannot_be_sent_back_at_once_is_shown_again_as_it_was_filled_in(
     client, _ = many
     kept = set(state_home.rglob("r-*.json"))
     page = client.get("/redrive/plan?queue=work").text
-    assert "Send 101 letters back now" in words(page)
+    assert "Redrive 101 letters now" in words(page)
 
     form = {"shown": shown_by(page), **form}
     answer = client.post("/redrive/send?queue=work", headers=ORIGIN, data=form)
@@ -594,3 +594,52 @@ def test_other_choices_are_folded_until_one_is_made(many):
 
     assert '<details id="options">' in client.get("/redrive/plan?queue=work").text
     assert '<details id="options" open>' in client.get("/redrive/plan?queue=work&to=queue").text
+
+
+@pytest.fixture
+def suspect(tmp_path, make_client, state_home):
+    """`work` rejects after a release that is still the latest; `lone` has no place for letters."""
+    broker = Broker()
+    recording = Recording(tmp_path / "tables", broker)
+    broker.queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    broker.queue("dead")
+    broker.queue("lone")
+    broker.publish("", "work", "before")
+    broker.ack(*(one.ref for one in broker.get("work", "a", 1)))
+    broker.at(60_000)
+    broker.do(commands.Deployed(service="worker", version="2.1", queues=("work",)), user="ci")
+    broker.at(120_000)
+    for queue in ("work", "lone"):
+        broker.publish("", queue, "order")
+        broker.reject(*(one.ref for one in broker.get(queue, queue, 1)))
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return make_client(recording.root)
+
+
+def test_a_plan_and_its_sealed_page_warn_of_the_release_that_still_stands(suspect):
+    plan = suspect.get("/redrive/plan?queue=work").text
+    sealed = suspect.post("/redrive/seal?queue=work", headers=ORIGIN).text
+
+    for page in (plan, sealed):
+        [box] = re.findall(r'<div class="verdict warn" id="risks".*?</div>', page, re.DOTALL)
+        assert "deployed worker 2.1 is still the latest change of work , 60 s before" in words(box)
+        assert "a second death" not in words(box)
+    german = suspect.get("/redrive/plan?queue=work", headers={"accept-language": "de"}).text
+    assert "ist noch immer die letzte Änderung von" in words(german)
+
+
+def test_a_plan_of_what_is_gone_is_named_so_and_warns_that_a_death_is_final(suspect):
+    page = suspect.get("/redrive/plan?queue=lone&gone=yes").text
+
+    assert "<h1>Publish dead letters again</h1>" in page
+    assert "1 letter to publish again" in words(page)
+    assert "No dead-letter exchange takes what dies in lone again" in words(page)
+
+
+def test_where_both_ways_are_offered_their_difference_is_said_once(suspect):
+    for address in ("/?as_of=2020-09-13 12:30", "/causes", "/redrive/plan?queue=work"):
+        page = words(suspect.get(address).text)
+        is_live = "as_of" not in address
+        assert page.count("Redrive moves letters that wait in a queue") == is_live, address

@@ -236,4 +236,4 @@ def test_a_repaired_queue_of_which_nothing_waits_is_named(make_client, tmp_path)
     page = make_client(recording.root).get("/").text
 
     [box] = re.findall(r'<div class="verdict good" id="repaired">.*?</div>', page, re.DOTALL)
-    assert "Nothing that died in work waits to be sent back." in words(box)
+    assert "Nothing that died in work waits to be redriven." in words(box)

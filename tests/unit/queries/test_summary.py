@@ -200,4 +200,4 @@ def test_a_letter_that_was_sent_back_says_so(tmp_path):
     shop.recording.commit()
     ContentsUpdater(shop.recording.place).update()
 
-    assert "It was sent back." in said(of_first(str(tmp_path)))
+    assert "It was redriven." in said(of_first(str(tmp_path)))
