@@ -14,6 +14,7 @@ from streaming.cli.output import print_in_colour, print_json
 from streaming.cli.tables.history import AsOf, AsUser, open_as_of
 
 if TYPE_CHECKING:
+    from streaming.queries.duckdb_tables import Tables
     from streaming.queries.life.find import Found
     from streaming.queries.life.why import Death, Why
 
@@ -63,11 +64,24 @@ def why(
             found = find_messages(opened, text, MAX_LISTED, vhost=vhost, words=words)
             alone = len(found.messages) == 1
             answer = why_of(opened, found.messages[0].message_id) if alone else None
+            if not found.messages:
+                answer = _named(opened, text)
     if view.output == "json":
         print_json({"text": text, "found": found, "why": answer})
     else:
         print_in_colour(_lines(text, found, answer))
     return EXIT_OK if answer or found.messages else EXIT_FINDINGS
+
+
+def _named(tables: "Tables", name: str) -> "Why | None":
+    """The message that its publisher gave this id, also if it never died; None: there is none."""
+    from streaming.queries.duckdb_tables import QueryError
+    from streaming.queries.life.why import why_of
+
+    try:
+        return why_of(tables, name)
+    except QueryError:
+        return None
 
 
 def _lines(text: str, found: "Found", answer: "Why | None") -> Iterator[Line]:
@@ -83,6 +97,10 @@ def _lines(text: str, found: "Found", answer: "Why | None") -> Iterator[Line]:
             if one.at is not None:
                 death = f"{one.reason} in {one.queue} {_moment(one.at)}"
             yield f"  dlx why {one.message_id}  # {one.place}: {death}", "plain"
+            if one.published_at is not None:
+                name = f"{one.name}, " if one.name else ""
+                place = f"{one.exchange or 'the default exchange'} with key {one.routing_key!r}"
+                yield f"    {name}published {_moment(one.published_at)} to {place}", "quiet"
     else:
         yield f"nothing has {text} as an id, a value or a word", "bad"
     for sentence in found.unseen:

@@ -22,6 +22,7 @@ PLACES: Final = ("message_id", "correlation_id", "headers", "body")
 
 _COLUMNS: Final = (
     *("seq", "at", "vhost", "queue", "reason", "message_id", "targets"),
+    *("outcome", "exchange", "routing_key", "origin"),
     *("properties", "headers", "kafka_headers", "body", "body_bytes"),
 )
 
@@ -32,6 +33,9 @@ class FoundLetter(msgspec.Struct, frozen=True):
     Attributes:
         deaths: how often it died.
         first_queue, first_reason: of its first death.
+        name: the id that its publisher gave it.
+        published_at, exchange, routing_key: of its publish.
+        outcome, targets: what became of its letter; see `dead_letters`.
     """
 
     message_id: str
@@ -43,6 +47,12 @@ class FoundLetter(msgspec.Struct, frozen=True):
     deaths: int
     first_queue: str
     first_reason: str
+    name: str | None
+    published_at: str | None
+    exchange: str | None
+    routing_key: str | None
+    outcome: str | None
+    targets: tuple[str, ...]
 
 
 def find_letters(
@@ -68,13 +78,19 @@ def find_letters(
     found = tables.rows(
         f"""
         WITH placed AS (
-            SELECT message_id, vhost, queue, reason, "at", seq, CASE {cases} END AS place
+            SELECT message_id, vhost, queue, reason, "at", seq, outcome, targets, exchange,
+                   routing_key, properties.message_id AS name,
+                   origin.timestamp AS published_at, CASE {cases} END AS place
             FROM {view} WHERE message_id IS NOT NULL
         )
         SELECT message_id, min(place) AS place, vhost, max("at") AS "at",
                arg_max(queue, ("at", seq)) AS queue, arg_max(reason, ("at", seq)) AS reason,
                count(*) AS deaths, arg_min(queue, ("at", seq)) AS first_queue,
-               arg_min(reason, ("at", seq)) AS first_reason
+               arg_min(reason, ("at", seq)) AS first_reason, any_value(name) AS name,
+               any_value(published_at) AS published_at,
+               arg_min(exchange, ("at", seq)) AS exchange,
+               arg_min(routing_key, ("at", seq)) AS routing_key,
+               arg_max({{'outcome': outcome, 'targets': targets}}, ("at", seq)) AS ended
         FROM placed WHERE place IS NOT NULL AND (? IS NULL OR vhost = ?)
         GROUP BY message_id, vhost ORDER BY place, "at" DESC, message_id LIMIT {count}
         """,
@@ -91,6 +107,12 @@ def find_letters(
             row["deaths"],
             row["first_queue"],
             row["first_reason"],
+            row["name"],
+            iso(row["published_at"]),
+            row["exchange"],
+            row["routing_key"],
+            row["ended"]["outcome"],
+            tuple(row["ended"]["targets"] or ()),
         )
         for row in found
     ]

@@ -7,13 +7,14 @@ Indexed values answer at once. Only if there is none, all dead letters are read.
 """
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from streaming.queries.dead_letters.filters import NAME as DEAD_LETTERS
 from streaming.queries.dead_letters.find import MAX_SEARCHED_BODY_BYTES, find_letters
 from streaming.queries.duckdb_tables import Row, Tables, iso
+from streaming.queries.life.publishes import publishes
 from streaming.queries.message_attributes import MessageId
 from streaming.queries.search_index import (
     SEARCH_KEYS,
@@ -30,7 +31,10 @@ _NAMED: Final = re.compile(
 )
 """A name and a value: `order=17`, `"order": 17`, and `order 17`, whose value has a digit."""
 
-_DEATH: Final = ("seq", "at", "vhost", "queue", "reason", "targets", "message_id")
+_DEATH: Final = (
+    *("seq", "at", "vhost", "queue", "reason", "targets", "message_id"),
+    *("outcome", "exchange", "routing_key", "origin", "properties"),
+)
 
 
 class FoundMessage(msgspec.Struct, frozen=True):
@@ -39,6 +43,9 @@ class FoundMessage(msgspec.Struct, frozen=True):
     Attributes:
         deaths: how often it died.
         first_queue, first_reason: of its first death.
+        name: the id that its publisher gave it.
+        published_at, exchange, routing_key: of its publish.
+        outcome, targets: what became of the letter of its latest death.
     """
 
     message_id: str
@@ -50,6 +57,12 @@ class FoundMessage(msgspec.Struct, frozen=True):
     deaths: int = 0
     first_queue: str | None = None
     first_reason: str | None = None
+    name: str | None = None
+    published_at: str | None = None
+    exchange: str | None = None
+    routing_key: str | None = None
+    outcome: str | None = None
+    targets: tuple[str, ...] = ()
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -123,6 +136,7 @@ def readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
         for row in _rows(tables, "events", columns, keys, "queue IS NOT NULL"):
             places.setdefault(_id(row), set()).add((row["vhost"], row["queue"]))
     found = []
+    alive = []
     for hit in hits:
         died = deaths.get(hit.message_id, [])
         if rights is not None:
@@ -148,10 +162,32 @@ def readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
                 deaths=len(died),
                 first_queue=first["queue"],
                 first_reason=first["reason"],
+                outcome=last["outcome"],
+                targets=tuple(last["targets"] or ()),
+                **_publish(first, first["origin"]["timestamp"]),
             )
+        else:
+            alive.append(hit)
         found.append(one)
+    published = publishes(tables, alive)
+    for number, one in enumerate(found):
+        key = MessageId.parse(one.message_id)
+        publish = None if key is None else published.get(key)
+        if publish is not None:
+            at = publish["published_at"]
+            found[number] = msgspec.structs.replace(one, **_publish(publish, at))
     found.sort(key=lambda one: one.at is None)  # why it died is what is asked
     return found
+
+
+def _publish(row: Row, at: Any) -> dict[str, Any]:
+    """What tells a message from others with the same value."""
+    return {
+        "name": (row["properties"] or {}).get("message_id"),
+        "published_at": iso(at),
+        "exchange": row["exchange"],
+        "routing_key": row["routing_key"],
+    }
 
 
 def _rows(

@@ -12,8 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from streaming.protocol.search_keys import SearchPaths
-from streaming.queries.duckdb_tables import Row, Tables, text
+from streaming.queries.duckdb_tables import Row, Tables, iso, text
 from streaming.queries.life.find import FoundMessage, readable
+from streaming.queries.life.publishes import messages_of, publishes
 from streaming.queries.message_attributes import MessageId, decoded
 from streaming.queries.message_history import MessageHistory
 from streaming.queries.search_index import IndexedMessage, indexed_paths, messages_with
@@ -25,10 +26,6 @@ NEAR_BATCHES: Final = 2
 """What a consumer publishes for a message arrives so many batches around the message's events."""
 
 CORRELATION: Final = "property:correlation_id"
-_COLUMNS: Final = (
-    *("batch_id", "vhost", "topic_number", "partition", "offset"),
-    *("user", "exchange", "routing_key", "properties"),
-)
 
 
 class RelatedMessage(msgspec.Struct, frozen=True):
@@ -83,12 +80,12 @@ def related_to(tables: Tables, history: MessageHistory) -> Related:
             if one.message_id != key:
                 hits.setdefault(one.message_id, (one, value))
     chosen = dict(sorted(hits.items())[: 2 * MAX_RELATED])
-    publishes = _publishes(tables, [one for one, _value in chosen.values()])
+    published = publishes(tables, [one for one, _value in chosen.values()])
     found = []
     for place in readable(tables, [one for one, _value in chosen.values()]):
         name = MessageId.parse(place.message_id)
         assert name is not None, "it was found by its id"
-        publish = publishes.get(name, {})
+        publish = published.get(name, {})
         found.append(
             RelatedMessage(
                 place.message_id,
@@ -97,7 +94,7 @@ def related_to(tables: Tables, history: MessageHistory) -> Related:
                 publish.get("user"),
                 publish.get("exchange"),
                 publish.get("routing_key"),
-                place,
+                msgspec.structs.replace(place, published_at=iso(publish.get("published_at"))),
             )
         )
     return Related(found, common)
@@ -135,34 +132,12 @@ def _correlated(
     if correlation:
         same = f"({same} OR properties.message_id = {text(str(correlation))})"
     condition = f"vhost = {text(row['vhost'])} AND {same}"
-    for found in _messages(tables, sorted(near), condition, MAX_RELATED + 1):
+    for found in messages_of(tables, sorted(near), condition, MAX_RELATED + 1):
         given = found["properties"]
         is_answer = given["correlation_id"] in ids
         path = CORRELATION if is_answer else "property:message_id"
         value = given["correlation_id"] if is_answer else given["message_id"]
         yield IndexedMessage(_id(found), path, found["vhost"], found["batch_id"]), value
-
-
-def _publishes(tables: Tables, hits: list[IndexedMessage]) -> dict[MessageId, Row]:
-    """How messages were published."""
-    if not hits:
-        return {}
-    keys = ", ".join(str(tuple(one.message_id)) for one in hits)
-    condition = f'(topic_number, "partition", "offset") IN ({keys})'
-    batches = sorted({one.batch_id for one in hits})
-    return {_id(row): row for row in _messages(tables, batches, condition, len(hits))}
-
-
-def _messages(tables: Tables, batches: list[int], condition: str, count: int) -> list[Row]:
-    """Messages of some batches: files and row groups of others are not read."""
-    files = tables.files("messages", {"batch_id": batches[0]}, inclusive=True)
-    view = tables.view("messages", files=files, columns=_COLUMNS, view=tables.new_name("messages"))
-    listed = ", ".join(map(str, batches))
-    return tables.rows(
-        f"SELECT * FROM {view} WHERE batch_id BETWEEN {batches[0]} AND {batches[-1]} "
-        f"AND batch_id IN ({listed}) AND {condition} "
-        f'ORDER BY topic_number, "partition", "offset" LIMIT {count}'
-    )
 
 
 def _id(row: Row) -> MessageId:

@@ -88,7 +88,7 @@ def visitor(browser, site, cookies):
 def test_the_plan_and_what_is_refused_about_it_are_accessible(visitor):
     visitor.open("/redrive/plan?queue=work&reason=rejected")
     page = visitor.page
-    button = page.get_by_role("button", name=re.compile(r"Send 10\d letters back now"))
+    button = page.get_by_role("button", name=re.compile(r"Redrive 10\d letters now"))
     expect(button).to_be_visible()
     [count] = re.findall(r"\d+", button.inner_text())
     page.get_by_label("Why? It is kept with the redrive.").fill("   ")

@@ -141,7 +141,7 @@ class Story:
         if count > TYPED_ABOVE:
             self.page.get_by_label(f"Type {count} to confirm").fill(str(count))
         self.frame(1.5)
-        self.page.get_by_role("button", name=f"Send {count} letters back now").click()
+        self.page.get_by_role("button", name=f"Redrive {count} letters now").click()
         self.page.wait_for_url(re.compile("sent=yes"))
         [redrive_id] = re.findall(r"id=(r-[0-9a-f]{12})", self.page.url)
         return redrive_id

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from tests.builders import Broker
+from tests.unit.queries.recording import Recording
+
 
 def test_an_order_number_leads_to_who_died_where_and_why(dlx, shop_root):
     status, out, err = dlx("why", "0/0/2", "--tables", shop_root)
@@ -62,3 +65,33 @@ def test_an_id_that_no_message_has_is_an_error(dlx, shop_root, name):
 
     assert (status, out) == (2, "")
     assert "there is no message" in err
+
+
+def test_the_id_of_a_publisher_finds_a_message_that_never_died(dlx, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue("invoices")
+    broker.publish("", "invoices", "a", message_id="inv-1")
+    recording.commit()
+    status, out, _ = dlx("why", "inv-1", "--tables", recording.root)
+
+    assert status == 0
+    assert "message 0/0/0, published" in out
+    assert "it did not die" in out
+
+
+def test_messages_of_one_order_are_told_apart(dlx, tmp_path):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.exchange("shop", "topic")
+    for number, name in enumerate(("orders", "mails")):
+        broker.queue(name)
+        broker.bind("shop", name, name)
+        broker.publish("shop", name, '{"order": 17}', message_id=f"m-{number}")
+        broker.get(name, name, 1)
+        broker.reject(f"{name}/0")
+    recording.commit()
+    _, out, _ = dlx("why", "17", "--tables", recording.root)
+
+    assert "m-0, published" in out
+    assert "to shop with key 'mails'" in out

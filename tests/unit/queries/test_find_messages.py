@@ -163,3 +163,34 @@ def test_a_value_that_arrived_later_is_not_found_as_of_an_instant(tmp_path):
     assert seen(Cut(0)) == ids[:2]
     assert seen(Cut(0, start + timedelta(milliseconds=2_000))) == ids[:3]
     assert seen(Cut(-1, start)) == ids[:1]
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_two_messages_of_one_order_are_told_apart(tmp_path, words):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.exchange("shop", "topic")
+    broker.queue("parked")
+    for name, dead in (("orders", {"dead_letter_exchange": ""}), ("mails", {})):
+        broker.queue(name, **({**dead, "dead_letter_routing_key": "parked"} if dead else {}))
+        broker.bind("shop", name, name)
+    for number, name in enumerate(("orders", "mails")):
+        broker.at(number * 60_000)
+        broker.publish("shop", name, '{"order": 17}', message_id=f"m-{number}")
+        broker.get(name, name, 1)
+        broker.reject(f"{name}/0")
+    recording.commit()
+    SearchIndexer(recording.place, PATHS).update(QUERY_ID)
+
+    messages = {one.name: one for one in found(recording, "17", words=words).messages}
+    first, second = messages["m-0"], messages["m-1"]
+    assert (first.exchange, first.routing_key, first.targets) == ("shop", "orders", ("parked",))
+    assert (second.routing_key, second.targets, second.outcome) == ("mails", (), "no_exchange")
+    assert first.published_at != second.published_at
+
+
+def test_a_message_that_did_not_die_says_how_it_was_published(orders):
+    [alive] = found(orders, "18").messages
+
+    assert (alive.exchange, alive.routing_key, alive.name) == ("", "orders", None)
+    assert datetime.fromisoformat(alive.published_at or "").year == 2020
