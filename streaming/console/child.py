@@ -9,7 +9,7 @@ process: an allocation beyond it fails, and the console and the job are not touc
 import os
 import sys
 from contextlib import suppress
-from http.client import INTERNAL_SERVER_ERROR as SERVER_ERROR
+from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Final
 
@@ -89,7 +89,9 @@ def warm_up(reader: Reader) -> None:
 def _answer(answering: Answering, asked: Asked, answers: IO[bytes]) -> bool:
     """Answer a request; return whether it was the last one."""
     found = answering.answer(asked)
-    is_last = answering.console.reader.is_exhausted or found.status == SERVER_ERROR
+    is_last = (
+        answering.console.reader.is_exhausted or found.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    )
     head = Head(found.status, found.headers, found.file is not None, is_last)
     send(answers, msgspec.msgpack.encode(head))
     for part in found.file or (found.body,):

@@ -152,15 +152,15 @@ class ContentsUpdater:
                 snapshot = snapshot_before(tables)
                 as_of = NEVER_APPLIED if snapshot is None else snapshot.batch_id
                 behind = [one._replace(as_of=as_of) for one in behind]
-                least_changed = collect_moves(tables, behind)
+                moves = collect_moves(tables, behind)
                 stored = None if snapshot is None else snapshot_contents(tables, snapshot)
             elif all(one.as_of >= one.last for one in behind):
                 return None
             else:
-                least_changed = collect_moves(tables, behind)
+                moves = collect_moves(tables, behind)
                 replaced = _changed_files(tables, self._file_rows // 2)
                 stored = tables.view(CONTENTS, files=replaced) if replaced else None
-            rows = _read(tables, current_contents(stored, least_changed))
+            rows = _read(tables, current_contents(stored, moves))
         return self._replace(table, replaced, rows, behind, started)
 
     def _apply_nets(self, started: float) -> Updated | None:

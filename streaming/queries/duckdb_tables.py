@@ -9,7 +9,7 @@ table has deletion vectors, deltalake reads it into a temporary table instead, w
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -93,8 +93,8 @@ class Tables:
         cut: where the history ends that the views show; None: at the last batch.
         vhosts: the views show rows of these vhosts only, and rows of none; None: all rows.
         rights: the views hide what this user may not read; None: nothing.
-        collected: which moves `current_contents` has collected into temporary tables, and the
-            least number of a copy that they change.
+        collected: which moves `current_contents` has collected into temporary tables, and what it
+            has found.
     """
 
     memory_bytes: ClassVar[int | None] = None
@@ -115,7 +115,7 @@ class Tables:
         self.cut: Cut | None = None
         self.vhosts: frozenset[str] | None = None
         self.rights: ReadRights | None = None
-        self.collected: tuple[object, int | None] | None = None
+        self.collected: tuple[object, Any] | None = None
         self._views = 0
         self._known: dict[str, Any] = {}
         self.connection = new_engine(threads) if engine is None else engine.cursor()
@@ -260,6 +260,7 @@ class Tables:
         *,
         inclusive: bool = False,
         up_to: Mapping[str, int] | None = None,
+        kinds: Collection[str] = (),
     ) -> list[str]:
         """The data files of a table, relative to its folder, without those beyond the cut.
 
@@ -267,6 +268,7 @@ class Tables:
             above: skip files whose largest value of a column is known not to be above this.
             inclusive: whether an equal value counts as above.
             up_to: skip files whose least value of a column is known to be above this.
+            kinds: skip files that are known to have no row of any of these kinds.
         """
         files = self.of_files(name, "path") or []
         keep = [True] * len(files)
@@ -276,8 +278,13 @@ class Tables:
         for column, bound in (up_to or {}).items():
             for index, least in enumerate(self.of_files(name, f"min.{column}") or ()):
                 keep[index] &= least is None or least <= bound
+        nothing = [None] * len(files)
+        if kinds:
+            bounds = (self.of_files(name, f"{end}.kind") or nothing for end in ("min", "max"))
+            for index, (least, most) in enumerate(zip(*bounds, strict=True)):
+                if least is not None and most is not None:
+                    keep[index] &= any(least <= kind <= most for kind in kinds)
         if self.cut is not None:
-            nothing = [None] * len(files)
             first = self.of_files(name, "min.batch_id") or nothing
             since = self.of_files(name, "min.at") or nothing
             for index, least in enumerate(zip(first, since, strict=True)):

@@ -41,15 +41,20 @@ def held_by_queue(tables: Tables) -> list[HeldByQueue]:
 def _add_up(tables: Tables) -> list[HeldByQueue]:
     found = tables.rows(
         f"""
-        SELECT vhost, queue, count(*) FILTER (WHERE state = 'ready') AS ready,
-               count(*) FILTER (WHERE state = 'unacked') AS unacked,
-               coalesce(sum(body_bytes), 0) AS bytes,
-               coalesce(sum(body_bytes) FILTER (WHERE state = 'ready'), 0) AS ready_bytes,
-               min(enqueued_at) AS oldest_at,
-               count(parent_copy_id) AS made,
-               min(enqueued_at) FILTER (WHERE parent_copy_id IS NOT NULL) AS oldest_made_at,
-               min(parent_copy_id) AS least_parent
-        FROM ({prepare_contents(tables)}) GROUP BY vhost, queue
+        SELECT vhost, queue, coalesce(sum(copies) FILTER (state = 'ready'), 0)::BIGINT AS ready,
+               coalesce(sum(copies) FILTER (state = 'unacked'), 0)::BIGINT AS unacked,
+               coalesce(sum(size), 0) AS bytes,
+               coalesce(sum(size) FILTER (state = 'ready'), 0) AS ready_bytes,
+               min(first_at) AS oldest_at,
+               coalesce(sum(copies) FILTER (is_made), 0)::BIGINT AS made,
+               min(first_at) FILTER (is_made) AS oldest_made_at,
+               min(least_parent) AS least_parent
+        FROM (  -- grouped by the conditions: evaluating them for each copy takes longer
+            SELECT vhost, queue, state, parent_copy_id IS NOT NULL AS is_made,
+                   count(*) AS copies, sum(body_bytes) AS size, min(enqueued_at) AS first_at,
+                   min(parent_copy_id) AS least_parent
+            FROM ({prepare_contents(tables)}) GROUP BY ALL)
+        GROUP BY vhost, queue
         """
     )
     return [

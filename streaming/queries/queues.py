@@ -1,15 +1,12 @@
 """Query what is in the queues at the last batch."""
 
+from operator import itemgetter
 from typing import Final
 
 import msgspec
 
 from streaming.queries.as_of.contents import prepare_contents
-from streaming.queries.as_of.snapshots import (
-    events_after_snapshot,
-    topology_events,
-    topology_texts_of,
-)
+from streaming.queries.as_of.snapshots import topology_events, topology_texts
 from streaming.queries.duckdb_tables import QueryError, Row, Tables, iso
 from streaming.queries.held_by_queue import held_by_queue
 from streaming.queries.message_attributes import MessageId, as_json, decoded, document, present
@@ -80,19 +77,17 @@ def list_queues(tables: Tables, vhost: str | None = None) -> list[QueueDepth]:
 
 def _declared(tables: Tables) -> dict[tuple[str, str], _Told]:
     """What was told last of each queue, by vhost and name."""
-    snapshot = events_after_snapshot(tables, ["vhost", "seq", "kind", "detail"], "later")
+    known = topology_texts(tables)
     found: dict[tuple[str, str], _Told] = {}
 
     def tell(vhost: str, told: _Told) -> None:
         if told.name is not None and told.what in {_DECLARED, _DELETED}:
             found[vhost, told.name] = told
 
-    if snapshot is not None:
-        for vhost, details in topology_texts_of(tables, snapshot):
-            for told in msgspec.json.decode(details, type=list[_Told]):
-                tell(vhost, told)
-    later = tables.values("SELECT vhost, detail FROM later WHERE kind = 'topology' ORDER BY seq")
-    for vhost, detail in later:
+    for vhost, details in known.stored:
+        for told in msgspec.json.decode(details, type=list[_Told]):
+            tell(vhost, told)
+    for vhost, _lane, _seq, detail in sorted(known.later, key=itemgetter(2)):
         tell(vhost, msgspec.json.decode(detail, type=_Told))
     return found
 

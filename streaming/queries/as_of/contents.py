@@ -87,6 +87,19 @@ class Progress(NamedTuple):
     last: int
 
 
+class Moves(NamedTuple):
+    """What `collect_moves` has found.
+
+    Attributes:
+        least_changed: the least number of a copy in `changed`; None: it is empty.
+        has_gone, has_born: whether a copy left, or entered.
+    """
+
+    least_changed: int | None
+    has_gone: bool
+    has_born: bool
+
+
 def query_ids(tables: Tables) -> list[str]:
     """The queries that have written events: one, unless a checkpoint was abandoned.
 
@@ -129,18 +142,16 @@ def _last_batch(tables: Tables, query_id: str) -> int:
     return NEVER_APPLIED if last is None else int(last)
 
 
-def collect_moves(tables: Tables, behind: Sequence[Progress], *, whole: bool = False) -> int | None:
+def collect_moves(tables: Tables, behind: Sequence[Progress], *, whole: bool = False) -> Moves:
     """Create the temporary tables of the events that are not applied yet, unless they are there.
 
     Args:
         whole: whether a held copy is still there.
-
-    Returns:
-        The least number of a copy in `changed`; None: it is empty.
     """
     wanted = (tuple(behind), whole, tables.cut, tables.vhosts)
     if tables.collected is not None and tables.collected[0] == wanted:
-        return tables.collected[1]
+        known: Moves = tables.collected[1]
+        return known
     tables.collected = None
     least = min((one.as_of for one in behind), default=NEVER_APPLIED)
     files = tables.files(EVENTS, {"batch_id": least})
@@ -161,13 +172,14 @@ def collect_moves(tables: Tables, behind: Sequence[Progress], *, whole: bool = F
         f"WHERE kind IN ({leaving}) AND copy_id <> seq"
     )
     least_changed: int | None
-    [(first_born, last_born, first, last, least_changed)] = tables.values(
+    [(first_born, last_born, first, last, least_changed, has_gone)] = tables.values(
         f"""
         SELECT coalesce(min(seq) FILTER (kind = 'enqueued'), 0),
                coalesce(max(seq) FILTER (kind = 'enqueued'), -1),
                coalesce(min(seq) FILTER (kind IN ({moving})), 0),
                coalesce(max(seq) FILTER (kind IN ({moving})), -1),
-               min(copy_id) FILTER (kind IN ({moving}))
+               min(copy_id) FILTER (kind IN ({moving})),
+               EXISTS (FROM gone)
         FROM moves ANTI JOIN gone USING ({_KEY})
         """
     )
@@ -188,8 +200,9 @@ def collect_moves(tables: Tables, behind: Sequence[Progress], *, whole: bool = F
         GROUP BY {_KEY}
         """
     )
-    tables.collected = (wanted, least_changed)
-    return least_changed
+    found = Moves(least_changed, bool(has_gone), has_born=first_born <= last_born)
+    tables.collected = (wanted, found)
+    return found
 
 
 def _since(behind: Sequence[Progress]) -> str:
@@ -206,16 +219,13 @@ def _since(behind: Sequence[Progress]) -> str:
             return f"({' OR '.join(parts) or 'false'})"
 
 
-def current_contents(
-    stored: str | None, least_changed: int | None, *, whole: bool = False, among: str = ""
-) -> str:
+def current_contents(stored: str | None, moves: Moves, *, whole: bool = False) -> str:
     """A query for the current rows of `queue_contents`, after `collect_moves`.
 
     Args:
         stored: a view of all or some rows as of batch n; None: there are none.
-        least_changed: what `collect_moves` returned.
+        moves: what `collect_moves` returned.
         whole: whether everything is wanted that the broker has to know.
-        among: a semi join that the rows must pass, which is cheaper here than around the query.
     """
     more = nothing = ""
     if whole:
@@ -233,15 +243,18 @@ def current_contents(
                'ready' AS state, "position", "at" AS enqueued_at, expires_at, exchange, routing_key,
                CAST(0 AS BIGINT) AS returns, body_bytes,
                CAST(NULL AS VARCHAR) AS "user", CAST(NULL AS VARCHAR) AS channel{nothing}
-        FROM born {among}
+        FROM born
     """
-    known = (
-        f"FROM {stored} {among} ANTI JOIN gone USING ({_KEY}) UNION ALL BY NAME" if stored else ""
-    )
+    if stored is None:
+        copies = born
+    else:  # most copies: joining nothing takes long, too
+        copies = f"FROM {stored} {f'ANTI JOIN gone USING ({_KEY})' if moves.has_gone else ''}"
+        copies += f" UNION ALL BY NAME {born}" if moves.has_born else ""
+    least_changed = moves.least_changed
     if least_changed is None:
-        return f"{known} {born}"
+        return copies
     return f"""
-        FROM ({known} {born}) WHERE copy_id < {least_changed}  -- most copies, without the join
+        FROM ({copies}) WHERE copy_id < {least_changed}  -- most copies, without the join
         UNION ALL BY NAME
         SELECT known.* REPLACE (
             coalesce(latest.batch_id, known.batch_id) AS batch_id,
@@ -254,18 +267,17 @@ def current_contents(
             CASE WHEN latest.kind = 'delivered' THEN latest.channel
                 WHEN latest.kind IN ('requeued', 'held') THEN NULL
                 ELSE known.channel END AS channel{more})
-        FROM (FROM ({known} {born}) WHERE copy_id >= {least_changed}) AS known
+        FROM (FROM ({copies}) WHERE copy_id >= {least_changed}) AS known
             LEFT JOIN changed USING ({_KEY})
     """
 
 
-def prepare_contents(tables: Tables, *, whole: bool = False, among: str = "") -> str:
+def prepare_contents(tables: Tables, *, whole: bool = False) -> str:
     """Prepare a query of what is in the queues at the last batch, or at the cut.
 
     Args:
         whole: whether everything is wanted that the broker has to know: also copies held by
             at-least-once dead-lettering, with the columns of `snapshot_contents`.
-        among: see `current_contents`.
 
     Returns:
         The query: rows as in `queue_contents`, even if that table is behind or missing.
@@ -276,20 +288,21 @@ def prepare_contents(tables: Tables, *, whole: bool = False, among: str = "") ->
     behind = progress(tables)
     is_current = bool(behind) and all(one.as_of != NEVER_APPLIED for one in behind)
     if tables.cut is None and not whole and is_current:
-        least_changed = collect_moves(tables, behind)
-        return current_contents(tables.view(CONTENTS), least_changed, among=among)
+        if all(one.as_of >= one.last for one in behind):
+            return f"FROM {tables.view(CONTENTS)}"
+        return current_contents(tables.view(CONTENTS), collect_moves(tables, behind))
     snapshot = snapshot_before(tables)
     as_of = NEVER_APPLIED if snapshot is None else snapshot.batch_id
     behind = [one._replace(as_of=as_of) for one in behind]
-    least_changed = collect_moves(tables, behind, whole=whole)
+    moves = collect_moves(tables, behind, whole=whole)
     stored = None if snapshot is None else snapshot_contents(tables, snapshot, held=whole)
     if not whole:
-        return current_contents(stored, least_changed, among=among)
+        return current_contents(stored, moves)
     _collect_accepted(tables, stored, as_of)
     return f"""
         SELECT copy.* REPLACE (CASE copy.state WHEN 'held' THEN
             list_concat(copy.accepted, children.accepted) END AS accepted)
-        FROM ({current_contents(stored, least_changed, whole=True, among=among)}) AS copy
+        FROM ({current_contents(stored, moves, whole=True)}) AS copy
         LEFT JOIN children USING ({_KEY})
     """
 

@@ -6,7 +6,7 @@ A snapshot exists once its row of kind `snapshot` is in the table `snapshots`; i
 `snapshot_contents`. A row of kind `retention` names the snapshot before which rows were removed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -177,9 +177,9 @@ def snapshot_contents(tables: Tables, snapshot: Snapshot, *, held: bool = False)
     with tables.uncut():
         only = {"snapshot": snapshot.batch_id}
         files = tables.files(SNAPSHOT_CONTENTS, only, inclusive=True, up_to=only)
-        tables.view(SNAPSHOT_CONTENTS, files=files)
-    more = OF_BROKER if held else {}
-    columns = ", ".join(f'"{column}"' for column in (*_OF_CONTENTS, *more))
+        names = (*_OF_CONTENTS, *(OF_BROKER if held else ()))
+        tables.view(SNAPSHOT_CONTENTS, files=files, columns=["snapshot", *names])
+    columns = ", ".join(map(quoted, names))
     state = "true" if held else "state <> 'held'"
     tables.drop(name)
     tables.connection.execute(
@@ -216,8 +216,46 @@ def topology_texts_of(tables: Tables, snapshot: Snapshot) -> list[tuple[str, str
     return found
 
 
-def events_after_snapshot(tables: Tables, columns: Iterable[str], view: str) -> Snapshot | None:
+class TopologyTexts(NamedTuple):
+    """What the tables say of the topology up to the cut, each detail as JSON.
+
+    Attributes:
+        snapshot: where it begins; None: with the first event.
+        stored: the vhosts of the snapshot, each with a list of details.
+        later: vhost, lane, seq and detail of each later event, in the order of time.
+    """
+
+    snapshot: Snapshot | None
+    stored: list[tuple[str, str]]
+    later: list[tuple[str, int, int, str]]
+
+
+def topology_texts(tables: Tables) -> TopologyTexts:
+    """Read what the tables say of the topology.
+
+    Raises:
+        BeforeHistoryError: as `snapshot_before`.
+    """
+    return tables.once("topology texts", lambda: _read_topology(tables))
+
+
+def _read_topology(tables: Tables) -> TopologyTexts:
+    columns = ["vhost", "lane", "seq", "at", "kind", "detail"]
+    snapshot = events_after_snapshot(tables, columns, "later", kinds=["topology"])
+    later: list[tuple[str, int, int, str]] = tables.values(
+        "SELECT vhost, lane, seq, detail FROM later WHERE kind = 'topology' ORDER BY \"at\", seq"
+    )
+    stored = [] if snapshot is None else topology_texts_of(tables, snapshot)
+    return TopologyTexts(snapshot, stored, later)
+
+
+def events_after_snapshot(
+    tables: Tables, columns: Iterable[str], view: str, *, kinds: Collection[str] = ()
+) -> Snapshot | None:
     """Create a view of the events up to the cut, without those before the snapshot to start from.
+
+    Args:
+        kinds: those that are asked for, and others may be missing; empty: all.
 
     Returns:
         The snapshot; None: there is none, and the view has all events.
@@ -227,7 +265,7 @@ def events_after_snapshot(tables: Tables, columns: Iterable[str], view: str) -> 
     """
     snapshot = snapshot_before(tables)
     since = -1 if snapshot is None else snapshot.batch_id
-    files = tables.files("events", {"batch_id": since})
+    files = tables.files("events", {"batch_id": since}, kinds=kinds)
     told = f"{view}, and before"
     tables.view("events", files=files, columns=list({*columns, "batch_id"}), view=told)
     tables.drop(view)
@@ -239,7 +277,8 @@ def events_after_snapshot(tables: Tables, columns: Iterable[str], view: str) -> 
 
 def topology_events(tables: Tables) -> None:
     """Create `topology_event` (vhost, seq, detail): those of the snapshot, and all later ones."""
-    snapshot = events_after_snapshot(tables, ["vhost", "seq", "kind", "detail"], "later")
+    columns = ["vhost", "seq", "kind", "detail"]
+    snapshot = events_after_snapshot(tables, columns, "later", kinds=["topology"])
     tables.connection.execute(
         "CREATE OR REPLACE TEMP TABLE topology_event AS SELECT vhost, seq, detail FROM later "
         "WHERE kind = 'topology'"

@@ -18,6 +18,8 @@ _COLUMNS: Final = (
     *("vhost", "lane", "copy_id", "parent_copy_id", "queue", "reason", "first_death"),
 )
 
+_SENT_AGAIN: Final = ("redriven", "republished")
+
 
 class WaitingLetters(msgspec.Struct, frozen=True):
     """Letters that died in one queue for one reason, and wait in one queue.
@@ -107,10 +109,11 @@ def _with_others(tables: Tables, held: Sequence[HeldByQueue]) -> frozenset[tuple
     files = tables.files(NAME, {"copy_id": least}, inclusive=True)
     deaths = tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
     listed = ", ".join(f"({text(one.vhost)}, {text(one.queue)})" for one in held)
+    names = ", ".join(sorted({text(one.queue) for one in held}))  # most letters fail this, fast
     return frozenset(
         tables.values(
             f"SELECT DISTINCT vhost, first_death.queue FROM {deaths} "
-            f"WHERE (vhost, first_death.queue) IN ({listed})"
+            f"WHERE first_death.queue IN ({names}) AND (vhost, first_death.queue) IN ({listed})"
         )
     )
 
@@ -233,12 +236,12 @@ def _prepare(
 
 def _prepare_sent_again(tables: Tables, first: int) -> bool:
     """Create the table of the copies that redrives moved, from a number on; whether it has any."""
-    files = tables.files("events", {"seq": first}, inclusive=True)
+    files = tables.files("events", {"seq": first}, inclusive=True, kinds=_SENT_AGAIN)
     columns = ["vhost", "lane", "seq", "kind", "copy_id", "detail"]
     events = tables.view("events", files=files, columns=columns, view=tables.new_name("events"))
     tables.connection.execute(
         "CREATE OR REPLACE TEMP TABLE sent_again AS SELECT vhost, lane, copy_id, min(seq) AS seq "
-        f"FROM {events} WHERE kind IN ('redriven', 'republished') "
+        f"FROM {events} WHERE kind IN {_SENT_AGAIN} "
         "AND detail ->> '$.action' IS DISTINCT FROM 'restore' GROUP BY ALL"
     )
     return bool(tables.values("SELECT 1 FROM sent_again LIMIT 1"))

@@ -10,7 +10,8 @@ queue drops as it was declared to, such as the head of a full queue without a de
 comes last.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -24,6 +25,7 @@ from streaming.queries.life.repaired import Ended, Repair, repairs
 from streaming.queries.recent_deaths import recent_deaths
 from streaming.queries.vhosts.changes import (
     CHANGED_BEFORE,
+    MAX_READ,
     Change,
     Recorded,
     changes_in,
@@ -46,7 +48,9 @@ RATE_S: Final = 60
 """The rates of a full queue are those while messages died, but of the last seconds at most."""
 
 _EVENTS: Final = ("vhost", "queue", "kind", "reason", "user", "at")
-_TAKEN: Final = "('acked', 'consumed')"
+_TAKEN: Final = ("acked", "consumed")
+_MOVING: Final = ("enqueued", *_TAKEN)
+_DEATHS: Final = ("died", "held")
 _OF_SETTINGS: Final = ("queue", "policy", "operator_policy")
 
 
@@ -128,7 +132,9 @@ def what_died(
     causes = _causes(tables, letters, begin, end)
     begun = _begun(tables, counts, rows, begin - span)
     first = min(since for since, _is_older in begun)
-    recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost)
+    queues = {row["queue"] for row in rows}
+    recorded = changes_in(tables, first - CHANGED_BEFORE, end, vhost, queues)
+    moments = _moments(recorded, [datetime.fromisoformat(iso(row["last"]) or "") for row in rows])
     groups = []
     ended = []
     for row, (before, is_older) in zip(rows, begun, strict=True):
@@ -137,7 +143,8 @@ def what_died(
         chosen = [*concerning(recorded, *place, declared.get(place[0]))]
         changed = suspects(tables, chosen, place[1], before - CHANGED_BEFORE, before)
         last_at = datetime.fromisoformat(last)
-        limits = _limits_at(tables, declared, chosen, *place, last_at, keep)
+        moment = moments[last_at]
+        limits = _limits_at(tables, declared, chosen, *place, moment, keep)
         if last_at < end - STILL:
             ended.append(Ended(place, row["reason"], before, last_at, chosen))
         groups.append(
@@ -151,7 +158,7 @@ def what_died(
                 f"{before.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{before.microsecond // 1000:03}Z",
                 last,
                 of_a_queue(row["reason"], limits, users.get(place, []), rates.get(place)),
-                causes[*place, row["reason"]],
+                causes.get((*place, row["reason"])),
                 next(changed, None),
                 is_older=is_older,
             )
@@ -167,12 +174,13 @@ def what_died(
 
 def _causes(
     tables: Tables, letters: str, begin: datetime, end: datetime
-) -> dict[tuple[str, str, str], str | None]:
-    """The most frequent cause of each group."""
+) -> dict[tuple[str, str, str], str]:
+    """The most frequent cause of each group that has any."""
     found = tables.values(
         f"""
         SELECT vhost, queue, reason, mode(cause) FROM {letters}
-        WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ) GROUP BY ALL
+        WHERE "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ)
+        AND cause IS NOT NULL GROUP BY ALL
         """,
         [begin.isoformat(), end.isoformat()],
     )
@@ -212,6 +220,21 @@ def _begun(
             since = at
         begun.append((since, since <= first + QUIET))
     return begun
+
+
+def _moments(
+    recorded: Sequence[Recorded], instants: Sequence[datetime]
+) -> dict[datetime, datetime]:
+    """For each instant, the last of them before the next change: the same was declared then.
+
+    Args:
+        recorded: the changes between them.
+    """
+    if len(recorded) == MAX_READ:  # there may be more
+        return {one: one for one in instants}
+    changes = sorted(datetime.fromisoformat(one.change.at) for one in recorded)
+    latest = {bisect_right(changes, one): one for one in sorted(instants)}
+    return {one: latest[bisect_right(changes, one)] for one in instants}
 
 
 def _limits_at(
@@ -255,9 +278,9 @@ def _settings(declared: Mapping[str, Declared], vhost: str, queue: str) -> Queue
     return None if each is None or found is None else each.vhost().settings(found)
 
 
-def _events(tables: Tables, since: datetime) -> str:
+def _events(tables: Tables, since: datetime, kinds: Collection[str]) -> str:
     view = tables.new_name("events")
-    files = tables.files("events", {"at": since}, inclusive=True)
+    files = tables.files("events", {"at": since}, inclusive=True, kinds=kinds)
     return tables.view("events", files=files, columns=list(_EVENTS), view=view)
 
 
@@ -267,8 +290,8 @@ def _rejecting(
     """Who rejected messages of a queue, the most first; None: the operator."""
     rows = tables.rows(
         f"""
-        SELECT vhost, queue, "user" FROM {_events(tables, begin)}
-        WHERE kind IN ('died', 'held') AND reason = 'rejected'
+        SELECT vhost, queue, "user" FROM {_events(tables, begin, _DEATHS)}
+        WHERE kind IN {_DEATHS} AND reason = 'rejected'
         AND "at" >= CAST(? AS TIMESTAMPTZ) AND "at" < CAST(? AS TIMESTAMPTZ)
         GROUP BY ALL ORDER BY count(*) DESC, "user"
         """,
@@ -299,8 +322,8 @@ def _rates(tables: Tables, full: Sequence[Row]) -> dict[tuple[str, str], tuple[f
         f"""
         SELECT vhost, queue, count(*) FILTER (WHERE kind = 'enqueued'),
                count(*) FILTER (WHERE kind IN {_TAKEN})
-        FROM (FROM {_events(tables, earliest)}  -- a constant lets Parquet skip row groups
-            WHERE "at" > CAST(? AS TIMESTAMPTZ) AND kind IN ('enqueued', 'acked', 'consumed'))
+        FROM (FROM {_events(tables, earliest, _MOVING)}  -- a constant: Parquet skips row groups
+            WHERE "at" > CAST(? AS TIMESTAMPTZ) AND kind IN {_MOVING})
         JOIN (VALUES {among}) AS spans (vhost, queue, "first", "last") USING (vhost, queue)
         WHERE "at" > "first" AND "at" <= "last" GROUP BY ALL
         """,

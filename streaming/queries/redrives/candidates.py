@@ -30,6 +30,7 @@ from streaming.queries.redrives.later_deaths import LATER, prepare_later_deaths,
 Which = Literal["resting", "gone", "discarded"]
 
 _IDS_PER_INSERT: Final = 10_000
+_MOVES: Final = ("redriven", "republished")
 _COLUMNS: Final = (
     *("vhost", "lane", "seq", "at", "kind", "copy_id", "parent_copy_id", "queue", "exchange"),
     *("routing_key", "detail"),
@@ -41,11 +42,14 @@ _CHOSEN: Final = """
     headers ->> '$."x-redrive-id"' AS redrive,
     coalesce(TRY_CAST(headers ->> '$."x-redrive-count"' AS BIGINT), 0) AS redriven
 """
+_RESTING: Final = """
+    SELECT vhost, lane, copy_id, queue AS now_in, state, exchange AS now_exchange,
+           routing_key AS now_key, parent_copy_id AS death_copy
+    FROM redrive_contents
+"""
 _STATES: Final[dict[Which, str]] = {
-    "resting": """
-        SELECT vhost, lane, copy_id, queue AS now_in, state, exchange AS now_exchange,
-               routing_key AS now_key, parent_copy_id AS death_copy
-        FROM redrive_contents AS copy WHERE NOT EXISTS (
+    "resting": f"""
+        {_RESTING} AS copy WHERE NOT EXISTS (
             FROM republished WHERE republished.vhost = copy.vhost AND republished.lane = copy.lane
             AND republished.copy_id = copy.parent_copy_id AND republished.seq < copy.copy_id)
         UNION ALL
@@ -233,16 +237,20 @@ def _query(tables: Tables, wanted: DeadLetterFilter, which: Which) -> str:
     """Prepare and return the query of the letters of a filter."""
     selection = Selection(tables, wanted)
     letters = selection.query(_CHOSEN)
-    if _prepare(tables, which, selection):
+    moved = _prepare(tables, which, selection)
+    if moved.again:
         letters = with_matched(tables, letters, _CHOSEN)
     once = "" if which == "resting" else "ANTI JOIN republished USING (vhost, lane, copy_id)"
     stored = "" if which == "resting" else _stored(tables)
+    copies = _STATES[which]
+    if which == "resting" and not moved.republished:  # joining nothing takes long, too
+        copies = _RESTING
+    is_sent = "(vhost, lane, death_copy) IN (FROM sent_deaths SELECT (vhost, lane, death_copy))"
     return f"""
         SELECT letter.*, copy.copy_id, copy.now_in, copy.state, copy.now_exchange, copy.now_key,
-               (vhost, lane, death_copy) IN (FROM sent_deaths SELECT (vhost, lane, death_copy))
-                   AS is_sent
+               {is_sent if moved.redriven else "false"} AS is_sent
         FROM ({letters}) AS letter
-        JOIN (FROM ({_STATES[which]}) {once}) AS copy USING (vhost, lane, death_copy)
+        JOIN (FROM ({copies}) {once}) AS copy USING (vhost, lane, death_copy)
         {stored}
         WHERE copy.state = 'lost' OR copy.now_in IS DISTINCT FROM letter.first_death.queue
     """
@@ -299,19 +307,31 @@ def _stored(tables: Tables) -> str:
     """
 
 
-def _prepare(tables: Tables, which: Which, selection: Selection) -> bool:
-    """Create the tables of events and of earlier moves, and what these letters need besides.
+class _Moved(NamedTuple):
+    """What happened to letters.
 
-    Returns:
-        Whether letters died again after the death that matches.
+    Attributes:
+        again: whether any of these died again after the death that matches.
+        redriven, republished: whether a redrive ever moved any, and as which kind of event.
     """
+
+    again: bool
+    redriven: bool
+    republished: bool
+
+
+def _prepare(tables: Tables, which: Which, selection: Selection) -> _Moved:
+    """Create the tables of events and of earlier moves, and what these letters need besides."""
     run = tables.connection.execute
     _prepare_events(tables)
+    files = tables.files(EVENTS, kinds=_MOVES)
+    columns = ["vhost", "lane", "copy_id", "seq", "kind", "detail"]
+    tables.view(EVENTS, files=files, columns=columns, view="redrive_moves")
     run(
-        """
+        f"""
         CREATE OR REPLACE TEMP TABLE moved AS
         SELECT vhost, lane, copy_id, seq, kind, detail ->> '$.action' AS action
-        FROM redrive_events WHERE kind IN ('redriven', 'republished')
+        FROM redrive_moves WHERE kind IN {_MOVES}
         """
     )
     run(
@@ -325,23 +345,31 @@ def _prepare(tables: Tables, which: Which, selection: Selection) -> bool:
     selection.create("chosen_deaths", "vhost, lane, copy_id AS parent_copy_id")
     has_later = prepare_later_deaths(tables)
     if which != "discarded":
-        chosen = ""
+        kind, parents = "TABLE", "parent_copy_id IS NOT NULL"
         if which == "resting" and not was_moved.get("republished"):
-            if has_later:
-                run(f"INSERT INTO chosen_deaths SELECT vhost, lane, copy_id FROM {LATER}")
-            chosen = "SEMI JOIN chosen_deaths USING (vhost, lane, parent_copy_id)"
-        run(
-            "CREATE OR REPLACE TEMP TABLE redrive_contents AS SELECT vhost, lane, copy_id, "
-            "parent_copy_id, queue, state, exchange, routing_key "
-            f"FROM ({prepare_contents(tables, among=chosen)}) WHERE parent_copy_id IS NOT NULL"
+            kind, parents = "VIEW", _parents(tables)  # read once, and only what the letters need
+        copies = (
+            "SELECT vhost, lane, copy_id, parent_copy_id, queue, state, exchange, routing_key "
+            f"FROM ({prepare_contents(tables)}) WHERE {parents}"
         )
+        tables.drop("redrive_contents")
+        run(f"CREATE TEMP {kind} redrive_contents AS {copies}")
     if which == "gone":
         columns = ["vhost", "lane", "copy_id", "parent_copy_id", "queue", "exchange"]
         columns += ["routing_key", "targets"]
         none: list[str] | None = None if opening_batch(tables, EVENTS) >= 0 else []
         tables.view(NAME, columns=columns, files=none, view="redrive_deaths")
         run(_FORGOTTEN)
-    return has_later
+    return _Moved(has_later, "redriven" in was_moved, "republished" in was_moved)
+
+
+def _parents(tables: Tables) -> str:
+    """A condition for the copies of the chosen letters, and some others: Parquet skips by it."""
+    [(least, most)] = tables.values(
+        "SELECT min(copy_id), max(copy_id) FROM (SELECT parent_copy_id AS copy_id "
+        f"FROM chosen_deaths UNION ALL SELECT copy_id FROM {LATER})"
+    )
+    return "false" if least is None else f"parent_copy_id BETWEEN {least} AND {most}"
 
 
 def _prepare_events(tables: Tables) -> None:

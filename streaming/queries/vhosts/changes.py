@@ -87,7 +87,7 @@ def changes_in(
             "(coalesce((detail ->> '$.what'), '') NOT IN ('queue_declared', 'queue_deleted') "
             f"OR (detail ->> '$.name') IN ({named}))"
         )
-    files = tables.files("events", {"at": since}, inclusive=True)
+    files = tables.files("events", {"at": since}, inclusive=True, kinds=["topology"])
     view = tables.new_name("events")
     tables.view("events", files=files, columns=list(_COLUMNS), view=view)
     rows = tables.rows(

@@ -7,11 +7,12 @@ Each event that declares something holds the whole declaration.
 
 import hashlib
 from collections.abc import Callable, Container
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import Any, Final
 
 import msgspec
 
-from streaming.queries.as_of.snapshots import events_after_snapshot, topology_texts_of
+from streaming.queries.as_of.snapshots import topology_texts
 from streaming.queries.duckdb_tables import Tables
 from topology.declarations import PREDECLARED, Binding, Definitions, Exchange, Queue
 from topology.definitions.json_object import Fields, Report
@@ -27,9 +28,7 @@ from topology.definitions.objects import (
 )
 from topology.vhost import Vhost
 
-_EVENTS: Final = """
-    SELECT vhost, detail FROM later WHERE kind = 'topology' AND lane = 0 ORDER BY "at", seq
-"""
+_LANE: Final = 0
 """Declarations are sent to every lane of a vhost, so one lane tells them all."""
 
 _READERS: Final[dict[str, Callable[[Fields], Any]]] = {
@@ -149,7 +148,7 @@ def _fields(document: dict[str, Any]) -> Fields:
     return Fields(document, "", Report())
 
 
-class TopologyLog(NamedTuple):
+class TopologyLog(msgspec.Struct, frozen=True, dict=True):
     """What the tables tell about the topology, to be replayed in this order.
 
     Attributes:
@@ -162,7 +161,7 @@ class TopologyLog(NamedTuple):
     stored: tuple[tuple[str, str], ...]
     events: tuple[tuple[str, str], ...]
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """Equal logs have equal digests."""
         return hashlib.sha256(msgspec.json.encode(self)).digest()
@@ -196,20 +195,48 @@ def declared(tables: Tables) -> dict[str, Declared]:
 
 
 def topology_log(tables: Tables) -> TopologyLog:
-    """Read the log of the topology, from the last snapshot on.
+    """The log of the topology, from the last snapshot on.
 
     Raises:
         QueryError: there is no table `events`.
     """
-    columns = ["vhost", "lane", "seq", "at", "kind", "detail"]
-    snapshot = events_after_snapshot(tables, columns, "later")
-    query = "SELECT DISTINCT vhost FROM later WHERE vhost IS NOT NULL"
-    vhosts = {vhost for (vhost,) in tables.values(query)}
-    events = tables.values(_EVENTS)
-    stored: list[tuple[str, str]] = []
+    return tables.once("topology", lambda: _read_log(tables))
+
+
+def _read_log(tables: Tables) -> TopologyLog:
+    snapshot, stored, later = topology_texts(tables)
+    events = ((vhost, detail) for vhost, lane, _seq, detail in later if lane == _LANE)
+    vhosts = _vhosts_after(tables, -1 if snapshot is None else snapshot.batch_id)
     if snapshot is not None:
-        stored = topology_texts_of(tables, snapshot)
-        vhosts |= {vhost for vhost, *_ in (*snapshot.last_seq, *stored)}
+        vhosts.update(vhost for vhost, _lane, _seq in snapshot.last_seq)
+        vhosts.update(vhost for vhost, _details in stored)
     if tables.vhosts is not None:  # a snapshot names all of them
         vhosts &= tables.vhosts
     return TopologyLog(tuple(sorted(vhosts)), tuple(stored), tuple(events))
+
+
+def _vhosts_after(tables: Tables, batch_id: int) -> set[str]:
+    """The vhosts that have events after a batch, up to the cut.
+
+    Only files that may have several, or rows beyond the cut, are read.
+    """
+    paths = tables.of_files("events", "path") or []
+    nothing = [None] * len(paths)
+    names = ("min.vhost", "max.vhost", "null_count.vhost", "num_records", "max.batch_id")
+    told = (tables.of_files("events", name) or nothing for name in names)
+    wanted = set(tables.files("events", {"batch_id": batch_id}))
+    found: set[str] = set()
+    unknown = []
+    for path, least, most, without, rows, last in zip(paths, *told, strict=True):
+        if path not in wanted or (without is not None and without == rows):
+            continue
+        is_seen = tables.cut is None or (last is not None and last <= tables.cut.batch_id)
+        if is_seen and least is not None and least == most:
+            found.add(least)
+        else:
+            unknown.append(path)
+    if unknown:
+        view = tables.view("events", files=unknown, columns=["vhost", "batch_id"], view="of_vhosts")
+        query = f"SELECT DISTINCT vhost FROM {view} WHERE batch_id > {batch_id}"
+        found.update(vhost for (vhost,) in tables.values(query) if vhost is not None)
+    return found
