@@ -39,7 +39,9 @@ CHANGES: Final = (
     *(to_say("operator policy set"), to_say("operator policy cleared")),
     *(to_say("permissions set"), to_say("permissions cleared")),
     *(to_say("topic permissions set"), to_say("topic permissions cleared")),
-    *(to_say("limits set"), to_say("parameter set"), to_say("parameter cleared")),
+    *(to_say("limits set"), to_say("parameter set"), to_say("parameter deleted")),
+    *(to_say("user set"), to_say("user deleted"), to_say("vhost set"), to_say("vhost deleted")),
+    *(to_say("global parameter set"), to_say("global parameter deleted")),
     *(to_say("erased"), to_say("changed")),
 )
 """What was done to the topology or the rights, with blanks, and an erasure."""
@@ -63,7 +65,8 @@ STATES: Final = (to_say("ready"), to_say("unacked"), to_say("published"))
 OBJECTS: Final = (
     *(to_say("exchange"), to_say("queue"), to_say("binding"), to_say("policy")),
     *(to_say("operator policy"), to_say("permission"), to_say("topic permission")),
-    *(to_say("vhost limits"), to_say("user")),
+    *(to_say("vhost limits"), to_say("user"), to_say("vhost")),
+    *(to_say("parameter"), to_say("global parameter")),
     *(to_say("create"), to_say("replace"), to_say("conflict"), to_say("absent")),
     *(to_say("added"), to_say("removed")),
 )

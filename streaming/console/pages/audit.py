@@ -7,7 +7,7 @@ from streaming.console.pages.topology_changes import is_drawn, just_before, told
 from streaming.queries.actions import ACTIONS, CONDITIONS, actions_on, list_actions, on_queue
 from streaming.queries.duckdb_tables import Row, text
 from streaming.queries.message_attributes import MessageId
-from streaming.queries.vhosts.changes import DEPLOYED, changed_name
+from streaming.queries.vhosts.changes import DEPLOYED, changed_name, what_changed
 from streaming.queries.vhosts.releases import deaths_around, release_of
 from topology.sentences import say
 
@@ -59,6 +59,7 @@ def _named(rows: list[Row]) -> list[Row]:
         {
             **row,
             "name": changed_name(row["detail"] or {}),
+            "said": what_changed(row["detail"]) if row["kind"] == "topology" else row["kind"],
             "told": told(row["detail"]),
             "earlier": just_before(row["at"]) if _is_of_topology(row) else None,
         }

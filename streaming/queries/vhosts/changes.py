@@ -18,7 +18,7 @@ import msgspec
 from streaming.queries.actions import WHO
 from streaming.queries.as_of.snapshots import opening_batch
 from streaming.queries.duckdb_tables import Tables, iso, text
-from streaming.queries.vhosts.declared import Declared
+from streaming.queries.vhosts.declared import Declared, kept_value
 from topology.declarations import Exchange, Policy, Queue
 from topology.definitions.json_object import Fields, Report
 from topology.definitions.objects import read_operator_policy, read_policy
@@ -27,6 +27,9 @@ from topology.policies import PolicyTable
 from topology.sentences import say
 
 DEPLOYED: Final = "deployed"
+COMPONENTS: Final = ("user", "global-parameter", "vhost")
+"""Components of the parameters that the management API keeps."""
+
 
 CHANGED_BEFORE: Final = timedelta(days=1)
 """A change that was longer ago is not named as a possible cause."""
@@ -102,11 +105,20 @@ def changes_in(
     found = []
     for row in rows:
         detail = msgspec.json.decode(row["detail"] or "{}")
-        what = str(detail.get("what", "changed")).replace("_", " ")
-        name = changed_name(detail)
+        what, name = what_changed(detail), changed_name(detail)
         change = Change(iso(row["at"]) or "", what, name, row["user"], detail.get("reason"))
         found.append(Recorded(row["vhost"], detail, change))
     return found
+
+
+def what_changed(detail: dict[str, Any]) -> str:
+    """What an event of the topology did, such as `queue declared` or `user set`."""
+    what = str(detail.get("what", "changed")).replace("_", " ")
+    if what != "parameter set":
+        return what
+    component = str(detail.get("component"))
+    kind = component.replace("-", " ") if component in COMPONENTS else "parameter"
+    return f"{kind} {'deleted' if kept_value(detail)[1] else 'set'}"
 
 
 def changed_name(detail: dict[str, Any]) -> str:

@@ -48,6 +48,8 @@ class Declared:
     Attributes:
         queues, exchanges, policies, operator_policies, permissions, topic_permissions: what is
             declared now, by name, or by user.
+        parameters: what the management API keeps, by component and name: users, global
+            parameters and what is said of vhosts.
         deleted_queues: the names of queues that were deleted and not declared again.
         details: the details that lead to this, without those that later ones made irrelevant.
     """
@@ -61,6 +63,7 @@ class Declared:
         self.permissions: dict[str, Any] = {}
         self.topic_permissions: dict[str, Any] = {}
         self.limits: dict[str, Any] = {}
+        self.parameters: dict[tuple[str, str], Any] = {}
         self.deleted_queues: dict[str, None] = {}
         self.details: dict[object, dict[str, Any]] = {}
         self._definitions: Definitions | None = None
@@ -89,6 +92,9 @@ class Declared:
             else:
                 self.bindings.pop(binding.key, None)
             return
+        if what == "parameter_set":
+            self._keep(detail)
+            return
         kind, _, change = what.rpartition("_")
         objects = self._objects.get(kind)
         if objects is None:
@@ -109,6 +115,17 @@ class Declared:
             self._unbind(kind, name)
         if kind == "queue":
             self.deleted_queues[name] = None
+
+    def _keep(self, detail: dict[str, Any]) -> None:
+        """Take a version of a parameter."""
+        key = detail.get("component", ""), detail["name"]
+        value, is_deleted = kept_value(detail)
+        self.details.pop(("parameter", key), None)
+        if is_deleted:
+            self.parameters.pop(key, None)
+            return
+        self.parameters[key] = value
+        self.details["parameter", key] = detail
 
     def _unbind(self, kind: str, name: str) -> None:
         """Remove the bindings of what was deleted."""
@@ -142,6 +159,21 @@ class Declared:
         if self._model is None:
             self._model = Vhost.from_definitions(self.definitions())
         return self._model
+
+
+def kept_value(detail: dict[str, Any]) -> tuple[Any, bool]:
+    """The value of a parameter, and whether it is a mark that the parameter was deleted.
+
+    The management API writes JSON with `value` and `is_deleted`; others write what they like.
+    """
+    text = detail.get("value", "")
+    try:
+        kept = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text, False
+    if isinstance(kept, dict) and "at_ms" in kept:
+        return kept.get("value"), kept.get("is_deleted") is True
+    return kept, False
 
 
 def _fields(document: dict[str, Any]) -> Fields:

@@ -1,11 +1,13 @@
 """The page of the topology: traffic beside what is declared."""
 
 import html
+import json
 import re
 
 import pytest
 
 from streaming.broker import commands
+from streaming.contents.updater import ContentsUpdater
 from tests.builders import Broker
 from tests.unit.console.addresses import ORIGIN
 from tests.unit.queries.recording import Recording, apart
@@ -193,6 +195,65 @@ def test_what_is_added_removed_or_changed_says_how_it_is_declared(make_client, t
         ("changed", "queue", "mail"): "x-max-length 5 -> 6",
         ("added", "exchange", "spare"): "type fanout · durable true · alternate-exchange orders",
     }
+
+
+def kept(broker, component, name, at_ms, value, *, deleted=False):
+    """Keep an object as the management API does."""
+    document = {"at_ms": at_ms, "value": value, "is_deleted": deleted}
+    text = json.dumps(document)
+    broker.do(commands.SetParameter(component=component, name=name, value=text, secret="hash"))  # noqa: S106 - it must not be shown
+
+
+@pytest.fixture(scope="module")
+def users_changed(tmp_path_factory):
+    """A user and a global parameter come, another user changes, and one goes."""
+    broker = Broker()
+    recording = Recording(tmp_path_factory.mktemp("users") / "tables", broker)
+    for name in ("anna", "eve"):
+        kept(broker, "user", name, 1, {"tags": ["management"]})
+    broker.do(commands.SetPermissions(user="anna", configure="", write="", read=".*"))
+    recording.commit()
+    broker.at(1_000)
+    kept(broker, "user", "bob", 2, {"tags": []})
+    kept(broker, "user", "anna", 2, {"tags": ["administrator"]})
+    kept(broker, "user", "eve", 2, None, deleted=True)
+    kept(broker, "global-parameter", "cluster_name", 2, "shop")
+    broker.do(commands.SetPermissions(user="bob", configure="", write="", read=".*"))
+    recording.commit()
+    ContentsUpdater(recording.place).update()
+    recording.close()
+    return recording.root
+
+
+def test_users_and_global_parameters_are_among_what_changed(make_client, users_changed):
+    page = make_client(users_changed).get("/topology/changes?compared_with=0").text
+
+    assert details(page) == {
+        ("added", "permission", "bob"): 'configure "" · write "" · read .*',
+        ("changed", "user", "anna"): "tags ['management'] -> ['administrator']",
+        ("added", "user", "bob"): "",
+        ("removed", "user", "eve"): "tags management",
+        ("added", "global parameter", "cluster_name"): "value shop",
+    }
+    steps = re.sub(r"<[^>]+>", " ", page.partition("Step by step</h2>")[2])
+    for step in ("user set", "user deleted", "global parameter set", "permissions set"):
+        assert step in steps
+    assert "hash" not in page
+    assert "at_ms" not in page
+
+
+def test_users_are_shown_to_administrators_only(make_client_of_anna, users_changed):
+    page = make_client_of_anna(users_changed).get("/topology/changes?compared_with=0").text
+
+    assert "eve" not in page
+    assert "cluster_name" not in page
+
+
+def test_the_audit_names_what_was_done_to_users(make_client, users_changed):
+    page = re.sub(r"<[^>]+>", " ", make_client(users_changed).get("/audit").text)
+
+    assert "user deleted" in page
+    assert "parameter set" not in page.replace("global parameter set", "")
 
 
 def test_a_plan_says_what_it_would_create(page_of_plan):
