@@ -53,6 +53,18 @@ def test_files_are_skipped_by_their_least_value(orders, most, count):
     assert len(orders.files("orders", up_to={"unknown": most})) == 2
 
 
+def test_files_are_skipped_that_cannot_have_a_kind(tmp_path):
+    for kinds in (["acked", "enqueued"], ["enqueued", "topology"], [None]):
+        table = pa.table({"kind": pa.array(kinds, pa.string())})
+        write_deltalake(tmp_path / "events", table, mode="append")
+    tables = Tables(str(tmp_path))
+
+    assert len(tables.files("events", kinds=["died"])) == 2
+    assert len(tables.files("events", kinds=["redriven", "republished"])) == 2
+    assert len(tables.files("events", kinds=["unknown"])) == 1  # of that file nothing is known
+    assert len(tables.files("events")) == 3
+
+
 def test_a_table_without_files_is_an_empty_view(tmp_path):
     schema = pa.schema(
         [

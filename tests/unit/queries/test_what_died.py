@@ -7,6 +7,7 @@ import pytest
 from streaming.broker import commands
 from streaming.queries.duckdb_tables import QueryError, Tables
 from streaming.queries.life.what_died import what_died
+from streaming.queries.vhosts import changes
 from streaming.queries.vhosts.changes import Change
 from streaming.queries.vhosts.declared import topology_log
 from tests.builders import START_MS, Broker
@@ -145,6 +146,42 @@ def test_limits_are_those_at_the_death_although_they_changed_since(shop):
         "TTL of 1,500 ms, and no consumer took it in time",
         "limit of 1 reached, 3/s in, 0/s out",
     ]
+
+
+def test_what_was_declared_between_two_changes_is_read_once(shop):
+    [broker] = shop.brokers
+    broker.at(92 * MINUTE_MS)
+    broker.policy("wide", "^mail$", {"message-ttl": 900})
+    broker.policy("wider", "^box$", {"max-length": 7})
+    shop.commit()
+    read = []
+
+    def keep(name, compute):
+        read.append(name)
+        return compute()
+
+    with Tables(shop.root) as tables:
+        declared = topology_log(tables).replayed()
+        found = what_died(tables, declared, at(95), timedelta(hours=1), keep=keep)
+
+    assert [one.why for one in found[1:]] == [
+        "TTL of 1,500 ms, and no consumer took it in time",
+        "limit of 1 reached, 3/s in, 0/s out",
+    ]
+    assert found[1].last != found[2].last
+    assert len(set(read)) == 1
+
+
+def test_declarations_of_many_other_queues_hide_no_change(shop, monkeypatch):
+    [broker] = shop.brokers
+    before = [one.change for one in groups(shop, at(95))]
+    for number in range(5):
+        broker.queue(f"idle-{number}")
+    shop.commit()
+    monkeypatch.setattr(changes, "MAX_READ", 4)
+
+    assert [one.change for one in groups(shop, at(95))] == before
+    assert before[0] is not None
 
 
 def test_limits_of_a_time_that_the_tables_do_not_know_are_said_to_be_those_of_today(shop):
