@@ -71,6 +71,7 @@ def main() -> None:
     )
     answering = Answering(console, can_log_out=settings.can_log_out)
     warm_up(console.reader)
+    console.templates(console.languages.wanted(None)).get_template("sql.html")  # compiles it
     limit_memory()
     send(answers, END)  # it is ready
     while (request := receive(requests)) is not None:

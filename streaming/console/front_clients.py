@@ -7,7 +7,6 @@ A front that is slow or gone costs a page two seconds at most, and then no page 
 """
 
 import base64
-import http.client
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,6 +107,8 @@ class FrontClients:
         return FrontRows(rows, max(total, len(rows)), time.time())
 
     def _get(self, path: str, **query: int) -> Any:
+        import http.client  # noqa: PLC0415 - slow, and few consoles ask a front
+
         parts = urlsplit(self.url)
         opener = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
