@@ -12,6 +12,7 @@ from streaming.console.languages import ENGLISH, Language
 from streaming.console.shown import FILTERS, finalize, preview, printable
 from streaming.queries.ends import end_of_letter
 from streaming.queries.message_history import LOSSES
+from topology.sentences import Sentence
 
 HERE: Final = Path(__file__).parent
 _CODE: Final = re.compile("`([^`]+)`")
@@ -20,6 +21,14 @@ _CODE: Final = re.compile("`([^`]+)`")
 def with_code(text: str) -> Markup:
     """A text as markup, in which commands that have backticks around them are code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(printable(text)))))  # noqa: S704 - it is escaped
+
+
+def faithful(text: str, language: Language) -> Markup:
+    """A sentence in a language; any other text, such as a reply of RabbitMQ's, as a quotation."""
+    said = with_code(language.said(text))
+    if language is ENGLISH or isinstance(text, Sentence):
+        return said
+    return Markup('<q lang="en">{}</q>').format(said)
 
 
 def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
@@ -45,7 +54,7 @@ def make_templates(language: Language = ENGLISH) -> jinja2.Environment:
     }
     templates.filters |= FILTERS
     templates.filters |= {
-        "code": lambda text: with_code(language.said(text)),
+        "code": lambda text: faithful(text, language),
         "number": language.number,
         "word": language.word,
         "preview": lambda value: preview(

@@ -161,8 +161,15 @@ def _identity(item: Declaration) -> object:
 
 
 def _words(binding: Binding) -> str:
-    key = f" with {binding.routing_key!r}" if binding.routing_key else ""
-    arguments = f" and {binding.arguments}" if binding.arguments else ""
-    return (
-        f"{binding.source!r} -> {binding.destination_type} {binding.destination!r}{key}{arguments}"
-    )
+    source, destination = repr(binding.source), repr(binding.destination)
+    if binding.destination_type == "queue":
+        said = say("%(source)s -> queue %(name)s", source=source, name=destination)
+    else:
+        said = say("%(source)s -> exchange %(name)s", source=source, name=destination)
+    if binding.routing_key:
+        key = repr(binding.routing_key)
+        said = say("%(binding)s with %(key)s", binding=said, key=key)
+    if binding.arguments:
+        arguments = str(binding.arguments)
+        said = say("%(binding)s and %(arguments)s", binding=said, arguments=arguments)
+    return said

@@ -7,7 +7,9 @@ from html.parser import HTMLParser
 import pytest
 from jinja2 import nodes
 
-from streaming.console.rendering import HERE, make_templates
+from streaming.console.languages import ENGLISH, Languages
+from streaming.console.rendering import HERE, faithful, make_templates
+from topology.sentences import say
 
 TEMPLATES = sorted(file.name for file in (HERE / "templates").glob("*.html"))
 MODULES = sorted(str(file.relative_to(HERE)) for file in HERE.rglob("*.py"))
@@ -18,6 +20,7 @@ LITERAL = {"code", "kbd", "style", "script"}
 """Elements whose text is no language."""
 
 MACROS = {
+    "changed_before": (4,),
     "figure": (0, 1, 2),
     "nothing": (0,),
     "field": (1, 3),
@@ -41,6 +44,18 @@ NAMES = {
 """Words of RabbitMQ and of programs, and examples in fields: they are the same in all languages."""
 
 WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+def test_a_text_that_is_no_sentence_of_ours_is_quoted_in_other_languages():
+    german = Languages("de").wanted(None)
+    reply = "403 ACCESS_REFUSED - read access to queue <b>"
+
+    assert faithful(reply, german) == (
+        '<q lang="en">403 ACCESS_REFUSED - read access to queue &lt;b&gt;</q>'
+    )
+    assert faithful(reply, ENGLISH) == "403 ACCESS_REFUSED - read access to queue &lt;b&gt;"
+    ours = say("This is about the vhosts that you may see.")
+    assert "<q" not in faithful(ours, german)
 
 
 def shown_in(node):

@@ -275,6 +275,26 @@ def page_of_plan(changed):
     return post
 
 
+GERMAN = {"accept-language": "de"}
+
+
+def test_names_of_bindings_are_said_in_the_language_of_the_page(changed):
+    page = changed.get("/topology/changes?compared_with=0", headers=GERMAN).text
+
+    assert "<td>'orders' -> Queue 'first' mit 'a.#'</td>" in html.unescape(page)
+    assert '<td lang="en">' not in page.partition("<tbody>")[2].partition("</tbody>")[0]
+
+
+@pytest.mark.parametrize("headers", [{}, GERMAN])
+def test_a_reply_of_rabbitmq_is_quoted(changed, headers):
+    document = '{"exchanges": [{"name": "orders", "type": "fanout"}]}'
+    data = {"vhost": "/", "document": document}
+    page = changed.post("/definitions/plan", headers={**ORIGIN, **headers}, data=data).text
+
+    [said] = re.findall(r'<q lang="en" title="[^"]+">(.*?)</q>', page)
+    assert "inequivalent arg 'type' for exchange 'orders'" in html.unescape(said)
+
+
 @pytest.fixture(scope="module")
 def crowded(make_client, tmp_path_factory):
     """A console of three hundred queues at one exchange, whose dead letters meet in one queue."""
