@@ -43,8 +43,12 @@ def traffic(tables: Tables, vhost: str, begin: datetime, end: datetime) -> Vhost
     unrouted: dict[str, int] = {}
     for kind, exchange, queue, count in tables.values(
         f"""
-        SELECT kind, coalesce(exchange, ''), coalesce(queue, ''), count(*) FROM {view}
-        WHERE {stretch} AND kind IN ('enqueued', 'unroutable', 'returned') GROUP BY ALL ORDER BY ALL
+        SELECT kind, coalesce(exchange, '') AS source, coalesce(queue, '') AS goal,
+               sum(events)::BIGINT
+        FROM (  -- grouped as they are stored: an expression for each event takes longer
+            SELECT kind, exchange, queue, count(*) AS events FROM {view}
+            WHERE {stretch} AND kind IN ('enqueued', 'unroutable', 'returned') GROUP BY ALL)
+        GROUP BY kind, source, goal ORDER BY ALL
         """,
         parameters,
     ):

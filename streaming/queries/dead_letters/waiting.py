@@ -65,14 +65,16 @@ def waiting_letters(tables: Tables) -> list[WaitingLetters]:
         return []
     found = tables.rows(
         f"""
-        SELECT copy.vhost, copy.queue, death.queue AS died_in, death.reason,
-               coalesce(first_death.queue, death.queue) AS first_in,
-               coalesce(first_death.reason, death.reason) AS first_reason,
-               count(*) AS count, count(*) FILTER (copy.state = 'ready') AS ready,
-               min(enqueued_at) AS oldest_at
-        {letters}
-        GROUP BY ALL ORDER BY count DESC, copy.vhost, copy.queue, died_in, death.reason,
-                 first_in, first_reason
+        SELECT vhost, queue, died_in, reason, coalesce(began_in, died_in) AS first_in,
+               coalesce(began_for, reason) AS first_reason, sum(copies)::BIGINT AS count,
+               coalesce(sum(copies) FILTER (state = 'ready'), 0)::BIGINT AS ready,
+               min(first_at) AS oldest_at
+        FROM (  -- grouped as they are stored: an expression for each copy takes longer
+            SELECT copy.vhost, copy.queue, copy.state, death.queue AS died_in, death.reason,
+                   first_death.queue AS began_in, first_death.reason AS began_for,
+                   count(*) AS copies, min(enqueued_at) AS first_at
+            {letters} GROUP BY ALL)
+        GROUP BY ALL ORDER BY count DESC, vhost, queue, died_in, reason, first_in, first_reason
         """
     )
     return [WaitingLetters(**{**row, "oldest_at": iso(row["oldest_at"])}) for row in found]
@@ -206,12 +208,12 @@ def _prepare(
     if queues is not None:
         listed = ", ".join(f"({text(vhost)}, {text(queue)})" for vhost, queue in sorted(queues))
         among = f" AND (vhost, queue) IN ({listed})"
-    tables.connection.execute(
-        "CREATE OR REPLACE TEMP TABLE waiting_copies AS "
-        "SELECT vhost, lane, copy_id, parent_copy_id, queue, state, enqueued_at "
-        f"FROM ({prepare_contents(tables)}) WHERE parent_copy_id IS NOT NULL{among}"
-    )
-    [(first,)] = tables.values("SELECT min(parent_copy_id) FROM waiting_copies")
+    copies = f"""(SELECT vhost, lane, copy_id, parent_copy_id, queue, state, enqueued_at
+        FROM ({prepare_contents(tables)}) WHERE parent_copy_id IS NOT NULL{among})"""
+    if queues is not None:  # few; all of them are read faster twice than kept
+        tables.connection.execute(f"CREATE OR REPLACE TEMP TABLE waiting_copies AS {copies}")
+        copies = "waiting_copies"
+    [(first,)] = tables.values(f"SELECT min(parent_copy_id) FROM {copies}")
     if first is None:
         return None
     has_sent = _prepare_sent_again(tables, first)
@@ -219,7 +221,7 @@ def _prepare(
     deaths = tables.view(NAME, files=files, columns=_COLUMNS, view=tables.new_name(NAME))
     if join == "LEFT JOIN":  # then only deaths matter that can make a copy no letter
         deaths = f"""(FROM {deaths} WHERE (vhost, first_death.queue) IN (
-            SELECT DISTINCT (vhost, queue) FROM waiting_copies))"""
+            SELECT DISTINCT (vhost, queue) FROM {copies}))"""
     was_sent, is_letter = "", "copy.queue IS DISTINCT FROM death.first_death.queue"
     if has_sent:  # joining nothing takes long, too
         was_sent = """
@@ -228,7 +230,7 @@ def _prepare(
         """
         is_letter += " AND (again.seq IS NULL OR again.seq >= copy.copy_id)"
     return f"""
-        FROM waiting_copies AS copy {join} {deaths} AS death ON death.vhost = copy.vhost
+        FROM {copies} AS copy {join} {deaths} AS death ON death.vhost = copy.vhost
             AND death.lane = copy.lane AND death.copy_id = copy.parent_copy_id {was_sent}
         WHERE {is_letter}
     """
