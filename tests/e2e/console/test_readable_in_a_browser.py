@@ -63,6 +63,45 @@ def visit(browser, site, cookies):
     assert [visitor.problems for visitor in visitors] == [[] for _ in visitors]
 
 
+def test_on_a_phone_a_hundred_queues_are_a_line_each_with_the_rest_on_demand(visit):
+    page = visit("/queues", viewport=PHONE)
+    rows = page.locator("table.cards tbody tr")
+    expect(rows).to_have_count(100)
+    heights = "[...document.querySelectorAll('tbody tr')].map(one => one.offsetHeight)"
+    assert sorted(page.evaluate(heights))[50] <= 60
+    full = rows.filter(has_text="tenant-00-a")
+    expect(full).to_contain_text("100 % full")
+    expect(full.locator("td[data-label=Consumers]")).to_be_hidden()
+
+    button = page.get_by_role("button", name="Details of tenant-00-a")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(button).to_have_attribute("aria-expanded", "true")
+    expect(full.locator("td[data-label=Consumers]")).to_be_visible()
+    expect(button).to_be_focused()
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('batch'))")
+    expect(page.locator("#content.htmx-request")).to_have_count(0)
+    expect(full.locator("td[data-label=Consumers]")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(full.locator("td[data-label=Consumers]")).to_be_hidden()
+
+    page.set_viewport_size(DESK)
+    expect(page.locator(".unfold")).to_have_count(0)
+    expect(page.locator("tbody tr").first.locator("td").nth(9)).to_be_visible()
+
+
+@pytest.mark.parametrize("locale", ["en", "de"])
+def test_on_a_phone_folded_queues_are_accessible(browser, site, cookies, locale):
+    visitor = Visitor(browser, site[0], viewport=PHONE, locale=locale)
+    visitor.page.context.add_cookies(cookies)
+    visitor.open("/queues")
+    expect(visitor.page.locator("tr.folded")).to_have_count(100)
+    visitor.can_be_used_by_everybody()
+    visitor.page.locator(".unfold button").first.click()
+    assert visitor.violations() == []
+    visitor.close()
+
+
 @pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("around", ["", "&around=tenant-31"])
 def test_a_large_picture_begins_with_a_part_that_can_be_read(visit, viewport, around):
