@@ -129,6 +129,10 @@ def last_batches(tables: Tables, count: int) -> list[BatchRow]:
 
     It reads the files with the latest events, and more of them until no other can have later ones.
     """
+    return tables.once(f"last batches {count}", lambda: _read_batches(tables, count))
+
+
+def _read_batches(tables: Tables, count: int) -> list[BatchRow]:
     if not tables.has("events"):
         return []
     newest = _newest_files(tables)

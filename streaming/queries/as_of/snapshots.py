@@ -18,6 +18,10 @@ from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Row,
 
 SNAPSHOTS: Final = "snapshots"
 SNAPSHOT_CONTENTS: Final = "snapshot_contents"
+_TAKEN: Final = "snapshot"
+_REMOVED: Final = "retention"
+"""The kinds of rows of a snapshot, and of a run of retention."""
+
 _OF_CONTENTS: Final = (
     *("query_id", "batch_id", "vhost", "lane", "copy_id", "parent_copy_id", "message_id", "queue"),
     *("state", "position", "enqueued_at", "expires_at", "exchange", "routing_key", "returns"),
@@ -66,18 +70,39 @@ class _Detail(msgspec.Struct):
 
 def list_snapshots(tables: Tables) -> list[Snapshot]:
     """Every snapshot, the oldest first."""
-    return tables.once("snapshots", lambda: _list_snapshots(tables))
+    return list(_marks(tables).snapshots)
 
 
-def _list_snapshots(tables: Tables) -> list[Snapshot]:
+def _marks(tables: Tables) -> "_Marks":
+    """Which snapshots there are, and what retention removed: the same at every cut."""
+    with tables.uncut():
+        return tables.once("marks of snapshots", lambda: _read_marks(tables))
+
+
+def _read_marks(tables: Tables) -> "_Marks":
     if not tables.has(SNAPSHOTS):
-        return []
-    tables.view(SNAPSHOTS, columns=["query_id", "batch_id", "kind", "at", "detail"])
-    found = tables.rows(
-        f"SELECT query_id, batch_id, \"at\", detail FROM {SNAPSHOTS} WHERE kind = 'snapshot' "
-        "ORDER BY batch_id"
+        return _Marks((), ())
+    view = tables.view(
+        SNAPSHOTS,
+        files=tables.files(SNAPSHOTS, kinds=(_TAKEN, _REMOVED)),
+        columns=["query_id", "batch_id", "kind", "at", "detail"],
+        view="marks_of_snapshots",
     )
-    return [_snapshot(row) for row in found]
+    rows = tables.rows(
+        f'SELECT query_id, batch_id, kind, "at", detail FROM {view} '
+        f"WHERE kind IN ('{_TAKEN}', '{_REMOVED}') ORDER BY batch_id, \"at\""
+    )
+    return _Marks(
+        tuple(_snapshot(row) for row in rows if row["kind"] == _TAKEN),
+        tuple(
+            (
+                Removal(row["batch_id"], iso(row["at"])),
+                set(msgspec.json.decode(row["detail"] or "{}").get("tables", ())),
+            )
+            for row in rows
+            if row["kind"] == _REMOVED
+        ),
+    )
 
 
 def _snapshot(row: Row) -> Snapshot:
@@ -98,29 +123,17 @@ class Removal(NamedTuple):
     at: str | None
 
 
+class _Marks(NamedTuple):
+    """Every snapshot, and every removal with the tables that it removed rows of."""
+
+    snapshots: tuple[Snapshot, ...]
+    removals: tuple[tuple[Removal, set[str]], ...]
+
+
 def removals(tables: Tables, *names: str) -> list[Removal]:
     """The runs of retention that removed rows of these tables, the earliest batch first."""
     wanted = set(names)
-    found = tables.once("removals", lambda: _list_removals(tables))
-    return [removal for removal, of in found if wanted & of]
-
-
-def _list_removals(tables: Tables) -> list[tuple[Removal, set[str]]]:
-    """All of them, each with the tables that it removed rows of."""
-    if not tables.has(SNAPSHOTS):
-        return []
-    tables.view(SNAPSHOTS, columns=["batch_id", "kind", "at", "detail"])
-    found = tables.rows(
-        f"SELECT batch_id, \"at\", detail FROM {SNAPSHOTS} WHERE kind = 'retention' "
-        'ORDER BY batch_id, "at"'
-    )
-    return [
-        (
-            Removal(row["batch_id"], iso(row["at"])),
-            set(msgspec.json.decode(row["detail"] or "{}").get("tables", ())),
-        )
-        for row in found
-    ]
+    return [removal for removal, of in _marks(tables).removals if wanted & of]
 
 
 def opening_batch(tables: Tables, *names: str) -> int:
