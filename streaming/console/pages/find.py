@@ -29,6 +29,9 @@ MAX_FOUND: Final = 50
 MAX_PLACES: Final = 20
 MAX_PARTS: Final = 5
 MAX_WORD: Final = 500
+LEAST_OF_QUESTION: Final = 4
+"""A shorter word of a question, such as `it`, leads nowhere."""
+
 _INSTANT: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z?)?"
     r"|[0-9]{2}:[0-9]{2}(:[0-9]{2})?)"
@@ -79,6 +82,10 @@ def find(view: View) -> Answer:
     is_unknown = not pages and not releases and not messages and fault is None
     if is_unknown and text and _is_message(view, text):
         return Redirect(view.url("/message", id=text, found=text, found_in="message_id"))
+    if is_unknown:
+        topics = _topics_asked_for(view, text)
+        if len(topics) == 1:
+            return Redirect(address_of(view, topics[0]))
     return {
         "text": text,
         "fault": fault,
@@ -87,9 +94,22 @@ def find(view: View) -> Answer:
         "more_places": 0 if exact else max(len(places) - MAX_PLACES, 0),
         "releases": releases,
         "found": found,
-        "parts_of_text": _parts(text) if is_unknown else [],
+        "parts_of_text": _parts(text) if is_unknown and not topics else [],
         "paths": [one.path for one in indexed_paths(view.tables)],
     }
+
+
+def _topics_asked_for(view: View, text: str) -> list[Place]:
+    """The pages that words of a question name: `who purged it`, `is anything lost?`."""
+    words = [word.strip("?!.,;:") for word in text.split()]
+    if len(words) == 1 or any(letter.isdecimal() for letter in text):
+        return []
+    found: list[Place] = []
+    for word in words:
+        for one in topics_of(view, word) if len(word) >= LEAST_OF_QUESTION else ():
+            if one not in found:
+                found.append(one)
+    return found
 
 
 def _queue_then(view: View, text: str) -> str | None:

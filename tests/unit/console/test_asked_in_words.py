@@ -138,6 +138,28 @@ def test_words_lead_to_their_pages(client, word, name, address):
     assert address in str(found.url) or f'href="{html.escape(address)}"' in found.text
 
 
+@pytest.mark.parametrize(
+    ("question", "address"),
+    [
+        ("who purged it?", "/audit?action=purges"),
+        ("is anything lost", "/balance"),
+        ("which release broke it", "/audit?action=deployments"),
+    ],
+)
+def test_words_of_a_question_lead_to_their_page(client, question, address):
+    found = client.get("/find", params={"q": question}, follow_redirects=False)
+
+    assert found.headers["location"] == address
+
+
+def test_a_question_about_several_things_offers_each(client):
+    page = client.get("/find?q=who+purged+the+lost+ones").text
+
+    assert 'href="/audit?action=purges"' in page
+    assert 'href="/balance"' in page
+    assert "Find a part of it" not in page
+
+
 def test_words_are_known_in_german_too(client):
     german = {"accept-language": "de"}
 
@@ -164,7 +186,7 @@ def test_a_user_is_not_shown_pages_that_are_refused(two_vhosts, make_client_of_a
         ("/message?id=0/0/0", "Message 0/0/0"),
         ("/alerts", "Alerts"),
         ("/goto", "Go to"),
-        ("/redrive/plan?queue=orders", "Send dead letters back"),
+        ("/redrive/plan?queue=orders", "Redrive dead letters"),
         ("/redrive/plan?queue=orders&action=discard", "Discard dead letters"),
         ("/queue?queue=nowhere", "Not found"),
         ("/nowhere", "Not found"),

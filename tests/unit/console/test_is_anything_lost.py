@@ -254,6 +254,14 @@ def test_the_search_says_what_became_of_a_letter_in_the_same_words(gone_console)
     assert 'id="ends"' in page
 
 
+def test_the_balance_answers_too_if_something_is_lost(gone_console):
+    page = drawn_page(gone_console, "/balance")
+
+    [said] = re.findall(r'<p id="lost">(.*?)</p>', page, re.DOTALL)
+    text = html.unescape(" ".join(re.sub(r"<[^>]+>", "", said).split()))
+    assert text.startswith("Is anything lost? Yes: 1 dead letter is lost. 1 rejected in orders")
+
+
 def test_what_is_gone_but_not_lost_says_so(make_client, tmp_path):
     broker = Broker()
     recording = Recording(tmp_path / "tables", broker)
