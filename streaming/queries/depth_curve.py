@@ -3,6 +3,7 @@
 depth at the end (its contents)  -  entered  +  left, walking back  =  depth at every earlier part
 """
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -94,18 +95,13 @@ def depth_curve(
             [vhost, queue],
         )
     width_s = max((end - begin).total_seconds(), 1.0) / parts
-    view = tables.view(
-        "events",
-        files=tables.files("events", {"at": begin}, inclusive=True),
-        columns=_COLUMNS,
-        view=tables.new_name("events"),
-    )
     leaving = ", ".join(map(text, LEAVING))
-    of_queue = f"""FROM {view} WHERE vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)"""
+    of_queue = 'vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)'
     place = [vhost, queue, begin.isoformat()]
+    held = _events(tables, begin, ["held"])
     tables.connection.execute(
         "CREATE OR REPLACE TEMP TABLE held_here AS "
-        f"SELECT lane, copy_id {of_queue} AND kind = 'held'",
+        f"SELECT lane, copy_id FROM {held} WHERE {of_queue} AND kind = 'held'",
         place,
     )
     once = "true"  # a held copy leaves once: when it is held
@@ -113,11 +109,15 @@ def depth_curve(
         once = "(kind IN ('enqueued', 'held') OR (lane, copy_id) NOT IN (FROM held_here))"
     found = tables.values(
         f"""
-        SELECT least(greatest(floor((epoch("at") - ?) / ?), 0), ?)::INTEGER AS part,
-               count(*) FILTER (kind = 'enqueued'), count(*) FILTER (kind <> 'enqueued'),
-               count(*) FILTER (kind IN ('died', 'held')), count(*) FILTER (kind = 'purged')
-        {of_queue} AND (kind = 'enqueued' OR (kind IN ({leaving}) AND copy_id <> seq)) AND {once}
-        GROUP BY part ORDER BY part
+        SELECT part, coalesce(sum(events) FILTER (kind = 'enqueued'), 0)::BIGINT AS entered,
+               coalesce(sum(events) FILTER (kind IN ({leaving}) AND NOT is_own), 0)::BIGINT AS gone,
+               coalesce(sum(events) FILTER (kind IN ('died', 'held') AND NOT is_own), 0)::BIGINT,
+               coalesce(sum(events) FILTER (kind = 'purged' AND NOT is_own), 0)::BIGINT
+        FROM (  -- grouped by kind: conditions on it for each event take longer
+            SELECT kind, copy_id = seq AS is_own, count(*) AS events,
+                   least(greatest(floor((epoch("at") - ?) / ?), 0), ?)::INTEGER AS part
+            FROM {_events(tables, begin)} WHERE {of_queue} AND {once} GROUP BY ALL)
+        GROUP BY part HAVING entered > 0 OR gone > 0
         """,
         [begin.timestamp(), width_s, parts - 1, *place],
     )
@@ -137,25 +137,32 @@ def depth_curve(
         left=left,
         died=died,
         purged=purged,
-        marks=_marks(tables, view, vhost, queue, (begin, end), declared),
+        marks=_marks(tables, vhost, queue, (begin, end), declared),
     )
+
+
+def _events(tables: Tables, begin: datetime, kinds: Collection[str] = ()) -> str:
+    """A view of the events from an instant on; others of the same files may be in it."""
+    files = tables.files("events", {"at": begin}, inclusive=True, kinds=kinds)
+    return tables.view("events", files=files, columns=_COLUMNS, view=tables.new_name("events"))
 
 
 def _marks(
     tables: Tables,
-    view: str,
     vhost: str,
     queue: str,
     span: tuple[datetime, datetime],
     declared: Declared | None,
 ) -> list[Mark]:
+    moves = ("redriven", "republished", "discarded")
+    begun = _events(tables, span[0], ["redrive"])
     redrives = tables.rows(
         f"""
         WITH moves AS (
-            SELECT DISTINCT detail ->> '$.redrive' AS name FROM {view}
-            WHERE kind IN ('redriven', 'republished', 'discarded') AND vhost = ?
+            SELECT DISTINCT detail ->> '$.redrive' AS name
+            FROM {_events(tables, span[0], moves)} WHERE kind IN {moves} AND vhost = ?
             AND (queue = ? OR list_contains((detail -> '$.targets')::VARCHAR[], ?)))
-        SELECT "at", "user", name, reason FROM {view} JOIN moves ON name = detail ->> '$.redrive'
+        SELECT "at", "user", name, reason FROM {begun} JOIN moves ON name = detail ->> '$.redrive'
         WHERE kind = 'redrive' AND lane = 0 AND vhost = ? AND detail ->> '$.what' = 'requested'
         AND "at" >= CAST(? AS TIMESTAMPTZ) ORDER BY "at" DESC, seq DESC LIMIT {MAX_MARKS}
         """,
@@ -167,7 +174,8 @@ def _marks(
     ]
     purges = tables.rows(
         f"""
-        SELECT "at", {WHO} AS "user", reason, count(*) AS messages FROM {view}
+        SELECT "at", {WHO} AS "user", reason, count(*) AS messages
+        FROM {_events(tables, span[0], ["purged"])}
         WHERE kind = 'purged' AND vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)
         GROUP BY ALL ORDER BY "at" DESC LIMIT {MAX_MARKS}
         """,
