@@ -7,12 +7,10 @@ import pytest
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
+from tests.seeds import seeds
 from tests.sessions.comparing import compare
 from tests.sessions.kinds import session
 from tests.sessions.player import Player
-
-SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(8, 30))]
-"""In every run a few; the others are the same with more."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +26,7 @@ def ours(tmp_path_factory):
     assert "Traceback" not in server.log_end()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(4, 30))
 def test_a_random_session_is_answered_as_rabbitmq_answers_it(rabbitmq, ours, seed):
     found = compare(session(seed), partial(Player, rabbitmq), partial(Player, ours))
 

@@ -10,17 +10,13 @@ from streaming.management.memory import MemoryFront
 from tests.amqp_client import memory_broker
 from tests.delayed_broker import delayed_broker
 from tests.management_api import GUEST
+from tests.seeds import seeds
 from tests.sessions.comparing import difference
 from tests.sessions.in_memory import MemoryWire
 from tests.sessions.kinds import KINDS, WITH_API, session
 from tests.sessions.player import Player
 
-SEEDS = [
-    *range(4),
-    *(
-        pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 8)
-    ),  # the same with others
-]
+SEEDS = seeds(2, 8)
 OF_AMQP = [kind for kind in KINDS if kind not in WITH_API]
 
 

@@ -14,6 +14,7 @@ from streaming.ledger.write.log_actions import commit
 from streaming.pipeline.rows.events import event_table
 from streaming.queries.duckdb_tables import Tables
 from tests.builders import Broker, a_queue
+from tests.seeds import seeds
 from tests.unit.contents.test_updater import stored
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import QUERY_ID, Recording, apart
@@ -46,7 +47,7 @@ class Job:
 
 
 @pytest.mark.parametrize("file_rows", [4, FILE_ROWS])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_contents_by_net_changes_equal_those_by_events(tmp_path, seed, file_rows):
     play = RandomPlay(seed)
     job = Job(tmp_path, play.broker, file_rows=file_rows)
