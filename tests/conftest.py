@@ -43,7 +43,6 @@ SLOWEST = (
     "e2e/amqp/test_kills.py",
     "e2e/amqp/test_redrive_on_kafka.py",
     "e2e/test_batch_retries.py",
-    "e2e/test_installed_demo.py",
     "e2e/amqp/test_webhook.py",
     "e2e/amqp/test_upgrade_on_kafka.py",
     "e2e/test_first_job.py",

@@ -1,9 +1,11 @@
 """`dlx demo` on real Kafka, Spark and Delta: interrupted, continued, finished."""
 
+import os
 import re
 import shlex
 import signal
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,11 @@ from streaming.demo.report import spark_sql
 from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.ledger.schema.schemas import TABLES
 from streaming.queries.duckdb_tables import Tables
+from streaming.user_folders import user_cache_folder
 from tests.fixtures.demo import PATIENCE_S, Demo
+from tests.fixtures.wheel import install, make_environment, wheel_environment
+
+__all__ = ["wheel_environment"]
 
 STAYS_S = 2
 """How long a test verifies that a process does not end."""
@@ -61,8 +67,28 @@ def rows_so_far(directory, table):
     return rows(directory, table) if (directory / "tables" / table / "_delta_log").exists() else 0
 
 
+@pytest.fixture
+def installed_demo(wheel_environment, tmp_path):
+    """A demo from the wheel with the extra `job`, far from the checkout, with an empty home."""
+    environment = make_environment(tmp_path / "venv")
+    install(environment, f"dlx-stream[job] @ {wheel_environment.wheel.as_uri()}")
+    home = tmp_path / "home"
+    home.mkdir()
+    variables = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(user_cache_folder().parent),  # jars are not downloaded again
+        **{name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ},
+    }
+    program = [str(environment / "bin" / "dlx")]
+    started = Demo(home / "demo", program=program, folder=home, inherited=variables)
+    yield started
+    started.end()
+
+
 @pytest.mark.long
-def test_an_interrupted_demo_continues_and_closes_its_balance(demo, request):
+def test_an_interrupted_demo_of_the_wheel_continues_and_closes_its_balance(installed_demo, request):
+    demo = installed_demo
     interrupted = demo.start("--seconds", "600")
     interrupted.until_it_says("the shop is open: ", PATIENCE_S)
     interrupted.until(lambda: rows_so_far(demo.directory, "messages") > 0)
@@ -95,6 +121,13 @@ def test_an_interrupted_demo_continues_and_closes_its_balance(demo, request):
     assert all((demo.directory / "tables" / name).is_dir() for name in written)
     for folder in ("kafka", "checkpoints", "logs"):
         assert any((demo.directory / folder).iterdir())
+
+    [line] = re.findall(r"^ +(/.* why 17 .*)$", said, re.MULTILINE)
+    program, *arguments = shlex.split(line)
+    assert Path(program).is_relative_to(demo.directory.parents[1] / "venv")
+    answer = demo.command(*arguments)
+    assert answer.wait() == 0, answer.output()
+    assert re.search("(rejected in payments|expired in payments.retry)", answer.output())
 
     spark = request.getfixturevalue("spark")
     _, summary, history = (spark.sql(sql).collect() for sql in spark_sql(demo.directory / "tables"))

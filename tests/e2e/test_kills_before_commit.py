@@ -46,7 +46,12 @@ KEPT, DEAD = 4, 3
 WAIT_S: Final = 600.0
 """A start on a busy machine takes a minute."""
 
-AT_NIGHT: Final = {"all messages written", "messages committed", "quarantine committed"}
+AT_NIGHT: Final = {
+    "all messages written",
+    "messages committed",
+    "quarantine committed",
+    "events committed",
+}
 """Between two stages all is as before the next; one table in the middle stands for the others."""
 
 IS_WHOLE: Final = os.environ.get("DLX_KILLS") == "all"

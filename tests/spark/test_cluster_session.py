@@ -28,8 +28,8 @@ from streaming.spark.session import make_session, session_config, stop_session
 from tests.fixtures.minio import Minio
 from tests.fixtures.strangers import Strangers
 
-root, servers = Path(sys.argv[1]), sys.argv[2]
-scenarios = [one for read in read_files(sys.argv[3:]) for one in read.file.scenarios]
+root, servers, packages = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+scenarios = [one for read in read_files(sys.argv[4:]) for one in read.file.scenarios]
 
 def ran_with(cluster, packages):
     cluster.packages = packages
@@ -61,13 +61,23 @@ with (
     Minio(root / "minio") as store,
     Strangers(root / "cluster", [root / "logs", root / "minio"], store) as cluster,
 ):
-    print(json.dumps({each: ran_with(cluster, each) for each in ("installed", "shipped")}))
+    print(json.dumps(ran_with(cluster, packages)))
 """
 
 
+SHIPPED = pytest.param("shipped", marks=pytest.mark.nightly)
+"""In every run, a job whose packages are shipped is killed on such a cluster."""
+
+
+@pytest.fixture(scope="module", params=["installed", SHIPPED])
+def packages(request):
+    """The value of `job.executor_packages`."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory, embedded_kafka):
-    """What the program found, by the value of `job.executor_packages`."""
+def report(tmp_path_factory, embedded_kafka, packages):
+    """What the program found."""
     if not can_isolate():
         assert "CI" not in os.environ, "mount namespaces take root: give it to this runner"
         pytest.skip("mount namespaces take root on Linux")
@@ -76,7 +86,10 @@ def reports(tmp_path_factory, embedded_kafka):
     elsewhere.mkdir()
     example = str(CHECKOUT / "examples" / "dead-letter-rejected.json")
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(root), embedded_kafka.bootstrap_servers, example],
+        [
+            *(sys.executable, "-c", PROGRAM),
+            *(str(root), embedded_kafka.bootstrap_servers, packages, example),
+        ],
         cwd=elsewhere,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
@@ -89,10 +102,7 @@ def reports(tmp_path_factory, embedded_kafka):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("packages", ["installed", "shipped"])
-def test_executors_that_share_no_file_with_the_driver_play_a_scenario(reports, packages):
-    report = reports[packages]
-
+def test_executors_that_share_no_file_with_the_driver_play_a_scenario(report, packages):
     assert report["differences"] == [[], []]
     assert report["places"]["pyspark"].endswith("spark-home/python/lib/pyspark.zip")
     assert report["places"]["numpy"].endswith(
@@ -103,12 +113,8 @@ def test_executors_that_share_no_file_with_the_driver_play_a_scenario(reports, p
 
 
 @pytest.mark.long
-def test_executors_with_other_packages_are_refused_with_what_is_left_to_do(reports):
-    refusals = {packages: report["refusal"] for packages, report in reports.items()}
-
-    for refusal in refusals.values():
-        assert "pyspark is 4.2.0 (in " in refusal
-        assert "run workers with Spark 4.1.0" in refusal
+def test_executors_with_other_packages_are_refused_with_what_is_left_to_do(report, packages):
+    assert "pyspark is 4.2.0 (in " in report["refusal"]
+    assert "run workers with Spark 4.1.0" in report["refusal"]
     shipping = 'set job.executor_packages = "shipped"'
-    assert shipping in refusals["installed"]
-    assert shipping not in refusals["shipped"]
+    assert (shipping in report["refusal"]) == (packages == "installed")

@@ -90,7 +90,7 @@ def contents(shard):
 
 
 @pytest.mark.parametrize("compat", ["4.0", "3.10"])
-@pytest.mark.parametrize("seed", seeds(3, 8))
+@pytest.mark.parametrize("seed", seeds(3, 6))
 def test_a_rebuilt_state_equals_the_one_that_was_lost(tmp_path, seed, compat):
     play = RandomPlay(seed, compat=compat)
     broker = play.broker
