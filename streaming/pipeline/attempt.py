@@ -260,6 +260,8 @@ class Attempt:
         closing.callback(housekeeping.stop)
         trigger = Trigger(config.job.trigger_ms)
         trigger.set_polling_delay(spark)
+        if config.job.shuffle_partitions:  # a session that others made may have another number
+            spark.conf.set("spark.sql.shuffle.partitions", str(config.job.shuffle_partitions))
         closing.callback(self._end_query)
         begins = checkpoint.logs.next_positions()
         self.flow.announce(checkpoint.path, self._mark, partitions, self._producer, begins)

@@ -11,11 +11,14 @@ import random
 import subprocess
 import sys
 import uuid
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 
+from streaming.pipeline.flow import control
+from streaming.pipeline.flow.heartbeat import Heartbeat
 from streaming.scenario.document import on_single_lanes, parse_file
 from streaming.scenario.play import play
 from streaming.simulation.run import PipelineRun, RunPlace
@@ -40,8 +43,12 @@ def differing(scenarios, outcomes, compat):
 
 
 @pytest.fixture
-def pipeline(tmp_path, embedded_kafka):
-    """A function that starts a separate run with its own topics, checkpoint and tables."""
+def pipeline(tmp_path, embedded_kafka, monkeypatch):
+    """A function that starts a separate run with its own topics, checkpoint and tables.
+
+    Its job has hundreds of vhosts and no client, so it hardly sends heartbeats.
+    """
+    monkeypatch.setattr(control, "Heartbeat", partial(Heartbeat, interval_s=3600.0))
 
     def make(scenarios, compat, lanes=1):
         name = f"simulate-{uuid.uuid4().hex[:8]}"

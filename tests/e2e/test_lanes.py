@@ -26,6 +26,7 @@ def pipeline(tmp_path_factory: Any, embedded_kafka: Any, spark: Any) -> Any:
     pipeline = Pipeline(
         tmp_path_factory.mktemp("lanes"),
         embedded_kafka.bootstrap_servers,
+        job={"shuffle_partitions": 2},
         vhosts={"/": VhostSettings(lanes=LANES, lane_by="routing_key")},
         inputs=(InputSettings(topic="lanes-transactions", source="transactions"),),
     )

@@ -24,7 +24,7 @@ class RunCommand:
     """`dlx run` on a configuration file."""
 
     def __init__(self, root: Path, servers: str) -> None:
-        self.pipeline = Pipeline(root, servers)
+        self.pipeline = Pipeline(root, servers, job={"shuffle_partitions": 2})
         self.run = DlxRun(root, self.pipeline.config)
         self.text = self.run.file.read_text()
 

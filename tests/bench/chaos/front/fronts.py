@@ -17,7 +17,7 @@ from streaming.embedded.kafka.ports import free_port
 from streaming.job_locations import checkpoint_place, tables_place
 from streaming.pipeline.checkpoint.spark_logs import SparkLogs
 from tests.bench.processes import Process
-from tests.fixtures.settings import job_settings
+from tests.fixtures.settings import ONE_SHARD, job_settings
 
 VHOST: Final = "/"
 _LEADS: Final = re.compile(r"vhost /: leads since offset (\d+)")
@@ -94,7 +94,7 @@ class Running:
     def __init__(self, root: Path, kafka: EmbeddedKafka) -> None:
         self.kafka = kafka
         self.config = JobConfig(
-            job=job_settings(root, driver_memory="1g", nice=0, spare_cores=0),
+            job=job_settings(root, driver_memory="1g", nice=0, spare_cores=0, **ONE_SHARD),
             kafka=KafkaSettings(bootstrap_servers=(kafka.bootstrap_servers,)),
             vhosts={VHOST: VhostSettings(sequenced=True)},
         )
