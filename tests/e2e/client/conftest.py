@@ -1,4 +1,4 @@
-"""A job for the tests of this folder, and clients of it."""
+"""A job for each module, and clients of it."""
 
 from tests.fixtures.jobs import channel, name, publisher, running_job, shared_connection
 from tests.fixtures.services import embedded_kafka, spark
