@@ -1,17 +1,22 @@
 """The console of the shop's tables, as a logged-in user."""
 
+import functools
 from contextlib import ExitStack
 
 import pytest
 from starlette.testclient import TestClient
 
 from streaming.console.app import PAGES, make_app
+from streaming.console.languages import Languages
 from streaming.console.logins import Credentials, Guard, Logins, hash_password
 from streaming.console.page import Console
 from streaming.console.reader import Reader
+from streaming.console.rendering import make_templates
 from tests.unit.console.two_vhosts import write_two_vhosts
 
 HOST = "127.0.0.1:9420"
+SHARED = {"languages": Languages(), "templates": functools.cache(make_templates)}
+"""Read and compiled once for all consoles, which takes longer than most pages."""
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def make_client():
     def make(root, guard=None, **settings):
         tokens: list[str] = []
         guard = guard or Guard(frozenset({HOST}), logins=Logins(tokens.append))
-        console = Console(Reader(str(root)), PAGES, **settings)
+        console = Console(Reader(str(root)), PAGES, **{**SHARED, **settings})
         client = open_clients.enter_context(
             TestClient(make_app(console, guard), base_url=f"http://{HOST}")
         )
