@@ -160,7 +160,7 @@ def test_fifty_instants_stay_exact_across_snapshots_compactions_retention_and_re
     assert refused >= done.batch_id
 
 
-def test_half_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
+def test_a_quarter_of_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
     broker = Broker()
     recording = Recording(tmp_path, broker)
     writer = SnapshotWriter(recording.place)
@@ -169,7 +169,7 @@ def test_half_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
     broker.get("work", "old", 1)
     sizes = []
     periods = Periods(7 * DAY_MS, 7 * DAY_MS, 7 * DAY_MS)
-    for week in range(1, 25):
+    for week in range(1, 14):
         broker.at(week * 7 * DAY_MS)
         for number in range(5):
             broker.publish("", "work", f"week {week} order {number}")
@@ -183,14 +183,14 @@ def test_half_a_year_of_messages_takes_the_space_of_the_last_days(tmp_path):
 
     assert max(messages for messages, _events in sizes[1:]) <= 5 * 8 + 1
     assert max(events for _messages, events in sizes[1:]) <= 8 * (3 * 5 + 5) + 5
-    for wanted in ("15", "dlx.publishes/0/0"):
+    for wanted in ("3", "dlx.publishes/0/0"):
         with pytest.raises(QueryError, match="nothing earlier is known"):
             resolve(Tables(str(tmp_path)), wanted, no_time)
-    resolve(Tables(str(tmp_path)), "23", no_time)
+    resolve(Tables(str(tmp_path)), "12", no_time)
     found = balance(Tables(str(tmp_path)), whole=True)
     assert found.findings == []
     [work] = found.queues
-    assert (work.published, work.ready + work.unacked, work.endings) == (121, 1, {"acked": 120})
+    assert (work.published, work.ready + work.unacked, work.endings) == (66, 1, {"acked": 65})
 
 
 def test_an_instant_within_the_last_removed_batch_is_refused(tmp_path):
