@@ -87,7 +87,8 @@ class DryRun:
         self._definitions = msgspec.structs.replace(
             vhost.definitions(),
             queues=tuple(
-                msgspec.structs.replace(one, exclusive=False) for one in vhost.queues.values()
+                msgspec.structs.replace(one, exclusive=False) if one.exclusive else one
+                for one in vhost.queues.values()
             ),
         )
         self._compat = vhost.compat
