@@ -263,7 +263,11 @@ SNAPSHOT_CONTENTS: Final = pa.schema(
         _column("cause", TEXT, "of a held copy: as in `dead_letters`"),
         _column("held_at", INSTANT, "when a held copy died"),
         _column("envelope", BINARY, "as in `events`; null: the copy came from a publish"),
-        _column("delivered_seq", LONG, "of an unacked copy: seq of its delivery"),
+        _column(
+            "delivered_seq",
+            LONG,
+            "of an unacked copy: seq of its delivery; of a held one: of the event that says so",
+        ),
         _column("delivered_at", INSTANT, "of an unacked copy: when it was delivered"),
         _column("accepted", TEXTS, "of a held copy: the targets that have its dead letter"),
     ]

@@ -63,13 +63,13 @@ LEAVING: Final = sorted([*_ENDINGS, _HELD])
 """The kinds of events with which a copy leaves its queue."""
 
 _LATEST: Final = {
-    "delivered_seq": ("delivered", "latest.seq"),
-    "delivered_at": ("delivered", 'latest."at"'),
-    "reason": (_HELD, "latest.reason"),
-    "held_at": (_HELD, 'latest."at"'),
-    "cause": (_HELD, "latest.cause"),
+    "delivered_seq": (("delivered", _HELD), "latest.seq"),
+    "delivered_at": (("delivered",), 'latest."at"'),
+    "reason": ((_HELD,), "latest.reason"),
+    "held_at": ((_HELD,), 'latest."at"'),
+    "cause": ((_HELD,), "latest.cause"),
 }
-"""The columns of a copy that its latest event tells, and no other kind of event."""
+"""The columns of a copy that its latest event tells, and no event of another kind than these."""
 
 _MOVES: Final = sorted({*LEAVING, "enqueued", "delivered", "requeued"})
 
@@ -230,9 +230,9 @@ def current_contents(stored: str | None, moves: Moves, *, whole: bool = False) -
     more = nothing = ""
     if whole:
         more = "".join(
-            f""", CASE WHEN latest.kind = '{kind}' THEN {value}
+            f""", CASE WHEN latest.kind IN ({", ".join(map(text, kinds))}) THEN {value}
                 WHEN latest.kind IS NULL THEN known.{column} END AS {column}"""
-            for column, (kind, value) in _LATEST.items()
+            for column, (kinds, value) in _LATEST.items()
         )
         nothing = "".join(
             f", {column}" if column == "envelope" else f", CAST(NULL AS {kind}) AS {column}"

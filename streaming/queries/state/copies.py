@@ -70,6 +70,7 @@ class KnownCopy(NamedTuple):
         since_ms: when it entered its queue, epoch milliseconds.
         delivered: it is unacked.
         held: at-least-once dead-lettering holds it.
+        held_seq: tells the order in which copies were held; 0 if an old snapshot does not.
     """
 
     place: ShardName
@@ -78,6 +79,7 @@ class KnownCopy(NamedTuple):
     since_ms: int
     delivered: Delivered | None = None
     held: Held | None = None
+    held_seq: int = 0
 
 
 class _Row(NamedTuple):
@@ -162,7 +164,8 @@ class Copies:
                 died_s, accepted = (row.held_us or 0) // 1_000_000, tuple(row.accepted or ())
                 held = Held(copy, row.reason or "", died_s, accepted, held=True, cause=row.cause)
             place = (row.vhost, row.lane)
-            yield KnownCopy(place, row.queue, copy, row.since_ms or 0, delivered, held)
+            seq = row.delivered_seq or 0
+            yield KnownCopy(place, row.queue, copy, row.since_ms or 0, delivered, held, seq)
 
     def headers(self, message: Message) -> dict[str, Any] | None:
         """The headers of a message as it was published."""

@@ -160,6 +160,7 @@ def _add_copies(
     tables: Tables, found: dict[ShardName, KnownShard], copies: Iterable[KnownCopy]
 ) -> None:
     deliveries: dict[ShardName, list[tuple[int, KnownDelivery]]] = {}
+    held: dict[ShardName, list[KnownCopy]] = {}
     for known in copies:
         shard = found[known.place]
         if known.queue not in shard.vhost.queues:
@@ -169,12 +170,15 @@ def _add_copies(
             delivery = KnownDelivery(known.queue, known.copy, actor, at_ms)
             deliveries.setdefault(known.place, []).append((seq, delivery))
         elif known.held is not None:
-            shard.held.append((known.queue, known.held))
+            held.setdefault(known.place, []).append(known)
         else:
             shard.ready.append((known.queue, known.copy))
     for place, ordered in deliveries.items():
         ordered.sort(key=lambda entry: entry[0])
         found[place].unacked.extend(delivery for _seq, delivery in ordered)
+    for place, copies_held in held.items():
+        copies_held.sort(key=lambda known: known.held_seq)
+        found[place].held.extend((each.queue, each.held) for each in copies_held if each.held)
 
 
 def _add_leaving_queue(tables: Tables, shard: KnownShard, known: KnownCopy) -> None:

@@ -167,3 +167,32 @@ def test_one_vhost_opens_as_it_was_after_an_earlier_batch(tmp_path, is_written):
     assert list(known) == [("other", 0)]
     assert contents(recovered(brokers[1], store)) == contents(lost)
     recording.close()
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_held_copies_keep_the_order_in_which_they_died(tmp_path, is_written):
+    broker = Broker()
+    recording = Recording(tmp_path, broker)
+    broker.queue(
+        "safe",
+        queue_type="quorum",
+        dead_letter_exchange="nowhere",
+        dead_letter_strategy="at-least-once",
+        overflow="reject-publish",
+    )
+    for number in range(3):
+        broker.publish("", "safe", f"m{number}")
+    broker.get("safe", "g", 3)
+    for number in (2, 0, 1):
+        broker.do(commands.Reject(refs=(f"g/{number}",)))
+    recording.commit()
+    if is_written:
+        SnapshotWriter(recording.place).write()
+
+    lost = contents(recovered(broker, copy.deepcopy(broker.store)))
+
+    copies, counts = lost["safe"]
+    assert [place[1] for place in copies] == [2, 0, 1]
+    assert counts[-1] == 3
+    assert contents(recovered(broker, rebuilt_store(recording, broker))) == lost
+    recording.close()
