@@ -21,6 +21,9 @@ _NAMED: Final = "concat_ws(' ', detail ->> '$.name', detail ->> '$.version')"
 _POLICIES: Final = f"{_WHAT} LIKE '%policy%'"
 _PERMISSIONS: Final = f"{_WHAT} LIKE '%permission%'"
 _DEPLOYMENTS: Final = f"{_WHAT} = 'deployed'"
+OF_NO_VHOST: Final = ("user", "global-parameter")
+"""Components of parameters of all vhosts: not everyone may know who else the users are."""
+
 CONDITIONS: Final = {
     "redrives": "kind = 'redrive'",
     "purges": "kind = 'purged'",
@@ -96,7 +99,8 @@ def list_actions(
         action: one of ACTIONS; None: all.
         queue: those on one queue: its purges, declarations, bindings and deletions.
         named: those about a name that contains this text, with a version if it has one.
-        whole: whether those of no vhost are wanted too: erasures.
+        whole: whether those of no vhost are wanted too: erasures, and changes of users and global
+            parameters.
         until: none that is later.
         first: how many rows precede the page.
     """
@@ -113,7 +117,9 @@ def list_actions(
     if vhost is not None:
         conditions.append(f"vhost = {text(vhost)}")
     if not whole:
-        conditions.append("vhost IS NOT NULL")
+        others = ", ".join(map(text, OF_NO_VHOST))
+        component = "coalesce(detail ->> '$.component', '')"
+        conditions.append(f"vhost IS NOT NULL AND {component} NOT IN ({others})")
     if until is not None:
         conditions.append(f""""at" <= CAST('{until.isoformat()}' AS TIMESTAMPTZ)""")
     log = f"FROM ({_LOG}) WHERE {' AND '.join(conditions)}"

@@ -8,6 +8,7 @@ from streaming.console.page import Answer, View
 from streaming.console.pages.topology import chosen_vhost, referred, topology_address, undeclared
 from streaming.console.pages.topology_graph import Picture, before_and_after, dot
 from streaming.console.reader import read_instant
+from streaming.queries.actions import OF_NO_VHOST
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.as_of.snapshots import opening_batch
 from streaming.queries.cut import Cut
@@ -27,7 +28,7 @@ _EFFECTS: Final[dict[str, str]] = {
     "replace": say("changed"),
     "conflict": say("changed"),
 }
-_OF_ALL: Final = ("user", "global parameter")
+_OF_ALL: Final = tuple(name.replace("-", " ") for name in OF_NO_VHOST)
 """Kinds of objects that belong to no vhost."""
 
 _NOT_DRAWN: Final = ("permissions", "user", "parameter", "vhost", "deployed")

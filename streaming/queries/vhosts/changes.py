@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streaming.queries.actions import WHO
+from streaming.queries.actions import OF_NO_VHOST, WHO
 from streaming.queries.as_of.snapshots import opening_batch
 from streaming.queries.duckdb_tables import Tables, iso, text
 from streaming.queries.vhosts.declared import Declared, kept_value
@@ -27,7 +27,7 @@ from topology.policies import PolicyTable
 from topology.sentences import say
 
 DEPLOYED: Final = "deployed"
-COMPONENTS: Final = ("user", "global-parameter", "vhost")
+COMPONENTS: Final = (*OF_NO_VHOST, "vhost")
 """Components of the parameters that the management API keeps."""
 
 

@@ -209,14 +209,14 @@ def users_changed(tmp_path_factory):
     """A user and a global parameter come, another user changes, and one goes."""
     broker = Broker()
     recording = Recording(tmp_path_factory.mktemp("users") / "tables", broker)
-    for name in ("anna", "eve"):
+    for name in ("anna", "erwin"):
         kept(broker, "user", name, 1, {"tags": ["management"]})
     broker.do(commands.SetPermissions(user="anna", configure="", write="", read=".*"))
     recording.commit()
     broker.at(1_000)
     kept(broker, "user", "bob", 2, {"tags": []})
     kept(broker, "user", "anna", 2, {"tags": ["administrator"]})
-    kept(broker, "user", "eve", 2, None, deleted=True)
+    kept(broker, "user", "erwin", 2, None, deleted=True)
     kept(broker, "global-parameter", "cluster_name", 2, "shop")
     broker.do(commands.SetPermissions(user="bob", configure="", write="", read=".*"))
     recording.commit()
@@ -232,7 +232,7 @@ def test_users_and_global_parameters_are_among_what_changed(make_client, users_c
         ("added", "permission", "bob"): 'configure "" · write "" · read .*',
         ("changed", "user", "anna"): "tags ['management'] -> ['administrator']",
         ("added", "user", "bob"): "",
-        ("removed", "user", "eve"): "tags management",
+        ("removed", "user", "erwin"): "tags management",
         ("added", "global parameter", "cluster_name"): "value shop",
     }
     steps = re.sub(r"<[^>]+>", " ", page.partition("Step by step</h2>")[2])
@@ -242,10 +242,12 @@ def test_users_and_global_parameters_are_among_what_changed(make_client, users_c
     assert "at_ms" not in page
 
 
-def test_users_are_shown_to_administrators_only(make_client_of_anna, users_changed):
-    page = make_client_of_anna(users_changed).get("/topology/changes?compared_with=0").text
+@pytest.mark.parametrize("address", ["/topology/changes?compared_with=0", "/audit"])
+def test_users_are_shown_to_administrators_only(make_client_of_anna, users_changed, address):
+    page = make_client_of_anna(users_changed).get(address).text
 
-    assert "eve" not in page
+    assert "permissions set" in page
+    assert "erwin" not in page
     assert "cluster_name" not in page
 
 
