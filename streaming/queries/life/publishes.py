@@ -28,7 +28,15 @@ def publishes(tables: Tables, hits: Sequence[IndexedMessage]) -> dict[MessageId,
 
 def messages_of(tables: Tables, batches: list[int], condition: str, count: int) -> list[Row]:
     """Messages of some batches: files and row groups of others are not read."""
-    files = tables.files("messages", {"batch_id": batches[0]}, inclusive=True)
+    files = sorted(
+        {
+            file
+            for batch in batches
+            for file in tables.files(
+                "messages", {"batch_id": batch}, inclusive=True, up_to={"batch_id": batch}
+            )
+        }
+    )
     view = tables.view("messages", files=files, columns=_COLUMNS, view=tables.new_name("messages"))
     listed = ", ".join(map(str, batches))
     return tables.rows(
