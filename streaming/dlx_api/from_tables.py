@@ -28,7 +28,7 @@ from streaming.queries.duckdb_tables import NoTableError, QueryError
 from streaming.queries.life.copies import copies_of
 from streaming.queries.queue_changes import queue_changes
 from streaming.queries.queues import list_queues, peek
-from streaming.queries.redrives.kept_plans import keep_plan
+from streaming.queries.redrives.kept_plans import keep_plan, kept_risks
 from streaming.queries.redrives.outcomes import list_redrives, outcome_of
 from streaming.queries.vhosts.clients import consumer_counts
 from streaming.user_folders import plans_folder
@@ -290,6 +290,7 @@ def plan(view: View, _body: bytes) -> redrive_answers.Plan:
     made = _described(found.sealed)
     made.unacked, made.copies, made.unreadable = found.unacked, found.copies, found.unreadable
     made.groups = _plain(found.groups, redrive_answers.ForecastOf)
+    made.risks = _plain(list(found.risks), redrive_answers.RiskOf)
     return made
 
 
@@ -321,7 +322,9 @@ def kept_plan_of(view: View) -> SealedPlan:
 
 def described_plan(view: View, _body: bytes) -> redrive_answers.Plan:
     """A plan that was made before."""
-    return _described(kept_plan_of(view))
+    made = _described(kept_plan_of(view))
+    made.risks = _plain(kept_risks(made.id), redrive_answers.RiskOf)
+    return made
 
 
 def approve(view: View, body: bytes) -> list[bytes]:

@@ -65,6 +65,31 @@ class ForecastOf(msgspec.Struct, kw_only=True):
     forecast: dict[str, int]
 
 
+class LastChange(msgspec.Struct, kw_only=True):
+    """The latest change of a queue: `what`, such as `policy set`, and of what (`name`)."""
+
+    at: Instant
+    what: str
+    name: str
+    user: str | None = None
+    reason: str | None = None
+
+
+class RiskOf(msgspec.Struct, kw_only=True):
+    """Why letters may die again in a queue that they go to.
+
+    Attributes:
+        change: it still stands, and letters died there after it.
+        since: the first of these deaths.
+        is_final: no dead-letter exchange takes what dies there.
+    """
+
+    queue: str
+    change: LastChange | None = None
+    since: Instant | None = None
+    is_final: bool
+
+
 class Plan(msgspec.Struct, kw_only=True):
     """A sealed plan: exactly these letters move when it is approved, if they are still there.
 
@@ -86,6 +111,7 @@ class Plan(msgspec.Struct, kw_only=True):
     unreadable: Count = 0
     edited: Count = 0
     groups: list[ForecastOf] = []
+    risks: list[RiskOf] = []
 
 
 class RedriveNow(msgspec.Struct, kw_only=True):

@@ -92,6 +92,13 @@ def test_a_redrive_is_planned_approved_and_told(redriven):
     assert (done["id"], done["total"], done["skipped"]) == (plan["id"], 2, 2)
 
 
+def test_a_plan_says_where_another_death_would_be_final(redriven):
+    plan = redriven.post(f"redrives/{VHOST}", {"queue": "work", "to": "queue", "name": "dead"})
+
+    assert plan["risks"] == [{"queue": "dead", "change": None, "since": None, "is_final": True}]
+    assert redriven.get(f"redrives/{VHOST}/{plan['id']}/plan")["risks"] == plan["risks"]
+
+
 def test_a_plan_without_letters_is_refused(redriven):
     path = f"redrives/{VHOST}"
 
