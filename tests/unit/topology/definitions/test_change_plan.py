@@ -72,3 +72,19 @@ def test_how_every_object_is_declared_is_found_by_kind_and_name():
         ("queue", "q"),
         ("binding", "'x' -> queue 'q' with 'a'"),
     ]
+
+
+def test_a_binding_is_named_by_its_ends_its_key_and_its_arguments():
+    bindings = (
+        Binding("x", "y", "exchange"),
+        Binding("x", "q", routing_key="a", arguments={"x-match": "any"}),
+        Binding("x", "q", arguments={"kind": 1}),
+    )
+    wanted = Definitions(exchanges=(Exchange("y", "fanout"),), bindings=bindings)
+
+    assert [one.name for one in plan_import(LIVE, wanted, "/") if one.kind == "binding"] == [
+        "'x' -> exchange 'y'",
+        "'x' -> queue 'q' with 'a' and {'x-match': 'any'}",
+        "'x' -> queue 'q' and {'kind': 1}",
+        "'x' -> queue 'q' with 'a'",
+    ]
