@@ -153,7 +153,8 @@ def test_every_setting_has_a_name_that_spark_knows(spark):
 def test_the_settings_are_in_force(spark):
     wanted = {**streaming_settings(2, local_checkpoints=True), **delta_settings()}
 
-    found = {name: spark.conf.get(name) for name in wanted}
+    session = spark.newSession()  # a job of another test may have changed the fixture's
+    found = {name: session.conf.get(name) for name in wanted}
 
     assert found == wanted
 

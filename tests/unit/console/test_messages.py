@@ -202,7 +202,11 @@ def test_a_release_is_found_by_its_service_and_by_its_version(make_client, tmp_p
 def test_several_messages_are_listed_with_where_the_text_is(shop_console):
     page = words(shop_console.get("/find?q=order").text)
 
-    assert re.search(r"0/0/2 body .{10,30} mail expired 0/0/0 body .{10,30} billing reject", page)
+    assert re.search(
+        r"0/0/2 same body [-0-9]{10} \S+ orders · mail\.eu [-0-9]{10} \S+ mail expired dead "
+        r"0/0/0 first body [-0-9]{10} \S+ orders · bill\.eu [-0-9]{10} \S+ billing rejected dead",
+        page,
+    )
 
 
 def test_a_text_that_is_too_long_is_refused(shop_console):
