@@ -28,7 +28,7 @@ from streaming.console.logins import (
 from streaming.console.page import Console, View
 from streaming.console.pages.causes import causes
 from streaming.console.pages.definitions import definitions
-from streaming.console.pages.now import all_waiting
+from streaming.console.pages.now import all_waiting, last_balance
 from streaming.console.pages.queues import queues
 from streaming.console.reader import Reader
 from streaming.console.rights import User
@@ -158,7 +158,7 @@ def _front_clients(settings: ConsoleSettings) -> FrontClients | None:
 
 def warm_up(console: Console) -> None:
     """Compute what the pages share, and compile their templates, before somebody asks."""
-    for answer in (all_waiting, queues, definitions, causes):
+    for answer in (last_balance, all_waiting, queues, definitions, causes):
         try:
             with View(console, User("", "viewer", administrator=True), "/", {}) as view:
                 answer(view)

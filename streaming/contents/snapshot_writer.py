@@ -159,10 +159,7 @@ def _snapshot_rows(
     for name in (EVENTS, "messages", "dead_letters", "quarantine"):
         tables.view(name, files=tables.files(name, {"batch_id": since}), view=f"all {name}")
         view = "stretch" if name == EVENTS else name
-        tables.drop(view)
-        tables.connection.execute(
-            f'CREATE TEMP VIEW {view} AS FROM "all {name}" WHERE batch_id > {since}'
-        )
+        tables.define(view, f'FROM "all {name}" WHERE batch_id > {since}')
     totals: dict[tuple[str, int, str, str], int] = {}
     known = [] if before is None else totals_of(tables, before)
     for row in [*known, *tables.rows(_FATES)]:

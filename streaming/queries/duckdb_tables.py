@@ -326,16 +326,24 @@ class Tables:
         kinds = {column: kind for column, kind in kinds.items() if column in read}
         select = f"SELECT {', '.join(shown.values())} FROM "
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        self.drop(view)
         paths = self.paths(name, self.files(name) if files is None else files)
         if paths is None:
+            self.drop(view)
             self.connection.register("dlx_scan", table.scan(columns=list(kinds)))
             self.connection.execute(f"CREATE TEMP TABLE {quoted(view)} AS {select} dlx_scan{where}")
             self.connection.unregister("dlx_scan")
         else:
-            source = f"{select} ({_source(kinds, paths)}){where}"
-            self.connection.execute(f"CREATE TEMP VIEW {quoted(view)} AS {source}")
+            self.define(view, f"{select} ({_source(kinds, paths)}){where}")
         return view
+
+    def define(self, view: str, query: str) -> None:
+        """Create a view, or replace a view or a temporary table."""
+        create = f"CREATE OR REPLACE TEMP VIEW {quoted(view)} AS {query}"
+        try:
+            self.connection.execute(create)
+        except duckdb.CatalogException:  # a table, unless the query is wrong
+            self.drop(view)
+            self.connection.execute(create)
 
     def paths(self, name: str, files: Iterable[str]) -> list[str] | None:
         """Paths with which DuckDB reads files of a table; None if deltalake must read the table."""

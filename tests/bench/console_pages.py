@@ -131,7 +131,9 @@ def measure(root: Path, letters: int, runs: int) -> Iterator[dict[str, Any]]:
         for as_of in ("", str(last)):
             whole = f"{address}&as_of={as_of}"
             times, answer = _ask(console, whole, runs)
-            cold, _ = _ask(Console(Reader(str(root)), PAGES), whole, 1)
+            knows_nothing = Console(Reader(str(root)), PAGES)
+            cold, _ = _ask(knows_nothing, whole, 1)
+            knows_nothing.reader.stop()  # else it still draws its balance while the next is asked
             if answer.status_code != 200:
                 print(answer.status_code, answer.text[-600:])
             (first_s, worked_s), *_ = times

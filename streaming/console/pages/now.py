@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
-from streaming.console.account import account_of_all, entered_none, ways_of
+from streaming.console.account import Drawn, account_of_all, entered_none, ways_of
 from streaming.console.fronts import Heard
 from streaming.console.lag import Lag
 from streaming.console.movable import movable
@@ -62,10 +62,8 @@ def now(view: View) -> Answer:
             recent[row["reason"]] += row["deaths"]
     latest = latest_death(view.tables, end, view.vhost) if has_deaths and not deaths else None
     waiting = [one for one in all_waiting(view) if view.sees(one.vhost)]
-    drawn = None
-    if view.as_of is None and view.user.administrator and last is not None:
-        version = view.tables.table("events").version()
-        drawn = view.console.balance.last(view.console.reader, version, not_lost)
+    is_balanced = view.as_of is None and view.user.administrator and last is not None
+    drawn = last_balance(view) if is_balanced else None
     balance = None if drawn is None else drawn.balance
     silence_s = None
     if view.as_of is None and last is not None:
@@ -178,6 +176,13 @@ def _loud(queues: list[WaitingQueue], quiet: tuple[str, ...]) -> list[WaitingQue
         return queues
     pattern = re.compile(pattern_of(quiet))
     return [one for one in queues if not pattern.fullmatch(one.queue)]
+
+
+def last_balance(view: View) -> Drawn | None:
+    """The last balance that was drawn of all vhosts; another is begun if it is old."""
+    version = view.tables.table("events").version()
+    not_lost = view.console.quiet_in("DlxDeadLettersLost")
+    return view.console.balance.last(view.console.reader, version, not_lost)
 
 
 def all_waiting(view: View) -> list[WaitingQueue]:

@@ -194,10 +194,10 @@ def snapshot_contents(tables: Tables, snapshot: Snapshot, *, held: bool = False)
         tables.view(SNAPSHOT_CONTENTS, files=files, columns=["snapshot", *names])
     columns = ", ".join(map(quoted, names))
     state = "true" if held else "state <> 'held'"
-    tables.drop(name)
-    tables.connection.execute(
-        f"CREATE TEMP VIEW {name} AS SELECT {columns} FROM {SNAPSHOT_CONTENTS} "
-        f"WHERE snapshot = {snapshot.batch_id} AND {state}"
+    tables.define(
+        name,
+        f"SELECT {columns} FROM {SNAPSHOT_CONTENTS} "
+        f"WHERE snapshot = {snapshot.batch_id} AND {state}",
     )
     return name
 
@@ -281,10 +281,7 @@ def events_after_snapshot(
     files = tables.files("events", {"batch_id": since}, kinds=kinds)
     told = f"{view}, and before"
     tables.view("events", files=files, columns=list({*columns, "batch_id"}), view=told)
-    tables.drop(view)
-    tables.connection.execute(
-        f"CREATE TEMP VIEW {quoted(view)} AS FROM {quoted(told)} WHERE batch_id > {since}"
-    )
+    tables.define(view, f"FROM {quoted(told)} WHERE batch_id > {since}")
     return snapshot
 
 

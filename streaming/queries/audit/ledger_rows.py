@@ -60,8 +60,7 @@ def load_ledger(tables: Tables, snapshot: Snapshot | None = None) -> LedgerRows:
     happened = f"batch_id > {since}"
     for name in ("events", "messages", "dead_letters", "quarantine"):
         tables.view(name, files=tables.files(name, {"batch_id": since}), view=f"all {name}")
-        tables.drop(name)
-        run(f'CREATE TEMP VIEW {name} AS FROM "all {name}" WHERE {happened}')
+        tables.define(name, f'FROM "all {name}" WHERE {happened}')
         if name == "events":
             happened = f"{_happened(tables)} AND {happened}"
     run(

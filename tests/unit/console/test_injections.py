@@ -187,7 +187,7 @@ def test_an_attack_in_any_parameter_or_field_of_any_page_is_only_a_text(
     after = everything.get("/sql?sql=SELECT+kind,count(*)+FROM+events+GROUP+BY+ALL+ORDER+BY+ALL")
 
     assert faults == {}
-    assert LEAST_PLACES <= len(found)
+    assert len(found) >= LEAST_PLACES
     assert {path for path, *_ in found} == {page.path for page in PAGES}
     assert re.findall("<td.*?</td>", after.text) == re.findall("<td.*?</td>", before.text)
     assert not list(Path(tempfile.gettempdir()).glob("dlx-stolen*"))
