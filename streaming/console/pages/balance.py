@@ -37,5 +37,5 @@ def balance(view: View) -> Answer:
         "size": PAGE_ROWS,
         "findings": findings[:MAX_FINDINGS],
         "left_out": len(findings) - MAX_FINDINGS,
-        "said": [str(one) for one in findings[:MAX_FINDINGS]],
+        "said": [one.sentence for one in findings[:MAX_FINDINGS]],
     }

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.audit.ledger_rows import DEATHS, MESSAGE_KEY, Shard
-from streaming.queries.audit.unexplained import MAX_NAMED, Clue, Finding, What
+from streaming.queries.audit.unexplained import MAX_NAMED, Clue, Finding, What, word
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
+from topology.sentences import say
 
 Evidence = Clue | Finding
 
@@ -69,7 +70,10 @@ def _without_events(tables: Tables) -> Iterator[Clue]:
         """
     ):
         message_id = MessageId(*key)
-        why = f"it arrived in batch {batch_id}, and no event says what happened to it"
+        why = say(
+            "it arrived in batch %(batch)s, and no event says what happened to it",
+            batch=str(batch_id),
+        )
         yield Clue(shard, why, message_id, None, None, None, after or 0, before)
 
 
@@ -81,7 +85,7 @@ def _without_messages(tables: Tables, shards: dict[int, Shard]) -> Iterator[Find
         GROUP BY shard, {MESSAGE_KEY} ORDER BY ALL {_LIMIT}
         """
     ):
-        why = f"messages has no row of it, but event {seq} is about it"
+        why = say("messages has no row of it, but event %(seq)s is about it", seq=str(seq))
         yield _finding("missing message", shards[shard], why, queue=queue, key=key)
 
 
@@ -110,7 +114,12 @@ def _deaths_without_rows(tables: Tables, shards: dict[int, Shard]) -> Iterator[F
         FROM {_DIED} ANTI JOIN death USING (shard, seq) ORDER BY ALL {_LIMIT}
         """
     ):
-        why = f"event {seq} says the copy {kind} ({reason}), but dead_letters has no row of it"
+        why = say(
+            "event %(seq)s says the copy %(kind)s (%(reason)s), but dead_letters has no row of it",
+            seq=str(seq),
+            kind=word(kind),
+            reason=word(reason),
+        )
         place = shards[shard]
         what: What = "missing dead letter"
         yield _finding(what, place, why, seq=seq, copy_id=copy_id, queue=queue, key=key)
@@ -123,7 +132,7 @@ def _rows_without_deaths(tables: Tables) -> Iterator[Clue]:
         FROM death ANTI JOIN {_DIED} USING (shard, seq) ORDER BY ALL {_LIMIT}
         """
     ):
-        why = f"dead_letters has its row: the copy died ({reason})"
+        why = say("dead_letters has its row: the copy died (%(reason)s)", reason=word(reason))
         yield Clue(shard, why, MessageId(*key), queue, copy_id, seq)
 
 
@@ -159,7 +168,12 @@ def targets(tables: Tables) -> Iterator[Clue]:
         ORDER BY ALL {_LIMIT}
         """
     ):
-        why = f"the death of copy {copy_id} (event {seq}) names queue {target!r} as a target"
+        why = say(
+            "the death of copy %(copy)s (event %(seq)s) names queue %(target)s as a target",
+            copy=str(copy_id),
+            seq=str(seq),
+            target=repr(target),
+        )
         yield Clue(shard, why, MessageId(*key), target, None, None, seq)
 
 
@@ -176,7 +190,11 @@ def batches(tables: Tables, rows: Sequence[BatchRow], resident: int) -> Iterator
     for (query_id, batch_id), found in sorted(counts.items()):
         detail = known.get((query_id, batch_id))
         if detail is None:
-            why = f"events has no row of kind batch for batch {batch_id} of query {query_id}"
+            why = say(
+                "events has no row of kind batch for batch %(batch)s of query %(query)s",
+                batch=str(batch_id),
+                query=query_id,
+            )
             yield Finding("missing batch row", None, None, why)
         else:
             yield from _counted(batch_id, detail.rows or {}, found)
@@ -186,9 +204,12 @@ def batches(tables: Tables, rows: Sequence[BatchRow], resident: int) -> Iterator
         counted = last.detail.counted
         said = resident if counted is None else counted
         if said != resident:
-            why = (
-                f"the broker counted {said} copies (ready, unacked or held) after batch "
-                f"{last.batch_id}, the events add up to {resident}"
+            why = say(
+                "the broker counted %(counted)s copies (ready, unacked or held) after batch "
+                "%(batch)s, the events add up to %(added)s",
+                counted=said,
+                batch=str(last.batch_id),
+                added=resident,
             )
             yield Finding("contradiction", None, None, why, count=abs(said - resident))
 
@@ -196,7 +217,13 @@ def batches(tables: Tables, rows: Sequence[BatchRow], resident: int) -> Iterator
 def _counted(batch_id: int, said: dict[str, int], found: dict[str, int]) -> Iterator[Finding]:
     for name in sorted({*said, *found} if said else ()):
         wrote, rows = said.get(name, 0), found.get(name, 0)
-        why = f"{name} has {rows} rows of batch {batch_id}, but the batch wrote {wrote}"
+        why = say(
+            "%(table)s has %(rows)s rows of batch %(batch)s, but the batch wrote %(wrote)s",
+            table=name,
+            rows=rows,
+            batch=str(batch_id),
+            wrote=wrote,
+        )
         if rows < wrote:
             yield Finding("missing row", None, None, why, count=wrote - rows, table=name)
         elif rows > wrote:
@@ -209,7 +236,7 @@ def _repeated(tables: Tables, shards: dict[int, Shard], name: str, rows: str) ->
         f"SELECT *, count(*) AS times FROM ({rows}) GROUP BY ALL HAVING times > 1 "
         f"ORDER BY ALL {_LIMIT}"
     ):
-        why = f"{name} has {times} rows of it"
+        why = say("%(table)s has %(times)s rows of it", table=name, times=times)
         place, count = shards[shard], times - 1
         yield _finding("repeated row", place, why, seq=seq, queue=queue, key=key, count=count)
 

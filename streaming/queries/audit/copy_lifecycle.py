@@ -18,9 +18,10 @@ from typing import Final
 from streaming.broker.events import Kind
 from streaming.queries.as_of.contents import CONTENTS, NEVER_APPLIED, progress
 from streaming.queries.audit.ledger_rows import MESSAGE_KEY
-from streaming.queries.audit.unexplained import MAX_NAMED, Clue, What
+from streaming.queries.audit.unexplained import MAX_NAMED, Clue, What, event_about, word
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
+from topology.sentences import say
 
 
 class State(StrEnum):
@@ -176,10 +177,16 @@ def _walk(shard: int, copy_id: int, message_id: MessageId, events: list[_Event])
         elif seq == copy_id and kind in _BIRTHS:
             after = State.READY if kind == "enqueued" else State.GONE
         elif state is None:
-            why = f"event {seq} ({kind}) is about the copy that it enqueued"
+            why = event_about(seq, kind)
             yield Clue(shard, why, message_id, queue, copy_id, copy_id)
         elif state not in possible and not (state is State.HELD and kind == "died"):
-            why = f"event {seq} says {kind}, but the copy was {state} after event {before}"
+            why = say(
+                "event %(seq)s says %(kind)s, but the copy was %(state)s after event %(before)s",
+                seq=str(seq),
+                kind=word(kind),
+                state=word(state),
+                before=str(before),
+            )
             yield Clue(shard, why, message_id, queue, copy_id, None, before, seq, "contradiction")
         state, before = after, seq
 
@@ -252,16 +259,26 @@ def contents_against_events(tables: Tables, since: int = NEVER_APPLIED) -> Itera
     )
     for shard, copy_id, queue, stored, state, last_seq, _batch, *key in found:
         message_id = None if key[0] is None else MessageId(*key)
-        has = f"has copy {copy_id} as {stored}" if stored else f"does not have copy {copy_id}"
-        seen = f"queue_contents (as of batch {as_of}) {has}"
+        place: dict[str, str] = {"batch": str(as_of), "copy": str(copy_id)}
+        seen = say("queue_contents (as of batch %(batch)s) does not have copy %(copy)s", **place)
+        if stored is not None:
+            seen = say(
+                "queue_contents (as of batch %(batch)s) has copy %(copy)s as %(state)s",
+                state=word(stored),
+                **place,
+            )
         alone: What = "wrong row of queue_contents"
         if stored is None:
             alone = "missing row of queue_contents"
         elif state is None:
             alone = "stray row of queue_contents"
         if last_seq is None:
-            why = f"it enqueued the copy, since {seen}"
+            why = say("it enqueued the copy, since %(seen)s", seen=seen)
             yield Clue(shard, why, message_id, queue, copy_id, copy_id, alone=alone)
             continue
-        why = f"{seen}, but by the events it is {state or 'gone'}"
+        why = say(
+            "%(seen)s, but by the events it is %(state)s",
+            seen=seen,
+            state=word(state) if state else say("gone"),
+        )
         yield Clue(shard, why, message_id, queue, copy_id, None, last_seq, alone=alone)

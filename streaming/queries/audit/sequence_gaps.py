@@ -8,9 +8,10 @@ from typing import Final
 
 from streaming.ledger.batch_detail import BatchRow
 from streaming.queries.audit.ledger_rows import MESSAGE_KEY, NO_SHARD, Shard
-from streaming.queries.audit.unexplained import MAX_NAMED, Clue, Finding, Gap
+from streaming.queries.audit.unexplained import MAX_NAMED, Clue, Finding, Gap, event_about, word
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.message_attributes import MessageId
+from topology.sentences import joined, say
 
 _MAX_BITSTRING: Final = 1_000_000_000
 
@@ -104,19 +105,36 @@ def _neighbours(tables: Tables, shard: int, first: int, last: int) -> str:
     )
     sides = []
     for seq, kind, queue, batch_id, *key in found:
-        place = f" in queue {queue!r}" if queue else ""
-        message = f" of message {MessageId(*key)}" if key[0] is not None else ""
-        sides.append(f"{seq} ({kind}{message}{place}, batch {batch_id})")
-    numbers = str(first) if first == last else f"{first} to {last}"
+        told = [word(kind)]
+        if key[0] is not None:
+            told.append(say("message %(id)s", id=str(MessageId(*key))))
+        if queue:
+            told.append(say("queue %(name)s", name=repr(queue)))
+        told.append(say("batch %(batch)s", batch=str(batch_id)))
+        sides.append(say("%(seq)s (%(event)s)", seq=str(seq), event=joined(told, ", ")))
+    numbers = str(first)
+    if first != last:
+        numbers = say("%(first)s to %(last)s", first=numbers, last=str(last))
     match sides:
         case [before, after]:
-            return f"no event has number {numbers}, between {before} and {after}"
+            return say(
+                "no event has number %(numbers)s, between %(before)s and %(after)s",
+                numbers=numbers,
+                before=before,
+                after=after,
+            )
         case [one] if first == 1:
-            return f"no event has number {numbers}, before {one}"
+            return say(
+                "no event has number %(numbers)s, before %(after)s", numbers=numbers, after=one
+            )
         case [one]:
-            return f"no event has number {numbers}, after {one}, the last event"
+            return say(
+                "no event has number %(numbers)s, after %(before)s, the last event",
+                numbers=numbers,
+                before=one,
+            )
         case _:
-            return f"no event has number {numbers}"
+            return say("no event has number %(numbers)s", numbers=numbers)
 
 
 def _repeated(tables: Tables, shard: int, place: Shard) -> list[Finding]:
@@ -132,7 +150,12 @@ def _repeated(tables: Tables, shard: int, place: Shard) -> list[Finding]:
         Finding(
             "repeated row",
             *place,
-            f"events has {more + 1} rows with number {seq} ({kind})",
+            say(
+                "events has %(rows)s rows with number %(seq)s (%(kind)s)",
+                rows=more + 1,
+                seq=str(seq),
+                kind=word(kind),
+            ),
             seq,
             queue=queue,
             message_id=None if key[0] is None else str(MessageId(*key)),
@@ -174,13 +197,20 @@ def clues_of_gaps(tables: Tables, gaps: Sequence[Gap]) -> list[Clue]:
         copy_id = missing
         match witness:
             case 1:
-                why = f"event {number} ({said}) is about the copy that it enqueued"
+                why = event_about(number, said)
             case 2:
                 copy_id = number
-                why = f"dead_letters has its row: the copy died ({said})"
+                why = say("dead_letters has its row: the copy died (%(reason)s)", reason=word(said))
             case 3:
-                why = f"event {number} is the death ({said}) of the copy that it enqueued"
+                why = say(
+                    "event %(seq)s is the death (%(reason)s) of the copy that it enqueued",
+                    seq=str(number),
+                    reason=word(said),
+                )
             case _:
-                why = f"copy {number} came from the death of the copy that it enqueued"
+                why = say(
+                    "copy %(copy)s came from the death of the copy that it enqueued",
+                    copy=str(number),
+                )
         clues.append(Clue(shard, why, MessageId(*parts), queue, copy_id, missing))
     return clues

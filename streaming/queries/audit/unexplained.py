@@ -13,6 +13,7 @@ import msgspec
 from streaming.queries.as_of.contents import CONTENTS
 from streaming.queries.audit.ledger_rows import Shard
 from streaming.queries.message_attributes import MessageId
+from topology.sentences import Sentence, joined, say
 
 What = Literal[
     "missing event",
@@ -30,7 +31,20 @@ What = Literal[
 MAX_NAMED: Final = 1000
 """How many findings of a kind are named one by one; the others are counted."""
 
-REBUILD: Final = f"; `dlx tables rebuild` rebuilds {CONTENTS} from events"
+REBUILD: Final = say("`dlx tables rebuild` rebuilds queue_contents from events")
+
+_WHATS: Final[Mapping[What, Sentence]] = {
+    "missing event": say("missing event"),
+    "missing message": say("missing message"),
+    "missing dead letter": say("missing dead letter"),
+    "missing batch row": say("missing batch row"),
+    "missing row": say("missing row"),
+    "missing row of queue_contents": say("missing row of queue_contents"),
+    "stray row of queue_contents": say("stray row of queue_contents"),
+    "wrong row of queue_contents": say("wrong row of queue_contents"),
+    "repeated row": say("repeated row"),
+    "contradiction": say("contradiction"),
+}
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -52,20 +66,27 @@ class Finding(msgspec.Struct, frozen=True):
     count: int = 1
     table: str | None = None
 
-    def __str__(self) -> str:
-        what = self.what if self.count == 1 else f"{self.what} ({self.count} times)"
+    @property
+    def sentence(self) -> str:
+        """The whole finding, for people."""
+        what = _WHATS[self.what]
+        if self.count != 1:
+            what = say("%(what)s (%(count)s times)", what=what, count=self.count)
         place = []
         if self.message_id is not None:
-            place.append(f"message {self.message_id}")
+            place.append(say("message %(id)s", id=self.message_id))
         if self.queue is not None:
-            place.append(f"queue {self.queue!r}")
+            place.append(say("queue %(name)s", name=repr(self.queue)))
         if self.vhost is not None:
-            place.append(f"vhost {self.vhost!r}")
+            place.append(say("vhost %(name)s", name=repr(self.vhost)))
         if self.lane:
-            place.append(f"lane {self.lane}")
+            place.append(say("lane %(number)s", number=str(self.lane)))
         if self.seq is not None:
-            place.append(f"seq {self.seq}")
-        return f"{what}: {', '.join([*place, self.why])}"
+            place.append(say("seq %(number)s", number=str(self.seq)))
+        return joined([what, joined([*place, self.why], ", ")], ": ")
+
+    def __str__(self) -> str:
+        return str(self.sentence)
 
 
 class Clue(NamedTuple):
@@ -85,6 +106,18 @@ class Clue(NamedTuple):
     after: int = 0
     before: int | None = None
     alone: What = "missing event"
+
+
+def word(text: str | None) -> str:
+    """A word of the tables, which pages translate."""
+    return say(text) if text else ""
+
+
+def event_about(seq: int, kind: str) -> Sentence:
+    """Why the event that enqueued a copy must be missing: another one is about that copy."""
+    return say(
+        "event %(seq)s (%(kind)s) is about the copy that it enqueued", seq=str(seq), kind=word(kind)
+    )
 
 
 class Gap(NamedTuple):
@@ -174,7 +207,9 @@ class _Missing:
 
 
 def _alone(clue: Clue, shards: Mapping[int, Shard]) -> Finding:
-    why = f"{clue.why}{REBUILD}" if clue.alone.endswith(CONTENTS) else clue.why
+    why = clue.why
+    if clue.alone.endswith(CONTENTS):
+        why = joined([why, REBUILD], "; ")
     return _finding(clue.alone, shards[clue.shard], clue, why, clue.seq)
 
 

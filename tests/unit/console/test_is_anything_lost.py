@@ -14,6 +14,8 @@ from streaming.queries.duckdb_tables import Tables
 from streaming.queries.ends import IS_DROPPED, IS_LOST, end_of_letter
 from tests.builders import Broker
 from tests.fixtures.waiting import wait_until
+from tests.unit.console.test_messages import words
+from tests.unit.queries.drawing import remove
 from tests.unit.queries.recording import Recording
 
 
@@ -305,3 +307,29 @@ def test_a_purge_leads_to_its_queue_just_before_it(make_client, tmp_path):
         links = dict(re.findall(r'<a href="([^"]+)">(before|after)</a>', text))
         by_word = {word: address for address, word in links.items()}
         assert (ready(by_word["before"]), ready(by_word["after"])) == (["1"], ["0"]), page
+
+
+@pytest.mark.parametrize(
+    ("table", "condition", "said"),
+    [
+        (
+            "events",
+            lambda row: row["kind"] == "acked",
+            "fehlendes Ereignis: .*nach den Ereignissen ist sie unbest",
+        ),
+        ("dead_letters", lambda row: True, "fehlender Dead Letter: .*aber dead_letters hat keine"),
+        ("messages", lambda row: row["offset"] == 0, "fehlende Nachricht: .*hat keine Zeile von"),
+    ],
+)
+def test_what_is_unexplained_is_said_in_the_language_of_the_page(
+    make_client, tmp_path, table, condition, said
+):
+    root = tables_of(tmp_path / "tables", reject=True)
+    assert remove(root, table, condition)
+    client = make_client(root)
+
+    def page():
+        return words(client.get("/balance", headers={"accept-language": "de"}).text)
+
+    wait_until(lambda: re.search(said, page()), page)
+    assert "missing" not in page()
