@@ -187,6 +187,7 @@ class Answering:
             ],
             can_log_out=self._can_log_out,
             shown_at=view.shown_at,
+            unchanged_s=view.unchanged_s,
             **values,
         )
 

@@ -42,6 +42,9 @@ KEPT: Final = ("as_of", "vhost")
 _TIMES: Final = ("as_of", "since", "until", "new_since", "from", "to", "compared_with")
 """The parameters that are instants."""
 
+UNCHANGED_S: Final = 300.0
+"""After so long without a batch, a page of the past says when the last one was."""
+
 MAX_TEXT: Final = 10_000
 PAGE_ROWS: Final = 100
 MAX_PAGE: Final = 1_000_000
@@ -188,6 +191,16 @@ class View:
         """The instant of the past that the page shows; None: it is live, or needs no tables."""
         is_past = self.as_of is not None and self.has_instant and "tables" in self.__dict__
         return self.known_until if is_past else None
+
+    @property
+    def unchanged_s(self) -> float | None:
+        """How long before the instant of the past the last batch was; None: that, or not long."""
+        shown_at = self.shown_at
+        batches = [] if shown_at is None else last_batches(self.tables, 1)
+        if shown_at is None or not batches:
+            return None
+        before_s = shown_at.timestamp() - batches[0].at_s
+        return before_s if before_s > UNCHANGED_S else None
 
     def dated(self) -> dict[str, str]:
         """The parameters of the URL that are times of day, with their dates: they stay the same."""

@@ -96,6 +96,21 @@ class Facts(NamedTuple):
         """Whether the figures are too old to say how things are now."""
         return self.silence_s is not None and self.silence_s > STALE_S
 
+    @property
+    def usual(self) -> float | None:
+        """Deaths a minute in the half hour before the last minutes; None: too little is known."""
+        if self.known_before < _LEAST_USUAL:
+            return None
+        before = self.minutes[-_RECENT - _USUAL : -_RECENT]
+        return sum(before) / min(self.known_before, _USUAL)
+
+    @property
+    def known_before(self) -> float:
+        """How many minutes before the last ones the tables know."""
+        if self.known_since is None:
+            return _USUAL
+        return (self.end - self.known_since).total_seconds() / 60 - _RECENT
+
 
 class Verdict(NamedTuple):
     """The answer.
@@ -150,7 +165,7 @@ def _concerns(facts: Facts) -> list[Concern]:
     is_open = facts.gate is None or facts.gate.open
     found += _of_job(facts, is_open=is_open)
     recent = sum(facts.minutes[-_RECENT:])
-    usual = _usual(facts)
+    usual = facts.usual
     if recent >= BURST_LETTERS and (usual is None or recent > BURST * usual * _RECENT):
         if usual is None:
             what = say(
@@ -166,7 +181,7 @@ def _concerns(facts: Facts) -> list[Concern]:
                 count=recent,
                 minutes=_RECENT,
                 usual=round(usual, 1) if usual % 1 and usual < _ROUND else round(usual),
-                before=int(min(_known_before(facts), _USUAL)),
+                before=int(min(facts.known_before, _USUAL)),
             )
         found.append(Concern("bad", what, "/causes", _since(facts, _RECENT)))
     if not is_open:
@@ -270,21 +285,6 @@ def _of_job(facts: Facts, *, is_open: bool) -> list[Concern]:
             age=age,
         )
     return [Concern(tone, what, "/health")]
-
-
-def _usual(facts: Facts) -> float | None:
-    """Deaths a minute in the half hour before the last minutes; None: too little is known of it."""
-    known = _known_before(facts)
-    if known < _LEAST_USUAL:
-        return None
-    return sum(facts.minutes[-_RECENT - _USUAL : -_RECENT]) / min(known, _USUAL)
-
-
-def _known_before(facts: Facts) -> float:
-    """How many minutes before the last ones the tables know."""
-    if facts.known_since is None:
-        return _USUAL
-    return (facts.end - facts.known_since).total_seconds() / 60 - _RECENT
 
 
 def _marked(what: str, queues: Sequence[QueueDepth], show: str, tone: Tone = "warn") -> Concern:

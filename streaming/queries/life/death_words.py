@@ -92,8 +92,9 @@ def _limit(settings: QueueSettings | None) -> str:
     return say("the queue's limit was")
 
 
-def _a_second(rate: float) -> int | str:
-    return round(rate) if rate >= 1 else f"{rate:.2g}"
+def _a_second(rate: float) -> float:
+    """A rate that is worth reading: whole numbers, or hundredths."""
+    return round(rate) if rate >= 1 or not rate else max(round(rate, 2), 0.01)
 
 
 def of_a_copy(

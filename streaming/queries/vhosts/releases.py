@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from streaming.queries.actions import CONDITIONS, WHO
+from streaming.queries.as_of.instant import first_event
 from streaming.queries.dead_letters.filters import NAME
 from streaming.queries.duckdb_tables import Tables, iso, text
 from streaming.queries.vhosts.changes import changed_name
@@ -53,11 +54,13 @@ class DeathsAround(msgspec.Struct, frozen=True):
 
     Attributes:
         is_over: whether the hour after it is over.
+        is_whole: whether the tables know the whole hour before it.
     """
 
     before: int
     after: int
     is_over: bool
+    is_whole: bool = True
 
 
 def releases(tables: Tables, vhost: str | None = None) -> list[Release]:
@@ -137,8 +140,13 @@ def deaths_around(tables: Tables, found: Sequence[Release], end: datetime) -> li
         """
     )
     counts = {number: (before, after) for number, before, after in rows}
+    known = first_event(tables)
     return [
-        DeathsAround(*counts.get(number, (0, 0)), is_over=at + SPAN <= end)
+        DeathsAround(
+            *counts.get(number, (0, 0)),
+            is_over=at + SPAN <= end,
+            is_whole=known is not None and known <= at - SPAN,
+        )
         for number, at in enumerate(instants)
     ]
 

@@ -383,7 +383,7 @@ def test_a_queue_of_letters_leads_to_a_plan_with_the_keyboard_on_a_phone(visit):
     expect(page.locator("main tbody")).to_contain_text("mail")
     page.goto("/queue?queue=dead")
 
-    page.get_by_role("link", name=re.compile("^Redrive these to ")).focus()
+    page.get_by_role("link", name=re.compile("^Redrive all expired in mail")).focus()
     page.keyboard.press("Enter")
 
     expect(page.locator("#count")).to_contain_text("1 letter to redrive")

@@ -102,17 +102,17 @@ def test_without_a_release_causes_say_how_to_note_one(shop_console):
 def test_a_deployment_says_how_many_died_before_and_after_and_leads_to_them(released):
     page = released.get("/audit?action=deployments").text
 
-    assert "ticket 7 · 0 deaths in the hour before, 3 in the hour after" in words(page)
+    assert "ticket 7 · 0 known deaths in the hour before, 3 in the hour after" in words(page)
     [letters] = [one for one in addresses(page) if one.startswith("/search?") and "since" in one]
     assert "3 dead letters" in words(released.get(letters).text)
 
 
 def test_the_hour_after_a_deployment_may_not_be_over(released):
-    assert "0 deaths in the hour before, 3 in the hour after" in words(
+    assert "0 known deaths in the hour before, 3 in the hour after" in words(
         released.get("/audit?as_of=0").text
     )
     early = released.get("/audit?as_of=2020-09-13T12:50:00Z").text
-    assert "0 deaths in the hour before, 3 since" in words(early)
+    assert "0 known deaths in the hour before, 3 since" in words(early)
 
 
 def test_the_page_of_a_queue_says_when_the_last_release_was_and_leads_on(released):
@@ -120,7 +120,7 @@ def test_the_page_of_a_queue_says_when_the_last_release_was_and_leads_on(release
 
     [line] = re.findall(r'<p id="release">.*?</p>', page, re.DOTALL)
     assert "The last release was worker 2.1" in words(line)
-    assert "0 deaths in the hour before, 3 in the hour after" in words(line)
+    assert "0 known deaths in the hour before, 3 in the hour after" in words(line)
     led = addresses(line)
     assert any(one.startswith("/causes?") and "queue=orders" in one for one in led)
     assert any(one.startswith("/audit?") and "action=deployments" in one for one in led)

@@ -66,9 +66,9 @@ def test_deaths_are_counted_in_the_hours_before_and_after_a_release(tables):
     end = datetime.fromisoformat(known[0].at) + timedelta(minutes=55)
 
     assert deaths_around(tables, known, end) == [
-        DeathsAround(before=6, after=1, is_over=False),
-        DeathsAround(before=1, after=3, is_over=True),
-    ]
+        DeathsAround(before=6, after=1, is_over=False, is_whole=False),
+        DeathsAround(before=1, after=3, is_over=True, is_whole=False),
+    ], "the tables begin within these hours"
     assert deaths_around(tables, [], end) == []
 
 
