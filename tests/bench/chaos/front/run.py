@@ -33,6 +33,7 @@ from tests.bench.chaos.front.pika_client import (
 )
 from tests.bench.chaos.front.strikes import Strikes, wait_for
 from tests.bench.output import say
+from tests.fixtures.go_programs import BUILD, build_environment
 
 GO_CLIENT: Final = Path(__file__).with_name("go_client")
 _BUILD_S: Final = 600
@@ -82,8 +83,9 @@ def go_client() -> Path:
     with FileLock(folder / ".lock"):
         program = folder / "go_client"
         done = subprocess.run(
-            [go, "build", "-o", str(program), "."],
+            [go, "build", *BUILD, "-o", str(program), "."],
             cwd=GO_CLIENT,
+            env=build_environment(),
             check=False,
             capture_output=True,
             text=True,
