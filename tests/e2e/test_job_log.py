@@ -67,7 +67,7 @@ def test_every_line_is_json_and_faults_of_a_mapped_topic_are_warned_about(job):
         producer.produce(topic, body, headers=headers, timestamp=TIME_S * 1000 + 7)
     producer.flush()
     run.until(lambda: batches("quarantined") == 2 and batches("publishes") == 2)
-    run.stop()
+    run.stop(group=True)  # as systemd does
 
     lines = lines_of(run.log)
     warnings = [line["message"] for line in lines if line["level"] == "WARNING"]
