@@ -8,7 +8,7 @@ from tests.bench.chaos.front.strikes import KINDS
 
 @pytest.mark.long  # each part is killed once; `dlx bench chaos --front` kills more
 def test_what_clients_saw_is_in_the_tables_whatever_is_killed(tmp_path):
-    result = run_front_chaos(tmp_path / "run", kills=len(KINDS))
+    result = run_front_chaos(tmp_path / "run", kills=len(KINDS), most_calm_s=3.0)
 
     assert result.findings == []
     assert result.kills == dict.fromkeys(KINDS, 1)

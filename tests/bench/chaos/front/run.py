@@ -40,7 +40,7 @@ _BUILD_S: Final = 600
 _CATCH_UP_S: Final = 600.0
 _PIKA_PAUSE_S: Final = 0.02
 _GO_PAUSE_S: Final = 0.004
-_MOST_CALM_S: Final = 8.0
+MOST_CALM_S: Final = 8.0
 _BEHIND_SEGMENT: Final = 200
 """Records behind a segment of the log, by which its digest was written."""
 
@@ -97,12 +97,18 @@ def go_client() -> Path:
 
 
 def run_front_chaos(
-    root: Path, kills: int, *, seed: int = 1, report: Callable[[str], None] = say
+    root: Path,
+    kills: int,
+    *,
+    seed: int = 1,
+    most_calm_s: float = MOST_CALM_S,
+    report: Callable[[str], None] = say,
 ) -> FrontChaosResult:
     """Run fronts, a job and clients, strike, and check.
 
     Args:
         root: an empty folder.
+        most_calm_s: the longest wait before a strike, once clients were confirmed something.
         report: called with lines about the progress.
 
     Raises:
@@ -115,7 +121,7 @@ def run_front_chaos(
     with EmbeddedKafka(root / "kafka") as kafka:
         running = Running(root, kafka)
         try:
-            return _run(running, root, program, kills, chances, report)
+            return _run(running, root, program, kills, chances, most_calm_s, report)
         finally:
             running.kill()
 
@@ -126,6 +132,7 @@ def _run(
     program: Path,
     kills: int,
     chances: random.Random,
+    most_calm_s: float,
     report: Callable[[str], None],
 ) -> FrontChaosResult:
     running.start()
@@ -151,7 +158,7 @@ def _run(
         for number in range(kills):
             if number % 3 != 2:  # every third one may come before things go on
                 wait_for_confirms(running, files[number % 2 :][:1])
-            running.pause(chances.uniform(0, _MOST_CALM_S))
+            running.pause(chances.uniform(0, most_calm_s))
             report(f"strike {number + 1} of {kills}: {strikes.strike()}")
         wait_for_confirms(running, files)
         wait_for_digest(running)
