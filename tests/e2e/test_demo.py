@@ -67,6 +67,17 @@ def rows_so_far(directory, table):
     return rows(directory, table) if (directory / "tables" / table / "_delta_log").exists() else 0
 
 
+def why_it_died(demo, arguments):
+    """The queues in which an order died, by `dlx why`; of several messages, each is asked for."""
+    answer = demo.command(*arguments)
+    assert answer.wait() == 0, answer.output()
+    named = re.findall("^  dlx why (\\S+)  # ", answer.output(), re.MULTILINE)
+    queues = set(re.findall("^it died in queue '(.*?)' ", answer.output(), re.MULTILINE))
+    for name in named:
+        queues |= why_it_died(demo, [name if one == "17" else one for one in arguments])
+    return queues
+
+
 @pytest.fixture
 def installed_demo(wheel_environment, tmp_path):
     """A demo from the wheel with the extra `job`, far from the checkout, with an empty home."""
@@ -125,9 +136,7 @@ def test_an_interrupted_demo_of_the_wheel_continues_and_closes_its_balance(insta
     [line] = re.findall(r"^ +(/.* why 17 .*)$", said, re.MULTILINE)
     program, *arguments = shlex.split(line)
     assert Path(program).is_relative_to(demo.directory.parents[1] / "venv")
-    answer = demo.command(*arguments)
-    assert answer.wait() == 0, answer.output()
-    assert re.search("(rejected in payments|expired in payments.retry)", answer.output())
+    assert why_it_died(demo, arguments) >= {"payments"}
 
     spark = request.getfixturevalue("spark")
     _, summary, history = (spark.sql(sql).collect() for sql in spark_sql(demo.directory / "tables"))
