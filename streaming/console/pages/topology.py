@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -17,6 +17,7 @@ from streaming.console.pages.topology_graph import (
     name_of,
     picture,
 )
+from streaming.console.queue_marks import stale_s
 from streaming.console.shown import instant
 from streaming.queries.traffic import VhostTraffic, most_deaths
 from streaming.queries.traffic import traffic as traffic_of
@@ -33,8 +34,8 @@ def topology(view: View) -> Answer:
     if not view.declared:
         return undeclared(view)
     stretch = view.one_of("stretch", *STRETCHES)
-    end = view.end
-    begin = view.before(STRETCHES[stretch])
+    end = view.known_until
+    begin = end - timedelta(seconds=STRETCHES[stretch])
     vhost = view.vhost or _where_most_died(view, begin, end) or chosen_vhost(view)
     around = view.text("around", "") or ""
     view.command = view.dlx("bindings", "list")
@@ -55,7 +56,8 @@ def topology(view: View) -> Answer:
     return {
         "vhost": vhost,
         "vhosts": list(view.declared),
-        "since": view.before(STRETCHES[stretch]).isoformat(timespec="milliseconds"),
+        "since": begin.isoformat(timespec="milliseconds"),
+        "stale_s": stale_s(view),
         "stretch": stretch,
         "stretches": list(STRETCHES),
         "around": around,

@@ -354,3 +354,10 @@ def test_a_picture_of_nothing_says_so(changed):
 
     assert '<h2>Before</h2><p class="quiet">Nothing.</p>' in page.replace("\n", "")
     assert page.count("data-dot=") == 1
+
+
+def test_without_a_batch_for_long_the_traffic_is_that_before_the_last_one(shop_console):
+    page = shop_console.get("/topology?stretch=15m").text
+
+    assert "The last batch was" in page
+    assert any(int(count) for count in re.findall(r'<td class="n">(\d+)<', page))
