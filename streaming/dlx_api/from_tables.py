@@ -253,7 +253,7 @@ def balance(view: View, _body: bytes) -> answers.BalanceSheet:
 
 
 def _plain(found: list[Any], kind: type[T]) -> list[T]:
-    return msgspec.convert(msgspec.to_builtins(found), list[kind])  # type: ignore[valid-type]
+    return msgspec.convert(msgspec.to_builtins(found, enc_hook=plain), list[kind])  # type: ignore[valid-type]
 
 
 # -- redrives

@@ -110,7 +110,7 @@ class Clue(NamedTuple):
 
 def word(text: str | None) -> str:
     """A word of the tables, which pages translate."""
-    return say(text) if text else ""
+    return say(text.replace("%", "%%")) if text else ""
 
 
 def event_about(seq: int, kind: str) -> Sentence:

@@ -9,6 +9,7 @@ from streaming.dlx_api.questions import QUESTIONS
 from tests.amqp_client import RawClient
 from tests.dlx_api import DOCUMENT
 from tests.management_api import GUEST
+from tests.unit.queries.drawing import remove
 from tests.unit.queries.redrives.letters import Shop
 
 VHOST = "%2F"
@@ -262,3 +263,14 @@ def test_a_clock_is_moved_by_a_duration(memory, wish):
     status, _, reason = memory.refusal("clock", method="POST", body={"advance": wish})
 
     assert (status, reason.startswith("advance: ")) == (400, True)
+
+
+def test_what_the_balance_cannot_explain_is_told(make_api, copy_of_shop):
+    assert remove(copy_of_shop, "messages", lambda row: row["offset"] == 6)
+
+    found = make_api(copy_of_shop).get("balance")
+
+    assert found["unexplained"] == 1
+    [one] = found["findings"]
+    assert (one["what"], one["message_id"]) == ("missing message", "0/0/6")
+    assert one["why"].startswith("messages has no row of it, but event ")
