@@ -25,6 +25,7 @@ from streaming.console.languages import ENGLISH, Language, Languages
 from streaming.console.reader import Reader, is_clock, portable, read_instant, with_date
 from streaming.console.rendering import make_templates
 from streaming.console.rights import Role, User
+from streaming.console.verdict import STALE_S
 from streaming.queries import Queries
 from streaming.queries.as_of.instant import resolve
 from streaming.queries.duckdb_tables import Tables
@@ -41,9 +42,6 @@ KEPT: Final = ("as_of", "vhost")
 
 _TIMES: Final = ("as_of", "since", "until", "new_since", "from", "to", "compared_with")
 """The parameters that are instants."""
-
-UNCHANGED_S: Final = 300.0
-"""After so long without a batch, a page of the past says when the last one was."""
 
 MAX_TEXT: Final = 10_000
 PAGE_ROWS: Final = 100
@@ -200,7 +198,7 @@ class View:
         if shown_at is None or not batches:
             return None
         before_s = shown_at.timestamp() - batches[0].at_s
-        return before_s if before_s > UNCHANGED_S else None
+        return before_s if before_s > STALE_S else None
 
     def dated(self) -> dict[str, str]:
         """The parameters of the URL that are times of day, with their dates: they stay the same."""
