@@ -97,7 +97,8 @@ class TablesSettings(Section):
         60_000,
         "How often the small files of the batches are joined. With one minute and ten batches per "
         "second, a query opens some hundred files rather than thousands. Joining waits while the "
-        "job works off a backlog, unless a table has 500 small files.",
+        "job works off a backlog, and beside fronts for the end of a burst of traffic, a minute at "
+        "most, unless a table has 500 small files.",
         milliseconds(1_000),
     )
     compaction_target_bytes: int = setting(

@@ -16,6 +16,7 @@ from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.flow.busy_traffic import Burst
 from streaming.pipeline.snapshot_schedule import SnapshotSchedule
 from streaming.pipeline.topics.trimming import Trimming
 from streaming.queries.duckdb_tables import Tables
@@ -94,12 +95,13 @@ class Housekeeping:
             vacuum_grace_ms=tables.vacuum_retention_ms,
         )
         self._busy_until_s = 0.0
+        self._burst = Burst()
         self._maintenance = Maintenance(
             self._tables,
             schedule,
             ledger.writers,
             lambda: self.lowest,
-            self._is_busy,
+            lambda: self._is_busy() or self._burst.goes_on,
         )
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
@@ -109,7 +111,12 @@ class Housekeeping:
         self._thread.start()
 
     def batch_done(
-        self, *, is_full: bool = False, events: int = 0, has_backlog: bool = False
+        self,
+        *,
+        is_full: bool = False,
+        events: int = 0,
+        has_backlog: bool = False,
+        is_busy: bool = False,
     ) -> None:
         """Notify that a batch has added events.
 
@@ -117,7 +124,9 @@ class Housekeeping:
             is_full: publishes are throttled because of resident messages.
             events: how many.
             has_backlog: it has left publishes behind; compaction waits.
+            is_busy: it had much traffic of fronts; compaction waits for the end of a burst.
         """
+        self._burst.batch_done(is_busy=is_busy)
         self._busy_until_s = time.monotonic() + BUSY_S if has_backlog else 0.0
         self._snapshots.add(events)
         with self._changed:

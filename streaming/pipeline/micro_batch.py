@@ -133,6 +133,7 @@ class MicroBatch:
             is_full=self.flow.state.cause == "above",
             events=sum(shard.events for shard in reports.shards),
             has_backlog=self.flow.has_backlog,
+            is_busy=bool(self.flow.interval_s),
         )
         seconds = {"stages": stages_s, "commit": sum(committed.seconds.values())}
         seconds["batch"] = time.perf_counter() - started_s

@@ -12,7 +12,8 @@ Replay: the size only limits what the next batch plans to read. Spark logs the p
 a repeated batch reads those.
 
 A batch has a cost whatever it holds, about 0.3 s of a core. Where fronts answer clients from the
-same cores, a busy machine is better used by fewer batches: `interval_s`.
+same cores, a busy machine is better used by fewer batches: `interval_s`. And the log of a front has
+everything in one order: shorter batches would show no reject sooner, and the last record later.
 
 A backlog of commands must fit into memory too: `CommandPace`. While one waits, no publishes are
 read: those that came after a declaration must not be routed before it.
@@ -64,6 +65,7 @@ class Pace:
 
     Args:
         max_rows: the most publishes of a batch, whatever the backlog.
+        is_whole: a batch always reads as much; only logs of fronts are read.
 
     Attributes:
         rows: the most publishes of the next batch. At first `max_rows`: what came while the job was
@@ -71,8 +73,9 @@ class Pace:
         has_backlog: whether the last batch has left publishes behind.
     """
 
-    def __init__(self, max_rows: int) -> None:
+    def __init__(self, max_rows: int, *, is_whole: bool = False) -> None:
         self._max_rows = max_rows
+        self._is_whole = is_whole
         self.rows = max_rows
         self.has_backlog = False
         self._rate = 0.0
@@ -80,6 +83,8 @@ class Pace:
     def batch_done(self, publishes: int, seconds: float) -> None:
         """Choose the size of the next batch from what a batch has read, and how long it took."""
         self.has_backlog = publishes >= FULL_SHARE * self.rows
+        if self._is_whole:
+            return
         if publishes:
             self._rate = max(KEPT * self._rate, publishes / max(seconds, 0.001))
         if self.has_backlog:

@@ -53,6 +53,8 @@ the front hears once a second how far the job is."""
 ROUND_TRIPS: Final = 1_000
 
 _SAMPLE_S: Final = 0.1
+_CALM_S: Final = 3.0
+_CALM_CORES: Final = 0.2
 _MOST_RECORDS: Final = 100_000
 _ANSWER_S: Final = 30.0
 
@@ -73,6 +75,7 @@ def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures
             for queues, prefetch in itertools.product((1, QUEUES), PREFETCHES):
                 name = f"{NAME}_{queues}_{prefetch}"
                 kind = _burst(queues, prefetch, sizes)
+                _wait_for_upkeep(job)
                 theirs = consuming_from(rabbitmq, root / f"{name}_theirs", kind)
                 yield {
                     "case": name,
@@ -113,6 +116,17 @@ def _beside(
         **us_per_message(ours.cores, ours.rate),
         **us_per_message(theirs.cores, theirs.rate),
     }
+
+
+def _wait_for_upkeep(job: RunningJob) -> None:
+    """Wait until the job does no more for the burst before: RabbitMQ has its turn alone."""
+
+    def is_calm() -> bool:
+        now_s = time.time()
+        return job.cpu.cores(now_s - _CALM_S, now_s)["driver_cores"] < _CALM_CORES
+
+    time.sleep(_CALM_S)
+    wait_until(is_calm, pause_s=1.0)
 
 
 def _sustained(environment: BenchEnvironment, rabbitmq: RabbitMQ, sizes: Sizes) -> Figures:

@@ -2,11 +2,13 @@
 
 import logging
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from streaming.config import JobConfig, JobSettings, TablesSettings
 from streaming.contents.updater import ContentsUpdater
+from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline import housekeeping as housekeeping_module
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
@@ -18,6 +20,8 @@ from tests.unit.queries.recording import QUERY_ID, recording_of_one_order
 
 WAIT_S = 60
 HALF_AN_HOUR_MS = 1_800_000
+LOOK_S = 0.6
+"""Maintenance looks twice a second for what is due."""
 
 
 class Counted:
@@ -138,6 +142,28 @@ def test_the_books_are_closed_later_while_a_backlog_is_worked_off(tmp_path, monk
         assert not Tables(str(tmp_path)).has("snapshots")
         housekeeping.batch_done()
         wait_until(lambda: Tables(str(tmp_path)).has("snapshots"))
+
+
+def test_compaction_waits_for_the_end_of_a_burst_and_contents_do_not(tmp_path, monkeypatch):
+    recording = recording_of_one_order(tmp_path)
+    counted = Counted(monkeypatch)
+    for _ in range(12):
+        recording.brokers[0].publish("", "work", "another order")
+        recording.commit()
+
+    def files():
+        return len(load_table(recording.place / "events").file_uris())
+
+    with running(recording, 100) as housekeeping:
+        for number in range(1, 4):
+            housekeeping.batch_done(is_busy=True)
+            assert counted.wait_for(number)
+            time.sleep(LOOK_S)
+        before = files()
+        housekeeping.batch_done()
+        wait_until(lambda: files() < before)
+
+    assert before > 12
 
 
 def test_the_largest_queues_are_logged_once_each_time_publishes_are_throttled(

@@ -194,6 +194,29 @@ def test_beside_fronts_batches_of_busy_traffic_take_half_the_time(
     assert interval_s(publishes, seconds, most_s) == pytest.approx(expected_s)
 
 
+def test_a_job_of_fronts_alone_reads_all_that_their_logs_have():
+    logs = {"/": VhostSettings(sequenced=True), "eu": VhostSettings(sequenced=True)}
+    mixed = {**logs, "of-kafka": VhostSettings()}
+    limits = []
+    for vhosts in (logs, mixed):
+        config = JobConfig(vhosts=vhosts)
+        flow = FlowControl(config, NO_MARKS, BatchDetail(), ShardStats(BatchDetail()))
+        flow.batch_done(3_000, 2.0)
+        limits.append(flow.next_rows)
+        assert not flow.has_backlog
+
+    assert limits == [MOST, LEAST_ROWS]
+
+
+def test_what_a_full_batch_of_a_log_leaves_behind_is_a_backlog():
+    pace = Pace(MOST, is_whole=True)
+
+    pace.batch_done(MOST, 5.0)
+
+    assert pace.has_backlog
+    assert pace.rows == MOST
+
+
 @pytest.mark.parametrize(("is_sequenced", "expected_s"), [(True, 1.2), (False, 0.0)])
 def test_only_a_job_beside_fronts_pauses_between_busy_batches(is_sequenced, expected_s):
     config = JobConfig(vhosts={"/": VhostSettings(sequenced=is_sequenced)})
