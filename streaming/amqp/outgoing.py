@@ -203,7 +203,7 @@ class Outgoing:
     def _shares(self, body: bytes) -> bool:
         """Whether a body is sent from where the vhost keeps it.
 
-        One step of the broker may hand out very many messages (`queue.MAX_AT_ONCE`).
+        One step of the broker may hand out very many messages (`step_size.MAX_AT_ONCE`).
         """
         size = len(body)
         if size >= SHARED_BODY:

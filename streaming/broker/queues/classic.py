@@ -1,23 +1,22 @@
 """Classic queues: what happens on arrival, on requeue, and when limits change.
 
-How long copies stay, and that only the head expires, is for both kinds (`queue.py`, `sweep`).
+How long copies stay, and that only the head expires, is for both kinds (`time_to_live.py`).
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from streaming.broker.channels.publishers import Publisher
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.context import ShardContext
 from streaming.broker.events import DIED, ENQUEUED
 from streaming.broker.message import NEVER, Copy, Envelope, Message
+from streaming.broker.queues.length_limits import ClassicLengthLimits
 from streaming.broker.queues.queue import (
     ACCEPTED,
     NO_PLANS,
     REFUSED,
     REJECTED_TO_DLX,
     DeathOutbox,
-    Queue,
 )
 from streaming.broker.queues.ready_order import ClassicOrder, Order, classic_order
 from streaming.broker.state.schema import LevelRecord, QueueRecord
@@ -28,16 +27,15 @@ MAX_RESTING_COPIES: Final = 16
 """A queue with more ready copies is not kept between batches: its record is large."""
 
 
-class ClassicQueue(Queue):
+class ClassicQueue(ClassicLengthLimits):
     """A classic queue, with priorities if it was declared with `x-max-priority`.
 
     Attributes:
         by_arrival: its order, if it has no priorities; `arrive` and `take` use its fifo directly,
             which saves a fifth of the fold of a message that dies once (`dlx bench core`).
-        drops_head, refuses: what it does when it is full; both false without limits.
     """
 
-    __slots__ = ("by_arrival", "drops_head", "max_priority", "refuses")
+    __slots__ = ("by_arrival", "max_priority")
 
     def __init__(
         self,
@@ -77,27 +75,6 @@ class ClassicQueue(Queue):
         self.by_arrival.fifo.store = context.store
         self.death_plans = NO_PLANS
         self.may_expire = self.may_expire and bool(self.ready or self.unacked)
-
-    def apply_settings(self, settings: QueueSettings) -> None:
-        """Set the settings in force, without acting on them (see `settings_changed`)."""
-        super().apply_settings(settings)
-        limited = settings.has_length_limit
-        self.drops_head = limited and settings.overflow == "drop-head"
-        self.refuses = limited and settings.overflow != "drop-head"
-
-    def would_refuse(
-        self,
-        size: int,
-        publisher: Publisher | None = None,  # noqa: ARG002 - quorum's
-    ) -> bool:
-        """Whether the message would exceed a limit (R-LEN-8)."""
-        return self.refuses and (
-            self.ready >= self.max_length or self.ready_bytes + size > self.max_bytes
-        )
-
-    def may_ever_hold(self, size: int) -> bool:
-        """Whether a message of that size would be accepted at least by an empty queue."""
-        return not self.refuses or (self.max_length > 0 and size <= self.max_bytes)
 
     def arrive(
         self,
@@ -152,7 +129,7 @@ class ClassicQueue(Queue):
         self.ready = ready = self.ready + 1
         self.ready_bytes += message.size
         if self.drops_head and (ready > self.max_length or self.ready_bytes > self.max_bytes):
-            self._drop_head()
+            self.drop_head()
             if self.may_expire:
                 self.sweep()
         elif ready == 1 and copy.deadline_ms != NEVER:
@@ -180,11 +157,6 @@ class ClassicQueue(Queue):
         index = self.events.add_death(DIED, self.name, copy)
         self.deaths.append((self, copy, "maxlen", index))
 
-    def _drop_head(self) -> None:
-        """Let heads die until the limits hold (R-LEN-1, R-LEN-6)."""
-        while self.ready > self.max_length or self.ready_bytes > self.max_bytes:
-            self.die(self.take(), "maxlen")
-
     def put_back(
         self,
         copies: Iterable[Copy],
@@ -197,7 +169,7 @@ class ClassicQueue(Queue):
             self.order.put_back(copy, self.events.next_seq)
             self.add_requeued(copy, cause)
         if self.drops_head:
-            self._drop_head()
+            self.drop_head()
         self.sweep()
         self.serve()
 
@@ -209,7 +181,7 @@ class ClassicQueue(Queue):
     def settings_changed(self) -> None:
         """Trim at once; deadlines stay; the queue's own expiry starts again (R-POL-8)."""
         if self.drops_head:
-            self._drop_head()
+            self.drop_head()
         self.timer_ms = NEVER
         self.sweep()
         self.touch()

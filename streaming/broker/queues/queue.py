@@ -14,10 +14,10 @@ Rule 4: a queue never has both ready copies and a waiting consumer with room, un
         handing out very many copies continues later (`unfinished.py`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from streaming.broker.channels.channel import TAG_BITS, Consumer
 from streaming.broker.channels.publishers import Publisher
@@ -27,8 +27,10 @@ from streaming.broker.context import ShardContext
 from streaming.broker.events import CONSUMED, DELIVERED, DIED, ENQUEUED, PENDING, Kind
 from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.outbound import DeliveryOut
+from streaming.broker.queues import step_size
 from streaming.broker.queues.consumer_line import ConsumerLine
 from streaming.broker.queues.held_copies import HeldCopies
+from streaming.broker.queues.queue_expiry import QueueExpiry
 from streaming.broker.queues.ready_order import Order
 from streaming.broker.state.schema import Delivery, Held, LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
@@ -38,9 +40,6 @@ REFUSED: Final = 0
 ACCEPTED: Final = 1
 REJECTED_TO_DLX: Final = 2
 """Results of `arrive`: refused and lost, accepted, or refused and dead-lettered (R-LEN-9)."""
-
-MAX_AT_ONCE = 20_000
-"""Copies that one step hands out, purges or deletes; the rest follow later (`unfinished.py`)."""
 
 NO_PLANS: Final[dict[str, dict[Envelope, Any]]] = {
     reason: {} for reason in ("rejected", "expired", "maxlen", "delivery_limit")
@@ -71,7 +70,7 @@ class DeathOutbox:
         self.unserved: list[Queue] = []
 
 
-class Queue(ABC):
+class Queue(QueueExpiry):
     """The common part of classic and quorum queues.
 
     Attributes:
@@ -80,7 +79,6 @@ class Queue(ABC):
         unacked, unacked_bytes: copies handed out and not settled.
         unacked_on: the same by channel number.
         held: copies kept by at-least-once dead-lettering (R-ALO-2).
-        may_expire: whether a copy in it may expire; always true of quorum queues.
         deaths: the part of the outbox that its deaths go to.
         death_plans: cached plans by reason and envelope (`dead_letters/planning.py`).
         holds_deaths: whether it dead-letters at least once.
@@ -90,9 +88,6 @@ class Queue(ABC):
         owner: the channel that declared it, if it is exclusive.
         line: its consumers.
         paused: whether handing out ready copies continues later.
-        used_at_ms: last use in the sense of queue expiry (R-QEXP-2).
-        timer_ms, expiry_timer_ms: when the next sweep for expired copies and check of the queue's
-            own expiry are due; NEVER for none.
     """
 
     __slots__ = (
@@ -106,14 +101,11 @@ class Queue(ABC):
         "deaths",
         "declaration",
         "events",
-        "expires_ms",
-        "expiry_timer_ms",
         "held",
         "holds_deaths",
         "line",
         "max_bytes",
         "max_length",
-        "may_expire",
         "name",
         "next_position",
         "number",
@@ -125,15 +117,11 @@ class Queue(ABC):
         "ready",
         "ready_bytes",
         "settings",
-        "timer_ms",
-        "ttl_ms",
         "unacked",
         "unacked_bytes",
         "unacked_on",
-        "used_at_ms",
     )
 
-    sweep_timer: ClassVar[TimerKind] = TimerKind.SWEEP_CLASSIC
     order: Order
 
     def __init__(
@@ -167,7 +155,7 @@ class Queue(ABC):
         self.used_at_ms = record.used_at_ms
         self.timer_ms = record.timer_ms
         self.expiry_timer_ms = record.expiry_timer_ms
-        self.expires_ms: int | None = None
+        self.expires_ms = None
 
     def _take_part(
         self, context: ShardContext, channels: ChannelRegistry, outbox: DeathOutbox
@@ -245,11 +233,8 @@ class Queue(ABC):
     def new_order(self, levels: list[LevelRecord]) -> Order:
         """The order of this type of queue, with these ready copies."""
 
-    def before_get(self) -> None:  # noqa: B027 - optional
+    def before_get(self) -> None:
         """Prepare a get from the head; a classic queue does nothing (R-TTL-11)."""
-
-    def settled(self) -> None:  # noqa: B027 - optional
-        """Act after copies were settled or taken: a quorum queue may accept publishes again."""
 
     # -- arriving and leaving
 
@@ -257,14 +242,7 @@ class Queue(ABC):
         self, message: Message, envelope: Envelope, parent_copy_id: int, base_ms: int
     ) -> Copy:
         """Create a copy and record that it was enqueued; the caller puts it in its place."""
-        ttl_ms = self.ttl_ms
-        envelope_ttl_ms = envelope.ttl_ms
-        if envelope_ttl_ms is not None and (ttl_ms is None or envelope_ttl_ms < ttl_ms):
-            ttl_ms = envelope_ttl_ms
-        deadline_ms = NEVER
-        if ttl_ms is not None:
-            deadline_ms = base_ms + ttl_ms if ttl_ms else self.clock.now_ms
-            self.may_expire = True
+        deadline_ms = self.deadline(envelope, base_ms)
         events = self.events
         kinds = events.kinds
         position = self.next_position
@@ -283,11 +261,6 @@ class Queue(ABC):
         self.ready -= 1
         self.ready_bytes -= copy.message.size
         return copy
-
-    def after_take(self) -> None:
-        """Let the next head expire if it is past its deadline (R-TTL-3)."""
-        if self.ready:
-            self.sweep()
 
     def die(self, copy: Copy, reason: str, cause: str | None = None) -> None:
         """Let a copy die that was just removed from its place.
@@ -314,37 +287,10 @@ class Queue(ABC):
         events.numbers.append(0)
         events.death_outcomes.append(PENDING)
 
-    def sweep(self) -> None:
-        """Let heads past their deadline die, and arm the timer for the next one (R-TTL-3).
-
-        Very many continue later.
-        """
-        if self.paused:
-            return
-        now_ms = self.clock.now_ms
-        order = self.order
-        left = MAX_AT_ONCE
-        while self.ready:
-            head = order.head()
-            deadline_ms = head.deadline_ms
-            if deadline_ms > now_ms:
-                if deadline_ms < self.timer_ms:
-                    self.timer_ms = deadline_ms
-                    self.clock.arm(deadline_ms, self.sweep_timer, self.number)
-                return
-            if not left:
-                self.paused = True
-                self.outbox.unserved.append(self)
-                return
-            left -= 1
-            self.take()
-            self.die(head, "expired")
-
-    def on_timer(self) -> None:
-        """Do the sweep that was due."""
-        self.timer_ms = NEVER
-        self.sweep()
-        self.settled()
+    def pause(self) -> None:
+        """Go on in another step (`unfinished.py`)."""
+        self.paused = True
+        self.outbox.unserved.append(self)
 
     def empty(self) -> tuple[list[Copy], list[LevelRecord]]:
         """Remove all ready copies; limits and timers do not act.
@@ -355,7 +301,7 @@ class Queue(ABC):
         """
         copies: list[Copy] = []
         detached: list[LevelRecord] = []
-        if self.ready > MAX_AT_ONCE:
+        if self.ready > step_size.MAX_AT_ONCE:
             detached = self.order.save()
             self.order = self.new_order([level.emptied() for level in detached])
         else:
@@ -418,11 +364,10 @@ class Queue(ABC):
         waiting = self.line.waiting
         if self.paused or not waiting:
             return
-        left = MAX_AT_ONCE
+        left = step_size.MAX_AT_ONCE
         while self.ready:
             if not left:
-                self.paused = True
-                self.outbox.unserved.append(self)
+                self.pause()
                 return
             left -= 1
             if not waiting:
@@ -436,7 +381,7 @@ class Queue(ABC):
             self.hand_over(self.take(), consumer)
             if self.may_expire and self.ready:
                 self.sweep()
-                if self.ready and self._is_expiring():
+                if self.ready and self.is_expiring():
                     return
 
     def hand_over(self, copy: Copy, consumer: Consumer) -> None:
@@ -529,7 +474,7 @@ class Queue(ABC):
         for done in range(count):
             if self.may_expire:
                 self.before_get()
-            if not self.ready or self._is_expiring():
+            if not self.ready or self.is_expiring():
                 return done
             self.deliver(self.take(), consumer, label, done, auto_ack)
             if self.may_expire:
@@ -537,10 +482,6 @@ class Queue(ABC):
             if deaths or held:
                 deliver_deaths()
         return count
-
-    def _is_expiring(self) -> bool:
-        """Whether the head is one of very many expired ones, which die later."""
-        return self.paused and self.order.head().deadline_ms <= self.clock.now_ms
 
     def get_message(
         self,
@@ -610,26 +551,6 @@ class Queue(ABC):
             self.unacked_on[channel_number] = left
         else:
             del self.unacked_on[channel_number]
-
-    # -- expiry of the queue itself (R-QEXP-1 to R-QEXP-3)
-
-    def touch(self) -> None:
-        """Record a use: a get, a declaration, or the end of the last consumer (R-QEXP-2)."""
-        self.used_at_ms = self.clock.now_ms
-        self.arm_expiry()
-
-    def expires_at_ms(self) -> int:
-        """When it is to be deleted for lack of use; NEVER while it has a consumer (R-QEXP-3)."""
-        if self.expires_ms is None or self.line.consumers:
-            return NEVER
-        return self.used_at_ms + self.expires_ms
-
-    def arm_expiry(self) -> None:
-        """Make sure that a timer is set not later than `expires_at_ms`."""
-        due_ms = self.expires_at_ms()
-        if due_ms < self.expiry_timer_ms:
-            self.expiry_timer_ms = due_ms
-            self.clock.arm(due_ms, TimerKind.EXPIRE_QUEUE, self.number)
 
     # -- at rest
 

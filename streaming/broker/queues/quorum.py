@@ -2,33 +2,23 @@
 
 from collections.abc import Iterable
 
-from streaming.broker.channels.publishers import NO_SOURCE, Publisher
+from streaming.broker.channels.publishers import NO_SOURCE
 from streaming.broker.channels.registry import ChannelRegistry
 from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
 from streaming.broker.message import NEVER, NO_COPY, Copy, Envelope, Message
-from streaming.broker.queues.queue import ACCEPTED, REFUSED, DeathOutbox, Queue
+from streaming.broker.queues.length_limits import QuorumLengthLimits
+from streaming.broker.queues.queue import ACCEPTED, REFUSED, DeathOutbox
 from streaming.broker.queues.ready_order import REQUEUED_POSITIONS, QuorumOrder
 from streaming.broker.state.schema import LevelRecord, QueueRecord
 from topology.declarations import Queue as Declaration
 from topology.policies import QueueSettings
 
-SOFT_LIMIT = (4, 5)
-"""Blocked publishers go on when a queue falls to this fraction of its limits (R-LEN-15)."""
 
+class QuorumQueue(QuorumLengthLimits):
+    """A quorum queue."""
 
-class QuorumQueue(Queue):
-    """A quorum queue.
-
-    With `reject-publish`, a message that makes it full blocks all its publishers until it falls to
-    the soft limit (R-LEN-15). A change of its policy leaves them blocked (R-LEN-18).
-
-    Attributes:
-        limited: whether it has a length limit.
-        rejects: whether it has one and `reject-publish`.
-    """
-
-    __slots__ = ("explicit_requeues_to_tail", "limited", "quorum_order", "rejects")
+    __slots__ = ("explicit_requeues_to_tail", "quorum_order")
 
     sweep_timer = TimerKind.SWEEP_QUORUM
 
@@ -72,44 +62,9 @@ class QuorumQueue(Queue):
     def apply_settings(self, settings: QueueSettings) -> None:
         """Set the settings in force, without acting on them (see `settings_changed`)."""
         super().apply_settings(settings)
-        self.limited = settings.has_length_limit
-        self.rejects = settings.refuses_when_full
         self.explicit_requeues_to_tail = (
             self.context.config.compat == "3.10" and settings.delivery_limit is None
         )
-
-    def _over_limit(self) -> bool:
-        """Whether a limit is exceeded; held copies count too (R-LEN-17)."""
-        return (
-            self.ready + self.held.count > self.max_length
-            or self.ready_bytes + self.held.bytes > self.max_bytes
-        )
-
-    def would_refuse(
-        self,
-        size: int,  # noqa: ARG002 - only what is there counts
-        publisher: Publisher | None = None,
-    ) -> bool:
-        """Whether it is full, or has blocked this publisher (R-LEN-18)."""
-        if publisher is None:
-            return self._is_full()
-        return self._refuses(publisher)
-
-    def _is_full(self) -> bool:
-        """Whether it refuses every publisher."""
-        return self.rejects and self._over_limit()
-
-    def _refuses(self, publisher: Publisher) -> bool:
-        """Whether it refuses a message of this publisher, which is known from now on (R-LEN-18).
-
-        Nobody needs to be known to a queue that cannot be full.
-        """
-        if not (self.limited or self.blocked):
-            return False
-        full = self._is_full()
-        if full and not self.blocked:
-            self._block()  # it was rebuilt
-        return self.channels.publishers.refuses(self.number, publisher, full=full)
 
     def arrive(
         self,
@@ -125,7 +80,7 @@ class QuorumQueue(Queue):
         """
         if parent_copy_id == NO_COPY and (self.limited or self.blocked):
             user, channel = self.context.actor
-            if self._refuses((user, channel, NO_SOURCE)):
+            if self.refuses_of((user, channel, NO_SOURCE)):
                 return REFUSED
         copy = self.new_copy(message, envelope, parent_copy_id, base_ms)
         copy.failures = failures
@@ -156,52 +111,6 @@ class QuorumQueue(Queue):
         self.serve()
         self.sweep()
         self.settled()
-
-    def settled(self) -> None:
-        """Drop heads, or block and unblock publishers (R-LEN-15, R-LEN-16, R-LEN-18)."""
-        if self._over_limit():
-            if self.rejects:
-                self._block()
-            else:
-                self._drop_heads()
-                self.sweep()
-        if self.blocked:
-            self._unblock_if_drained()
-
-    def _block(self) -> None:
-        """Block the publishers that are known."""
-        self.channels.publishers.set_all(self.number, blocked=True)
-        self.blocked = self.above_soft_limit = True
-
-    def _unblock_if_drained(self) -> None:
-        """Unblock all publishers if the queue fell to the soft limit, or lost its limits."""
-        was_above = self.above_soft_limit
-        if self.limited:
-            self.above_soft_limit = not self._is_below_soft_limit()
-            if not self.rejects or self.above_soft_limit or not was_above:
-                return
-        else:
-            self.above_soft_limit = True
-            if self.context.config.compat == "3.10":  # does not unblock them then
-                return
-        self.blocked = False
-        self.channels.publishers.set_all(self.number, blocked=False)
-
-    def _drop_heads(self) -> None:
-        """Let heads die until the limits hold; the last one is dead-lettered first (R-LEN-16)."""
-        deaths = self.deaths
-        before = len(deaths)
-        while self.ready and self._over_limit():
-            self.die(self.take(), "maxlen")
-        deaths.extend([deaths.pop() for _ in range(len(deaths) - before)])
-
-    def _is_below_soft_limit(self) -> bool:
-        """Whether it is at or below the soft limit (R-LEN-15)."""
-        part, whole = SOFT_LIMIT
-        return (
-            self.ready + self.held.count <= self.max_length * part // whole
-            and self.ready_bytes + self.held.bytes <= self.max_bytes * part // whole
-        )
 
     def before_get(self) -> None:
         """Let expired heads die before one is handed out."""

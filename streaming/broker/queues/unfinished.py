@@ -22,7 +22,7 @@ import msgspec
 from streaming.broker.clock import TimerKind
 from streaming.broker.context import ShardContext
 from streaming.broker.message import NEVER, Copy
-from streaming.broker.queues import queue as queue_module
+from streaming.broker.queues import step_size
 from streaming.broker.queues.ready_order import Order, QuorumOrder, classic_order
 from streaming.broker.queues.registry import QueueRegistry
 from streaming.broker.state.encoding import pack, unpack
@@ -86,7 +86,7 @@ class UnfinishedWork:
         self._changed = True
         self.due_ms = NEVER
         work = self._work
-        left = queue_module.MAX_AT_ONCE
+        left = step_size.MAX_AT_ONCE
         while work.detached and left:
             record = work.detached[0]
             order = self._order(record)

@@ -35,7 +35,7 @@ from streaming.broker.message import (
     publication_of,
 )
 from streaming.broker.outbound import DeliveryOut
-from streaming.broker.queues import queue as queue_module
+from streaming.broker.queues import step_size
 from streaming.broker.shard import Shard
 from streaming.broker.state.pages import decode_envelope
 from streaming.broker.state.store import MemoryStore
@@ -391,7 +391,7 @@ class Replay:
         if queue not in self._shard.vhost.queues:
             return False
         ready = self._shard.state.queues.named(queue).ready
-        if ready > queue_module.MAX_AT_ONCE:
+        if ready > step_size.MAX_AT_ONCE:
             self._large_purges.setdefault(queue, event["seq"])
         if event["copy_id"] < self._large_purges.get(queue, 0):
             return False

@@ -23,7 +23,7 @@ from streaming.broker.message import (
     publication_of,
 )
 from streaming.broker.outbound import AnswerOut, CancelOut, ConfirmOut, DeliveryOut, Outbound
-from streaming.broker.queues import queue, unfinished
+from streaming.broker.queues import step_size, unfinished
 from streaming.broker.shard import Shard
 from streaming.broker.state import paged_fifo as pages
 from streaming.broker.state import record_groups as records
@@ -66,7 +66,7 @@ def low_limit() -> Iterator[None]:
 def small_portions() -> Iterator[None]:
     """Purges, deletions and deliveries of more than three copies continue later."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queue, "MAX_AT_ONCE", 3)
+        patch.setattr(step_size, "MAX_AT_ONCE", 3)
         patch.setattr(unfinished, "CONTINUE_AFTER_MS", 2)
         patch.setattr(unfinished, "PORTIONS_AT_ONCE", 2)
         yield

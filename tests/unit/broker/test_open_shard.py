@@ -13,7 +13,7 @@ from streaming.broker.channels import channel
 from streaming.broker.events import Actor, Event, Kind
 from streaming.broker.message import CONFIRM, Message, publication_of
 from streaming.broker.outbound import DeliveryOut
-from streaming.broker.queues import queue as queue_module
+from streaming.broker.queues import step_size
 from streaming.broker.shard import Shard
 from tests.builders import START_MS, Broker, a_queue
 from topology.declarations import Binding
@@ -225,7 +225,7 @@ def a_while(*, taken: bool) -> tuple[list[tuple[int, Kind, str]], int]:
 
 
 def test_timers_that_still_count_fire_although_stale_ones_were_dropped(monkeypatch):
-    monkeypatch.setattr(queue_module, "MAX_AT_ONCE", 1)
+    monkeypatch.setattr(step_size, "MAX_AT_ONCE", 1)
     events, timers = a_while(taken=False)
     monkeypatch.setattr(clock, "MIN_CROWD", -(1 << 30))
 

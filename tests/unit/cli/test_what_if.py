@@ -9,7 +9,7 @@ import pytest
 from streaming.broker import commands
 from streaming.broker.config import ShardConfig
 from streaming.broker.events import Kind
-from streaming.broker.queues import queue as queue_module
+from streaming.broker.queues import step_size
 from streaming.broker.redrive_letters import Edit, Letter, RedriveOptions, StoredLetter, Target
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.queries.cut import Cut
@@ -374,7 +374,7 @@ def holds_a_dead_letter(broker):
     ],
 )
 def test_the_exported_topology_gives_no_differences(a_recording, happens, monkeypatch):
-    monkeypatch.setattr(queue_module, "MAX_AT_ONCE", 5)
+    monkeypatch.setattr(step_size, "MAX_AT_ONCE", 5)
     [broker] = a_recording.brokers
     for _ in happens(broker) or ():
         a_recording.commit()

@@ -4,7 +4,7 @@ import pytest
 
 from streaming.broker import commands
 from streaming.broker.events import Kind
-from streaming.broker.queues import queue as queue_module
+from streaming.broker.queues import step_size
 from tests.builders import Broker
 
 CUT = pytest.mark.parametrize("cut", [False, True])
@@ -129,7 +129,7 @@ def test_a_purged_priority_queue_records_high_priorities_first_and_goes_on(cut):
 
 @CUT
 def test_requeued_copies_that_never_were_in_a_page_are_purged_in_portions(cut, monkeypatch):
-    monkeypatch.setattr(queue_module, "MAX_AT_ONCE", 2)
+    monkeypatch.setattr(step_size, "MAX_AT_ONCE", 2)
     broker = a_broker(5, cut=cut)
     broker.get("q", "g", count=5)
     broker.do(commands.Recover(channel="c0"))

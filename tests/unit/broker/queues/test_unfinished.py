@@ -6,8 +6,7 @@ from streaming.broker import commands
 from streaming.broker.events import Kind
 from streaming.broker.message import NEVER
 from streaming.broker.outbound import DeliveryOut
-from streaming.broker.queues import queue as queue_module
-from streaming.broker.queues import unfinished
+from streaming.broker.queues import step_size, unfinished
 from streaming.broker.shard import Shard
 from tests.builders import START_MS, Broker
 from tests.property.broker.playing import tiny_pages
@@ -19,7 +18,7 @@ TYPES = pytest.mark.parametrize("arguments", [{}, {"max_priority": 3}, {"queue_t
 
 @pytest.fixture(autouse=True)
 def small_portions(monkeypatch):
-    monkeypatch.setattr(queue_module, "MAX_AT_ONCE", 4)
+    monkeypatch.setattr(step_size, "MAX_AT_ONCE", 4)
     with tiny_pages():
         yield
 

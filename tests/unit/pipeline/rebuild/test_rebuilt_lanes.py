@@ -11,7 +11,7 @@ from streaming.broker.commands import Command, ControlRedrive, Redrive, RedriveA
 from streaming.broker.events import Kind
 from streaming.broker.lanes import HOME, on_each_lane, on_lane
 from streaming.broker.outbound import DeliveryOut, Outbound
-from streaming.broker.queues import queue as queue_module
+from streaming.broker.queues import step_size
 from streaming.broker.rebuilt_shard import rebuild_shard
 from streaming.broker.redrive_letters import Letter, RedriveOptions, Target
 from streaming.broker.redrives.records import OpenRecord
@@ -265,7 +265,7 @@ def test_a_queue_that_one_lane_has_already_deleted_is_deleted_on_all(tmp_path, k
 
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_large_queue_that_was_being_deleted_is_deleted(tmp_path, monkeypatch, closed):
-    monkeypatch.setattr(queue_module, "MAX_AT_ONCE", 4)
+    monkeypatch.setattr(step_size, "MAX_AT_ONCE", 4)
     broker = LanedBroker()
     recording = Recording(tmp_path, *broker.lanes)
     broker.queue("large", queue_type="quorum")
