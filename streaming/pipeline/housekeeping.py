@@ -102,6 +102,7 @@ class Housekeeping:
             ledger.writers,
             lambda: self.lowest,
             lambda: self._is_busy() or self._burst.goes_on,
+            rests=bool(config.log_topics()),
         )
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 

@@ -16,7 +16,7 @@ the version in which all replaced files were seen, or not at all.
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,6 +52,9 @@ LARGE_ROWS: Final = 1_000_000
 
 SORTED_BYTES: Final = 32 * 1024 * 1024
 """The largest file of a table whose rows are sorted."""
+
+Rest = Callable[[float], object]
+"""Waits after so many seconds of work, so that others come first."""
 
 _ATTEMPTS: Final = 50
 _INPUTS_KEY: Final = b"dlx.joined"
@@ -128,7 +131,13 @@ def _cut(run: list[SmallFile], target_bytes: int, least_files: int) -> list[list
     return [group for group in groups if len(group) > 1]
 
 
-def compact(place: Location, spec: TableSpec, group: Sequence[SmallFile]) -> Compacted | None:
+def no_rest(_worked_s: float) -> None:
+    """Go on at once."""
+
+
+def compact(
+    place: Location, spec: TableSpec, group: Sequence[SmallFile], rest: Rest = no_rest
+) -> Compacted | None:
     """Replace files of a table by one file with the same rows, in order.
 
     Replay: the new file's name is derived from the files it replaces. A second attempt finds it
@@ -141,7 +150,7 @@ def compact(place: Location, spec: TableSpec, group: Sequence[SmallFile]) -> Com
     paths = tuple(file.path for file in group)
     digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()
     path = f"{COMPACTED_PREFIX}{digest[:32]}.parquet"
-    rewritten = Rewrite(storage, spec, paths, digest)
+    rewritten = Rewrite(storage, spec, paths, digest, rest)
     try:
         if not storage.create(path, rewritten.write):
             with storage.open(path) as file:
@@ -171,9 +180,15 @@ class Rewrite:
     """
 
     def __init__(
-        self, storage: Storage, spec: TableSpec, paths: Sequence[str], digest: str
+        self,
+        storage: Storage,
+        spec: TableSpec,
+        paths: Sequence[str],
+        digest: str,
+        rest: Rest = no_rest,
     ) -> None:
         self._storage = storage
+        self._rest = rest
         self._spec = spec
         self._paths = paths
         self._digest = digest
@@ -209,12 +224,16 @@ class Rewrite:
 
     def _pieces(self) -> Iterator[pa.Table]:
         plain = self._spec.schema.remove_metadata()
+        began_s = time.thread_time()
         for path in self._paths:
             with self._storage.open(path) as file:
                 parquet = pq.ParquetFile(file)
                 for index in range(parquet.metadata.num_row_groups):
                     piece = parquet.read_row_group(index, use_threads=False)
                     yield piece if piece.schema.equals(plain) else conformed(piece, plain)
+                    now_s = time.thread_time()  # the rows of this piece are written by now
+                    self._rest(now_s - began_s)
+                    began_s = now_s
 
 
 def conformed(piece: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -17,7 +17,15 @@ from typing import Final, Literal
 from streaming.ledger.read.table_files import ActiveFiles
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import load_table, table_exists
-from streaming.ledger.upkeep.compaction import SORTED_BYTES, compact, is_large, plan, small_files
+from streaming.ledger.upkeep.compaction import (
+    SORTED_BYTES,
+    Rest,
+    compact,
+    is_large,
+    no_rest,
+    plan,
+    small_files,
+)
 from streaming.ledger.upkeep.vacuum import LowestResident, Vacuum
 from streaming.ledger.write.durability import flush_checkpoint
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
@@ -30,6 +38,9 @@ _CHECKPOINT_SHARE: Final = 20
 """At most one part in 20 of the time goes into a table's checkpoints, however large they are."""
 
 _NICE: Final = 10
+
+REST: Final = 1.0
+"""How many times as long as it has worked compaction rests, if it is to leave time to others."""
 
 _SHARED_LOOK_MS: Final = 10_000
 """How often a table in shared storage that another part of the job writes is looked at."""
@@ -84,10 +95,16 @@ class TableMaintenance:
 
     Args:
         writer: commits to the table in this process; it is offered a handle after each checkpoint.
+        rest: lets compaction rest, but not behind many files.
     """
 
     def __init__(
-        self, root: Location, name: str, schedule: Schedule, writer: TableWriter | None = None
+        self,
+        root: Location,
+        name: str,
+        schedule: Schedule,
+        writer: TableWriter | None = None,
+        rest: Rest = no_rest,
     ) -> None:
         self.name = name
         self._spec = TABLES[name]
@@ -95,6 +112,7 @@ class TableMaintenance:
         self._storage = self._place.storage()
         self._schedule = schedule
         self._writer = writer
+        self._rest = rest
         protect = name == "messages"
         self._vacuum = Vacuum(self._place, schedule.vacuum_grace_ms, protect_messages=protect)
         self._next_ms: dict[Task, int] = {}
@@ -199,7 +217,8 @@ class TableMaintenance:
         if self._spec.sort is not None:
             target = min(target, SORTED_BYTES)
         groups = plan(files, target, schedule.compaction_least_files)
-        results = [compact(self._place, self._spec, group) for group in groups]
+        rest = no_rest if self._has_many_files else self._rest
+        results = [compact(self._place, self._spec, group, rest) for group in groups]
         self._has_many_files = False
         return sum(len(result.replaced) for result in results if result is not None)
 
@@ -223,6 +242,7 @@ class Maintenance:
         writers: this process's writer of each table.
         lowest_resident: gives the value for `Vacuum.sweep`.
         is_busy: whether batches need the processors at present.
+        rests: whether compaction leaves time to others; a file takes twice as long then.
     """
 
     def __init__(
@@ -234,15 +254,27 @@ class Maintenance:
         is_busy: Callable[[], bool] = lambda: False,
         names: tuple[str, ...] = tuple(TABLES),
         pause_seconds: float = 0.5,
+        *,
+        rests: bool = False,
     ) -> None:
         self._lowest_resident = lowest_resident
         self._is_busy = is_busy
-        self._tables = [
-            TableMaintenance(root, name, schedule or Schedule(), (writers or {}).get(name))
-            for name in names
-        ]
         self._pause_seconds = pause_seconds
         self._stopping = threading.Event()
+
+        def rest(worked_s: float) -> None:
+            self._stopping.wait(REST * worked_s)
+
+        self._tables = [
+            TableMaintenance(
+                root,
+                name,
+                schedule or Schedule(),
+                (writers or {}).get(name),
+                rest if rests else no_rest,
+            )
+            for name in names
+        ]
         self._thread = threading.Thread(target=self._run, name="ledger-maintenance", daemon=True)
         self.last_error: Exception | None = None
 

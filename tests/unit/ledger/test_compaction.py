@@ -66,6 +66,19 @@ def test_a_compacted_table_has_the_same_rows_in_one_file(root, name):
     assert (paths_of(root, name), sorted(done.replaced), done.rows) == ([done.path], paths, 15)
 
 
+def test_compaction_rests_after_each_piece_of_its_work(root):
+    some_batches(root, "events", 5)
+    before = rows_of(root, "events")
+    worked = []
+
+    done = compact(root / "events", EVENTS, files_of(root, "events"), worked.append)
+
+    assert done is not None
+    assert len(worked) == 5
+    assert min(worked) > 0
+    assert rows_of(root, "events") == before
+
+
 def test_a_compacted_file_keeps_order_row_groups_and_statistics(root):
     writer = TableWriter(root, "messages")
     files = [

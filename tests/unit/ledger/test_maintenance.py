@@ -1,16 +1,19 @@
 """Maintenance keeps commits fast, loses nothing and never blocks them."""
 
 import logging
+import threading
 import time
 
 import pytest
 
 from streaming.ledger.schema.schemas import LEDGER, TABLES
 from streaming.ledger.schema.table_setup import Retention
+from streaming.ledger.upkeep import maintenance as maintenance_module
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule, TableMaintenance
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.ledger import Ledger
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
+from tests.fixtures.waiting import join
 from tests.unit.ledger.builders import (
     QUERY,
     a_batch_row,
@@ -109,6 +112,38 @@ def test_compaction_waits_under_load_and_runs_as_soon_as_it_ends(root):
     later = done_by(maintenance, NOW_MS + 1)
 
     assert (under_load, later) == ([], [("events", "compaction", 6)])
+
+
+@pytest.mark.parametrize(("many", "rests"), [(500, 6), (5, 0)])
+def test_compaction_rests_unless_there_are_many_files(root, many, rests):
+    writer = TableWriter(root, "events")
+    schedule = Schedule(checkpoint_commits=5, compaction_least_files=4, compaction_files=many)
+    worked = []
+    maintenance = TableMaintenance(root, "events", schedule, writer, worked.append)
+    commit(root, writer, "events", range(6))
+
+    done = done_by(maintenance, NOW_MS)
+
+    assert ("events", "compaction", 6) in done
+    assert len(worked) == rests
+
+
+@pytest.mark.parametrize("rests", [True, False])
+def test_a_stop_ends_the_rests_of_compaction_which_then_goes_on(root, monkeypatch, rests):
+    monkeypatch.setattr(maintenance_module, "REST", 1_000_000)
+    writer = TableWriter(root, "events")
+    commit(root, writer, "events", range(6))
+    maintenance = Maintenance(root, SCHEDULE, {"events": writer}, names=("events",), rests=rests)
+    working = threading.Thread(target=maintenance.step, args=(NOW_MS,))
+    working.start()
+
+    if rests:
+        working.join(2)
+        assert working.is_alive()
+        maintenance.stop()
+    join(working)
+
+    assert len(paths_of(root, "events")) == 1
 
 
 def test_many_small_files_are_compacted_even_under_load_and_once(root):
