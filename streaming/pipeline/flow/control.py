@@ -55,7 +55,8 @@ class FlowControl:
         self._terms = {name: terms_of(shard_config(config, name)) for name in self._logs}
         self._topics = config.topics_of("publishes")
         self._command_topics = config.topics_of("commands")
-        self._pace = Pace(config.job.max_batch_rows, is_whole=set(config.vhosts) <= set(self._logs))
+        only_logs = bool(self._logs) and config.vhosts.keys() <= self._logs.keys()
+        self._pace = Pace(config.job.max_batch_rows, is_whole=only_logs)
         self._commands = CommandPace(config.job.max_batch_rows, config.job.max_batch_bytes)
         self._gate = Gate(
             marks,
