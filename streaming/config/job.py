@@ -110,7 +110,7 @@ class JobSettings(types.Section):
         200_000,
         "Maximum number of publishes, and of commands, in one batch. Batches grow to it only to "
         "work off a backlog: under live traffic the job chooses smaller ones, so that rejects are "
-        "soon visible. If all vhosts are sequenced, a batch reads all that the logs have.",
+        "soon visible. If all vhosts are sequenced, each batch may read as much, as memory allows.",
         types.whole(1, 10_000_000),
     )
     max_batch_bytes: int = types.setting(

@@ -111,6 +111,10 @@ class Housekeeping:
         self._maintenance.start()
         self._thread.start()
 
+    def batch_began(self) -> None:
+        """Notify that a batch runs."""
+        self._burst.batch_began()
+
     def batch_done(
         self,
         *,

@@ -65,6 +65,7 @@ class MicroBatch:
         before = self.ledger.writers[MESSAGES].version
         self.trigger.batch_began()
         self.flow.batch_began()
+        self.housekeeping.batch_began()
         self.checkpoint.lock.check()
         query_id = self.checkpoint.logs.query_id()
         assert query_id is not None, "a batch without a query"
@@ -80,7 +81,8 @@ class MicroBatch:
         files = [*reports.files, *self.loss.files(self.ledger, query_id, batch_id)]
         self.stats.update(reports.shards)
         publishes = sum(each.publishes for each in reports.shards)
-        gate = self.flow.batch_done(publishes, stages_s, reports.commands())
+        records = sum(each.records for each in reports.shards)
+        gate = self.flow.batch_done(publishes, stages_s, reports.commands(), records=records)
         self.traffic.add(
             batch_id,
             ((shard.vhost, shard.lane, shard.traffic) for shard in reports.shards),

@@ -1,7 +1,8 @@
 """Length limits: what a full queue refuses, drops, or blocks (R-LEN-1 to R-LEN-19).
 
     classic, drop-head        heads die until the limits hold
-    classic, reject-publish   a message that would exceed a limit is refused
+    classic, reject-publish   a message that would exceed a limit is refused; with -dlx it is also
+                              dead-lettered (R-LEN-9, `ClassicQueue.arrive`)
     quorum, drop-head         heads die until the limits hold; the last one is dead-lettered first
     quorum, reject-publish    a queue above its limits blocks the publishers that it knows, until it
                               has fallen to the soft limit

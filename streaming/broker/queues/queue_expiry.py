@@ -1,4 +1,7 @@
-"""The expiry of a queue itself, after some time without use (R-QEXP-1 to R-QEXP-3)."""
+"""The expiry of a queue itself, after some time without use (R-QEXP-1 to R-QEXP-3).
+
+Who holds messages of a quorum queue uses it, too (R-QEXP-5, `quorum.py`).
+"""
 
 from streaming.broker.clock import TimerKind
 from streaming.broker.message import NEVER

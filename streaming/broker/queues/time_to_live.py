@@ -1,4 +1,4 @@
-"""Time to live: when a copy expires, and the death of heads that have (R-TTL-1 to R-TTL-11).
+"""Time to live: when a copy expires, and the death of heads that have (R-TTL-1 to R-TTL-12).
 
 Only the head of a queue expires: what is behind one that has not expired stays, and may be handed
 out late but never expired (R-TTL-3).

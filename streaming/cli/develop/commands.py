@@ -20,7 +20,7 @@ LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_
 STATIC_CHECKS = (
     Check("format", ("-m", "ruff", "format", "--check", "--output-format=concise", ".")),
     Check("lint", ("-m", "ruff", "check", "--output-format=concise", ".")),
-    Check("types", ("-m", "mypy"), is_beside=True),
+    Check("types", ("-m", "mypy")),
     Check("import rules", ("-c", LINT_IMPORTS)),
 )
 ON_ALL_CORES = ("--numprocesses=auto", "--dist=worksteal")

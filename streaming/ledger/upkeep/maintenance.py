@@ -135,33 +135,36 @@ class TableMaintenance:
             is_busy: batches need the processors; compaction waits until there are many files.
         """
         schedule = self._schedule
-        done: list[Done] = []
         self._exists = self._exists or table_exists(self._place)
         if not self._exists:
-            return done
-
-        def run(task: Task, work: Callable[[], int]) -> None:
-            started = time.perf_counter()
-            count = work()
-            if count:
-                done.append(Done(self.name, task, count, time.perf_counter() - started))
-
-        if self._may_be_due(now_ms):
-            run("checkpoint", self._checkpoint)
-            if done:
-                pause_ms = done[0].seconds * 1000 * _CHECKPOINT_SHARE
-                self._next_ms["checkpoint"] = now_ms + int(pause_ms)
+            return []
+        done = self.checkpoint_if_due(now_ms)
         # The updater of `queue_contents` rewrites that table itself.
         is_joined = self.name in LEDGER or self._spec.sort is not None
         may_compact = is_joined and (self._has_many_files or not is_busy)
         if may_compact and self._due("compaction", now_ms, schedule.compaction_ms):
-            run("compaction", self._compact)
+            done += self._run("compaction", self._compact)
         if self._due("log cleanup", now_ms, schedule.log_cleanup_ms) and self._has_commits():
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 load_table(self._place).cleanup_metadata()
         if self._due("vacuum", now_ms, schedule.vacuum_ms):
-            run("vacuum", lambda: self._sweep(now_ms, lowest_resident))
+            done += self._run("vacuum", lambda: self._sweep(now_ms, lowest_resident))
         return done
+
+    def checkpoint_if_due(self, now_ms: int) -> list[Done]:
+        """Make a checkpoint if it is due; none of a table that no `step` has seen."""
+        if not self._exists or not self._may_be_due(now_ms):
+            return []
+        done = self._run("checkpoint", self._checkpoint)
+        for one in done:
+            pause_ms = one.seconds * 1000 * _CHECKPOINT_SHARE
+            self._next_ms["checkpoint"] = now_ms + int(pause_ms)
+        return done
+
+    def _run(self, task: Task, work: Callable[[], int]) -> list[Done]:
+        started = time.perf_counter()
+        count = work()
+        return [Done(self.name, task, count, time.perf_counter() - started)] if count else []
 
     def _due(self, task: Task, now_ms: int, interval_ms: int) -> bool:
         if now_ms < self._next_ms.get(task, 0):
@@ -217,7 +220,11 @@ class TableMaintenance:
         if self._spec.sort is not None:
             target = min(target, SORTED_BYTES)
         groups = plan(files, target, schedule.compaction_least_files)
-        rest = no_rest if self._has_many_files else self._rest
+
+        def rest(worked_s: float) -> None:
+            if not self._has_many_files:
+                self._rest(worked_s)
+
         results = [compact(self._place, self._spec, group, rest) for group in groups]
         self._has_many_files = False
         return sum(len(result.replaced) for result in results if result is not None)
@@ -262,16 +269,13 @@ class Maintenance:
         self._pause_seconds = pause_seconds
         self._stopping = threading.Event()
 
-        def rest(worked_s: float) -> None:
-            self._stopping.wait(REST * worked_s)
-
         self._tables = [
             TableMaintenance(
                 root,
                 name,
                 schedule or Schedule(),
                 (writers or {}).get(name),
-                rest if rests else no_rest,
+                self._rest if rests else no_rest,
             )
             for name in names
         ]
@@ -281,14 +285,25 @@ class Maintenance:
     def step(self, now_ms: int) -> list[Done]:
         """Run the tasks that are due in every table. A failure is logged; other tables continue."""
         lowest = self._lowest_resident() if self._lowest_resident is not None else None
+        return self._each(lambda table: table.step(now_ms, lowest, is_busy=self._is_busy()))
+
+    def _each(self, work: Callable[[TableMaintenance], list[Done]]) -> list[Done]:
         done: list[Done] = []
         for table in self._tables:
             try:
-                done += table.step(now_ms, lowest, is_busy=self._is_busy())
+                done += work(table)
             except Exception as error:  # noqa: BLE001 (maintenance never stops the stream)
                 self.last_error = error
                 _log.exception("maintenance of table %s failed; it will be retried", table.name)
+            if self._stopping.is_set():
+                break
         return done
+
+    def _rest(self, worked_s: float) -> None:
+        """Let compaction rest; without checkpoints meanwhile, commits would become slower."""
+        now_ms = time.time_ns() // 1_000_000
+        self._each(lambda table: table.checkpoint_if_due(now_ms))
+        self._stopping.wait(REST * worked_s)
 
     def start(self) -> None:
         """Start the thread, once. It ends with the process at the latest."""

@@ -26,9 +26,17 @@ class Burst:
         self._elapsed_s = elapsed_s
         self._began_s: float | None = None
         self._batch_s = 0.0
+        self._batch_runs = False
+
+    def batch_began(self) -> None:
+        """Note that a batch runs; behind a pause, a burst begins anew."""
+        if self._elapsed_s() - self._batch_s >= CALM_S:
+            self._began_s = None
+        self._batch_runs = True
 
     def batch_done(self, *, is_busy: bool) -> None:
-        """Note a batch."""
+        """Note its end."""
+        self._batch_runs = False
         self._batch_s = self._elapsed_s()
         if not is_busy:
             self._began_s = None
@@ -39,4 +47,6 @@ class Burst:
     def goes_on(self) -> bool:
         """Whether it does."""
         began_s, now_s = self._began_s, self._elapsed_s()
-        return began_s is not None and now_s - began_s < BURST_S and now_s - self._batch_s < CALM_S
+        if began_s is None or now_s - began_s >= BURST_S:
+            return False
+        return self._batch_runs or now_s - self._batch_s < CALM_S

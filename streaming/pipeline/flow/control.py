@@ -55,8 +55,8 @@ class FlowControl:
         self._terms = {name: terms_of(shard_config(config, name)) for name in self._logs}
         self._topics = config.topics_of("publishes")
         self._command_topics = config.topics_of("commands")
-        only_logs = bool(self._logs) and config.vhosts.keys() <= self._logs.keys()
-        self._pace = Pace(config.job.max_batch_rows, is_whole=only_logs)
+        self._only_logs = config.vhosts.keys() <= self._logs.keys()
+        self._pace = Pace(config.job.max_batch_rows, is_whole=self._only_logs)
         self._commands = CommandPace(config.job.max_batch_rows, config.job.max_batch_bytes)
         self._gate = Gate(
             marks,
@@ -145,16 +145,22 @@ class FlowControl:
             return self.state
 
     def batch_done(
-        self, publishes: int, seconds: float, commands: tuple[int, int] = (0, 0)
+        self,
+        publishes: int,
+        seconds: float,
+        commands: tuple[int, int] = (0, 0),
+        *,
+        records: int = 0,
     ) -> GateState:
         """Adapt the size of batches to one that has ended, and update the state of the gate.
 
         Args:
             commands: how many commands it has read, and their bytes.
+            records: of any kind; a log has publishes among others, and all count as read.
         """
         with self._lock:
-            if self.next_rows == self._pace.rows:  # otherwise something else has limited the batch
-                self._pace.batch_done(publishes, seconds)
+            read = records if self._only_logs else publishes
+            self._pace.batch_done(read, seconds, self.next_rows)
             if self._job.clock == "wall":
                 self._commands.batch_done(*commands)
             if self._logs:

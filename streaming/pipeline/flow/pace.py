@@ -65,7 +65,7 @@ class Pace:
 
     Args:
         max_rows: the most publishes of a batch, whatever the backlog.
-        is_whole: a batch always reads as much; only logs of fronts are read.
+        is_whole: any batch may read as much; only logs of fronts are read.
 
     Attributes:
         rows: the most publishes of the next batch. At first `max_rows`: what came while the job was
@@ -80,16 +80,21 @@ class Pace:
         self.has_backlog = False
         self._rate = 0.0
 
-    def batch_done(self, publishes: int, seconds: float) -> None:
-        """Choose the size of the next batch from what a batch has read, and how long it took."""
-        self.has_backlog = publishes >= FULL_SHARE * self.rows
-        if self._is_whole:
+    def batch_done(self, read: int, seconds: float, limit: int | None = None) -> None:
+        """Choose the size of the next batch from what a batch has read, and how long it took.
+
+        Args:
+            limit: what the batch could read at most, if something else has limited it further.
+        """
+        most = self.rows if limit is None else limit
+        self.has_backlog = bool(most) and read >= FULL_SHARE * most
+        if self._is_whole or most != self.rows:
             return
-        if publishes:
-            self._rate = max(KEPT * self._rate, publishes / max(seconds, 0.001))
+        if read:
+            self._rate = max(KEPT * self._rate, read / max(seconds, 0.001))
         if self.has_backlog:
             self.rows = min(self._max_rows, GROWTH * self.rows)
-        elif publishes:
+        elif read:
             live = int(ROOM * TARGET_S * self._rate)
             self.rows = min(self._max_rows, max(LEAST_ROWS, live))
 

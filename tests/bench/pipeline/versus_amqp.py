@@ -29,8 +29,15 @@ from streaming.config import JobConfig, show_config
 from streaming.config.amqp import AmqpSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
+from streaming.ledger.read.table_files import ActiveFiles
+from streaming.ledger.schema.schemas import LEDGER, TABLES
+from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.upkeep.compaction import plan, small_files
+from streaming.ledger.upkeep.maintenance import Schedule
+from streaming.pipeline.flow.busy_traffic import BURST_S
 from streaming.spark.jvm import make_nice, spare_cores
 from streaming.spark.session import CORES_OF_FRONTS, NICE_TO_FRONTS
+from streaming.storage.location import Location
 from tests.bench.amqp import measure, perf_test
 from tests.bench.pipeline.consuming import Consuming
 from tests.bench.pipeline.figures import Figures, Sizes, percentile, us_per_message
@@ -38,7 +45,7 @@ from tests.bench.pipeline.rabbitmq import RabbitMQ
 from tests.bench.pipeline.round_trips import round_trips
 from tests.bench.pipeline.versus import QUEUES, WARMED_UP_FROM, consuming_from
 from tests.bench.processes import Process
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import WAIT_S, wait_until
 
 if TYPE_CHECKING:
     from tests.bench.pipeline.environment import BenchEnvironment, RunningJob
@@ -53,8 +60,6 @@ the front hears once a second how far the job is."""
 ROUND_TRIPS: Final = 1_000
 
 _SAMPLE_S: Final = 0.1
-_CALM_S: Final = 3.0
-_CALM_CORES: Final = 0.2
 _MOST_RECORDS: Final = 100_000
 _ANSWER_S: Final = 30.0
 
@@ -83,7 +88,6 @@ def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures
                     "rabbitmq": rabbitmq.version,
                 }
             for rate in sizes.rates:
-                _wait_for_upkeep(job)
                 yield _steady(job, ends, front, rate, sizes.seconds)
             count = min(ROUND_TRIPS, sizes.consumed // 4)
             for each, who in ((front, "ours"), (rabbitmq, "theirs")):
@@ -120,14 +124,21 @@ def _beside(
 
 
 def _wait_for_upkeep(job: RunningJob) -> None:
-    """Wait until the job does no more for the burst before: RabbitMQ has its turn alone."""
+    """Wait until nothing of the burst before is left to compact: RabbitMQ has its turn alone."""
+    root = Location(job.config.job.tables_location)
+    target_bytes = job.config.tables.compaction_target_bytes
+    schedule = Schedule(compaction_ms=job.config.tables.compaction_interval_ms)
 
-    def is_calm() -> bool:
-        now_s = time.time()
-        return job.cpu.cores(now_s - _CALM_S, now_s)["driver_cores"] < _CALM_CORES
+    def is_compact(name: str) -> bool:
+        files = small_files(TABLES[name], ActiveFiles(load_table(root / name)))
+        return not plan(files, target_bytes, schedule.compaction_least_files)
 
-    time.sleep(_CALM_S)
-    wait_until(is_calm, pause_s=1.0)
+    wait_until(
+        lambda: all(map(is_compact, LEDGER)),
+        lambda: f"{root.url}: files wait for compaction",
+        BURST_S + schedule.compaction_ms / 1000 + WAIT_S,
+        pause_s=1.0,
+    )
 
 
 def _sustained(environment: BenchEnvironment, rabbitmq: RabbitMQ, sizes: Sizes) -> Figures:

@@ -69,7 +69,7 @@ def test_a_compacted_table_has_the_same_rows_in_one_file(root, name):
 def test_compaction_rests_after_each_piece_of_its_work(root):
     some_batches(root, "events", 5)
     before = rows_of(root, "events")
-    worked = []
+    worked: list[float] = []
 
     done = compact(root / "events", EVENTS, files_of(root, "events"), worked.append)
 

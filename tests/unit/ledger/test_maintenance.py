@@ -13,7 +13,7 @@ from streaming.ledger.upkeep.maintenance import Maintenance, Schedule, TableMain
 from streaming.ledger.write.arrow_columns import Constant, build_table
 from streaming.ledger.write.ledger import Ledger
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
-from tests.fixtures.waiting import join
+from tests.fixtures.waiting import join, wait_until
 from tests.unit.ledger.builders import (
     QUERY,
     a_batch_row,
@@ -118,7 +118,7 @@ def test_compaction_waits_under_load_and_runs_as_soon_as_it_ends(root):
 def test_compaction_rests_unless_there_are_many_files(root, many, rests):
     writer = TableWriter(root, "events")
     schedule = Schedule(checkpoint_commits=5, compaction_least_files=4, compaction_files=many)
-    worked = []
+    worked: list[float] = []
     maintenance = TableMaintenance(root, "events", schedule, writer, worked.append)
     commit(root, writer, "events", range(6))
 
@@ -144,6 +144,27 @@ def test_a_stop_ends_the_rests_of_compaction_which_then_goes_on(root, monkeypatc
     join(working)
 
     assert len(paths_of(root, "events")) == 1
+
+
+def test_tables_get_checkpoints_while_the_compaction_of_another_one_rests(root, monkeypatch):
+    monkeypatch.setattr(maintenance_module, "REST", 1_000_000)
+    names = ("events", "messages")
+    writers = {name: TableWriter(root, name) for name in names}
+    for name in names:
+        commit(root, writers[name], name, range(1))
+    maintenance = Maintenance(root, SCHEDULE, writers, names=names, rests=True)
+    maintenance.step(time.time_ns() // 1_000_000)
+    commit(root, writers["events"], "events", range(1, 4))
+    commit(root, writers["messages"], "messages", range(1, 7))
+    later_ms = time.time_ns() // 1_000_000 + 2 * SCHEDULE.compaction_ms
+    working = threading.Thread(target=maintenance.step, args=(later_ms,))
+    working.start()
+
+    wait_until(lambda: last_checkpoint(local(root, "messages")) >= 5)
+    assert working.is_alive()
+
+    maintenance.stop()
+    join(working)
 
 
 def test_many_small_files_are_compacted_even_under_load_and_once(root):

@@ -2,16 +2,17 @@
 
 import logging
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from streaming.config import JobConfig, JobSettings, TablesSettings
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.table_setup import load_table
+from streaming.ledger.upkeep.maintenance import Maintenance
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline import housekeeping as housekeeping_module
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
+from streaming.pipeline.flow import busy_traffic
 from streaming.pipeline.housekeeping import Housekeeping
 from streaming.queries.as_of.contents import progress
 from streaming.queries.duckdb_tables import Tables
@@ -20,8 +21,6 @@ from tests.unit.queries.recording import QUERY_ID, recording_of_one_order
 
 WAIT_S = 60
 HALF_AN_HOUR_MS = 1_800_000
-LOOK_S = 0.6
-"""Maintenance looks twice a second for what is due."""
 
 
 class Counted:
@@ -52,7 +51,7 @@ class Counted:
 
 
 @contextmanager
-def running(recording, lag_ms, **tables):
+def running(recording, lag_ms, *, is_busy=False, **tables):
     config = JobConfig(
         job=JobSettings(clock="event"), tables=TablesSettings(contents_lag_ms=lag_ms, **tables)
     )
@@ -60,6 +59,8 @@ def running(recording, lag_ms, **tables):
     folder.mkdir()
     (folder / "metadata").write_text(f'{{"id":"{QUERY_ID}"}}')
     housekeeping = Housekeeping(config, Ledger(recording.place), Checkpoint(folder), {})
+    if is_busy:
+        housekeeping.batch_done(is_busy=True)
     housekeeping.start()
     try:
         yield housekeeping
@@ -145,8 +146,18 @@ def test_the_books_are_closed_later_while_a_backlog_is_worked_off(tmp_path, monk
 
 
 def test_compaction_waits_for_the_end_of_a_burst_and_contents_do_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(busy_traffic, "BURST_S", float("inf"))
+    monkeypatch.setattr(busy_traffic, "CALM_S", float("inf"))
     recording = recording_of_one_order(tmp_path)
     counted = Counted(monkeypatch)
+    steps = []
+    step = Maintenance.step
+
+    def noted(maintenance, now_ms):
+        step(maintenance, now_ms)
+        steps.append(now_ms)
+
+    monkeypatch.setattr(Maintenance, "step", noted)
     for _ in range(12):
         recording.brokers[0].publish("", "work", "another order")
         recording.commit()
@@ -154,11 +165,9 @@ def test_compaction_waits_for_the_end_of_a_burst_and_contents_do_not(tmp_path, m
     def files():
         return len(load_table(recording.place / "events").file_uris())
 
-    with running(recording, 100) as housekeeping:
-        for number in range(1, 4):
-            housekeeping.batch_done(is_busy=True)
-            assert counted.wait_for(number)
-            time.sleep(LOOK_S)
+    with running(recording, 100, is_busy=True) as housekeeping:
+        assert counted.wait_for(1)
+        wait_until(lambda: len(steps) > 1)
         before = files()
         housekeeping.batch_done()
         wait_until(lambda: files() < before)

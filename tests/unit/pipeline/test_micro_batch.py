@@ -100,6 +100,7 @@ class Job:
         self.nets = PendingNets()
         nothing: Any = SimpleNamespace(
             check_mapped_topics=lambda: None,
+            batch_began=lambda: None,
             batch_done=lambda *_args, **_options: None,
             lowest_detail=dict,
             nets=self.nets,

@@ -39,6 +39,30 @@ def test_it_is_over_when_no_batch_comes():
     assert not burst.goes_on
 
 
+def test_it_goes_on_while_a_batch_takes_long():
+    burst, clock = a_burst()
+    burst.batch_done(is_busy=True)
+    burst.batch_began()
+    clock.now_s += 2 * CALM_S
+    assert burst.goes_on
+
+    burst.batch_done(is_busy=True)
+
+    assert burst.goes_on
+
+
+def test_behind_a_pause_another_one_begins():
+    burst, clock = a_burst()
+    burst.batch_done(is_busy=True)
+    clock.now_s += BURST_S
+    burst.batch_began()
+    assert not burst.goes_on
+
+    burst.batch_done(is_busy=True)
+
+    assert burst.goes_on
+
+
 def test_busy_traffic_for_longer_than_a_minute_is_none():
     burst, clock = a_burst()
     found = []

@@ -208,13 +208,29 @@ def test_a_job_of_fronts_alone_reads_all_that_their_logs_have():
     assert limits == [MOST, LEAST_ROWS]
 
 
-def test_what_a_full_batch_of_a_log_leaves_behind_is_a_backlog():
-    pace = Pace(MOST, is_whole=True)
+@pytest.mark.parametrize(("mean_bytes", "most"), [(200, MOST), (1 << 20, 1_024)])
+def test_what_a_full_batch_of_a_log_leaves_behind_is_a_backlog(mean_bytes, most):
+    stats = ShardStats(BatchDetail(mean_bytes=mean_bytes))
+    config = JobConfig(vhosts={"/": VhostSettings(sequenced=True)})
+    flow = FlowControl(config, NO_MARKS, BatchDetail(), stats)
+    assert flow.next_rows == most
+    found = []
+    for records in (most // 2, most, most // 2):
+        flow.batch_done(records // 2, 5.0, records=records)
+        found.append(flow.has_backlog)
 
-    pace.batch_done(MOST, 5.0)
+    assert found == [False, True, False]
+    assert flow.next_rows == most
 
+
+def test_publishes_that_a_closed_gate_keeps_out_are_no_backlog():
+    pace = Pace(MOST)
+    pace.batch_done(MOST, 1.0)
     assert pace.has_backlog
-    assert pace.rows == MOST
+
+    pace.batch_done(0, 1.0, 0)
+
+    assert not pace.has_backlog
 
 
 @pytest.mark.parametrize(("is_sequenced", "expected_s"), [(True, 1.2), (False, 0.0)])
