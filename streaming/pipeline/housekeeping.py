@@ -101,7 +101,7 @@ class Housekeeping:
             schedule,
             ledger.writers,
             lambda: self.lowest,
-            lambda: self._is_busy() or self._burst.goes_on,
+            self._puts_upkeep_off,
             rests=bool(config.log_topics()),
         )
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
@@ -129,7 +129,8 @@ class Housekeeping:
             is_full: publishes are throttled because of resident messages.
             events: how many.
             has_backlog: it has left publishes behind; compaction waits.
-            is_busy: it had much traffic of fronts; compaction waits for the end of a burst.
+            is_busy: it had much traffic of fronts; compaction and snapshots wait for the end of a
+                burst.
         """
         self._burst.batch_done(is_busy=is_busy)
         self._busy_until_s = time.monotonic() + BUSY_S if has_backlog else 0.0
@@ -174,7 +175,7 @@ class Housekeeping:
             )
             if stopping:
                 return
-            self._snapshots.start_if_due(is_busy=self._is_busy())
+            self._snapshots.start_if_due(is_busy=self._puts_upkeep_off())
             self._try("the inputs could not be trimmed", self._read_lowest_and_trim)
             self._pause()
 
@@ -204,6 +205,10 @@ class Housekeeping:
     def _is_busy(self) -> bool:
         """Whether the job works off a backlog."""
         return time.monotonic() < self._busy_until_s
+
+    def _puts_upkeep_off(self) -> bool:
+        """Whether compaction and snapshots can wait for the end of a backlog or burst."""
+        return self._is_busy() or self._burst.goes_on
 
     def _name_largest_queues(self, *, is_full: bool) -> None:
         """Log the largest queues, once each time they cause publishes to be throttled."""

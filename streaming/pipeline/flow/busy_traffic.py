@@ -1,7 +1,7 @@
-"""A burst of traffic beside fronts: until it is over, clients have what compaction would take.
+"""A burst of traffic beside fronts: until it is over, clients have what upkeep would take.
 
 A batch is busy if it lets the next one wait (`pace.interval_s`). A minute of busy batches is no
-burst any more: compaction may not wait for the end of that.
+burst any more: compaction and snapshots may not wait for the end of that.
 """
 
 import time

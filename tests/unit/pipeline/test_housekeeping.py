@@ -5,6 +5,8 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from streaming.config import JobConfig, JobSettings, TablesSettings
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.table_setup import load_table
@@ -131,14 +133,19 @@ def test_contents_wait_while_a_backlog_is_worked_off(tmp_path, monkeypatch):
         assert counted.wait_for(before + 1)
 
 
-def test_the_books_are_closed_later_while_a_backlog_is_worked_off(tmp_path, monkeypatch):
+@pytest.mark.parametrize("reason", ["has_backlog", "is_busy"])
+def test_a_snapshot_is_written_later_while_a_backlog_or_a_burst_goes_on(
+    tmp_path, monkeypatch, reason
+):
+    monkeypatch.setattr(busy_traffic, "BURST_S", float("inf"))
+    monkeypatch.setattr(busy_traffic, "CALM_S", float("inf"))
     recording = recording_of_one_order(tmp_path)
     counted = Counted(monkeypatch)
 
     with running(recording, 100, snapshot_interval_rows=1_000) as housekeeping:
         assert counted.wait_for(1)
         for number in range(2, 5):
-            housekeeping.batch_done(events=1_000, has_backlog=True)
+            housekeeping.batch_done(events=1_000, **{reason: True})
             assert counted.wait_for(number)
         assert not Tables(str(tmp_path)).has("snapshots")
         housekeeping.batch_done()
