@@ -1,7 +1,6 @@
 """Time to live: when a copy expires, and the death of heads that have (R-TTL-1 to R-TTL-12).
 
-Only the head of a queue expires: what is behind one that has not expired stays, and may be handed
-out late but never expired (R-TTL-3).
+Only the head of a queue expires: what is behind one that has not expired stays (R-TTL-3).
 """
 
 from abc import ABC, abstractmethod

@@ -20,6 +20,7 @@ from streaming.ledger.schema.table_setup import load_table, table_exists
 from streaming.ledger.upkeep.compaction import (
     SORTED_BYTES,
     Rest,
+    SmallFile,
     compact,
     is_large,
     no_rest,
@@ -213,19 +214,21 @@ class TableMaintenance:
             self._writer.offer(table)
         return 1
 
-    def _compact(self) -> int:
+    def to_compact(self) -> list[list[SmallFile]]:
+        """The groups of files that compaction would replace now."""
         schedule = self._schedule
         files = small_files(self._spec, ActiveFiles(load_table(self._place)))
         target = schedule.target_bytes
         if self._spec.sort is not None:
             target = min(target, SORTED_BYTES)
-        groups = plan(files, target, schedule.compaction_least_files)
+        return plan(files, target, schedule.compaction_least_files)
 
+    def _compact(self) -> int:
         def rest(worked_s: float) -> None:
             if not self._has_many_files:
                 self._rest(worked_s)
 
-        results = [compact(self._place, self._spec, group, rest) for group in groups]
+        results = [compact(self._place, self._spec, group, rest) for group in self.to_compact()]
         self._has_many_files = False
         return sum(len(result.replaced) for result in results if result is not None)
 
@@ -268,7 +271,6 @@ class Maintenance:
         self._is_busy = is_busy
         self._pause_seconds = pause_seconds
         self._stopping = threading.Event()
-
         self._tables = [
             TableMaintenance(
                 root,

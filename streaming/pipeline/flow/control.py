@@ -55,8 +55,8 @@ class FlowControl:
         self._terms = {name: terms_of(shard_config(config, name)) for name in self._logs}
         self._topics = config.topics_of("publishes")
         self._command_topics = config.topics_of("commands")
-        self._only_logs = config.vhosts.keys() <= self._logs.keys()
-        self._pace = Pace(config.job.max_batch_rows, is_whole=self._only_logs)
+        only_logs = config.vhosts.keys() <= self._logs.keys()
+        self._pace = Pace(config.job.max_batch_rows, is_whole=only_logs)
         self._commands = CommandPace(config.job.max_batch_rows, config.job.max_batch_bytes)
         self._gate = Gate(
             marks,
@@ -159,7 +159,7 @@ class FlowControl:
             records: of any kind; a log has publishes among others, and all count as read.
         """
         with self._lock:
-            read = records if self._only_logs else publishes
+            read = records if self._pace.is_whole else publishes
             self._pace.batch_done(read, seconds, self.next_rows)
             if self._job.clock == "wall":
                 self._commands.batch_done(*commands)

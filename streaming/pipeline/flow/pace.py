@@ -71,11 +71,12 @@ class Pace:
         rows: the most publishes of the next batch. At first `max_rows`: what came while the job was
             down is a backlog.
         has_backlog: whether the last batch has left publishes behind.
+        is_whole: as given.
     """
 
     def __init__(self, max_rows: int, *, is_whole: bool = False) -> None:
         self._max_rows = max_rows
-        self._is_whole = is_whole
+        self.is_whole = is_whole
         self.rows = max_rows
         self.has_backlog = False
         self._rate = 0.0
@@ -88,7 +89,7 @@ class Pace:
         """
         most = self.rows if limit is None else limit
         self.has_backlog = bool(most) and read >= FULL_SHARE * most
-        if self._is_whole or most != self.rows:
+        if self.is_whole or most != self.rows:
             return
         if read:
             self._rate = max(KEPT * self._rate, read / max(seconds, 0.001))

@@ -29,11 +29,8 @@ from streaming.config import JobConfig, show_config
 from streaming.config.amqp import AmqpSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.embedded.kafka.ports import LOOPBACK, free_port
-from streaming.ledger.read.table_files import ActiveFiles
-from streaming.ledger.schema.schemas import LEDGER, TABLES
-from streaming.ledger.schema.table_setup import load_table
-from streaming.ledger.upkeep.compaction import plan, small_files
-from streaming.ledger.upkeep.maintenance import Schedule
+from streaming.ledger.schema.schemas import LEDGER
+from streaming.ledger.upkeep.maintenance import Schedule, TableMaintenance
 from streaming.pipeline.flow.busy_traffic import BURST_S
 from streaming.spark.jvm import make_nice, spare_cores
 from streaming.spark.session import CORES_OF_FRONTS, NICE_TO_FRONTS
@@ -126,15 +123,13 @@ def _beside(
 def _wait_for_upkeep(job: RunningJob) -> None:
     """Wait until nothing of the burst before is left to compact: RabbitMQ has its turn alone."""
     root = Location(job.config.job.tables_location)
-    target_bytes = job.config.tables.compaction_target_bytes
-    schedule = Schedule(compaction_ms=job.config.tables.compaction_interval_ms)
-
-    def is_compact(name: str) -> bool:
-        files = small_files(TABLES[name], ActiveFiles(load_table(root / name)))
-        return not plan(files, target_bytes, schedule.compaction_least_files)
-
+    schedule = Schedule(
+        compaction_ms=job.config.tables.compaction_interval_ms,
+        target_bytes=job.config.tables.compaction_target_bytes,
+    )
+    tables = [TableMaintenance(root, name, schedule) for name in LEDGER]
     wait_until(
-        lambda: all(map(is_compact, LEDGER)),
+        lambda: not any(table.to_compact() for table in tables),
         lambda: f"{root.url}: files wait for compaction",
         BURST_S + schedule.compaction_ms / 1000 + WAIT_S,
         pause_s=1.0,
