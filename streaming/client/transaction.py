@@ -10,7 +10,9 @@ blocks everything behind it in its partition, so other records must not be there
                         +--> an exception  +--> refused, or no answer --> abort: nothing does
 
 The job sees the records only after the commit, and then refuses each one alone. So the client asks
-before the commit, with a command outside the transaction, whether the broker would refuse any.
+before the commit, with a command outside the transaction, whether the broker would refuse any. That
+command goes to another topic than the transactions, and so may be read before an earlier one of
+them: if that settled the same, the client first waits until the job has carried it out.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from streaming.client.errors import ClientError, KafkaUnreachableError, Transact
 from streaming.client.messages import Body, Properties, Settled
 from streaming.client.publisher import OnFlow, Publisher
 from streaming.protocol.defaults import REQUEUE
+from streaming.waiting import Changes
 from topology.values import table_to_json
 
 MIN_TIMEOUT_MS = 60_000
@@ -164,10 +167,12 @@ class Steps:
 
     Attributes:
         ended: the transaction accepts nothing more.
+        are_carried_out: by the job, or nobody will say so.
     """
 
     def __init__(self) -> None:
         self.ended = False
+        self.are_carried_out = False
         self._steps: list[Step] = []
         self._publishes: set[bytes] = set()
 
@@ -198,6 +203,28 @@ class Steps:
             last["refs"].extend(refs)
         else:
             self._steps.append({**step, "refs": list(refs)})
+
+    def may_settle_the_same(self, other: Steps) -> bool:
+        """Whether both name a delivery, or one covers earlier deliveries of a channel of both."""
+        mine, theirs = self._settled(), other._settled()
+        return any(
+            None in mine[channel] | theirs[channel] or mine[channel] & theirs[channel]
+            for channel in mine.keys() & theirs.keys()
+        )
+
+    def settles(self) -> bool:
+        """Whether there is a settlement."""
+        return any("refs" in step for step in self._steps)
+
+    def _settled(self) -> dict[str, set[str | None]]:
+        """Channel -> what is settled there; None among it covers more than it names."""
+        found: dict[str, set[str | None]] = {}
+        for step in self._steps:
+            if "refs" in step:
+                found.setdefault(step["channel"], set()).update(
+                    step["refs"], [None] if step["multiple"] else []
+                )
+        return found
 
     def checks(self, max_bytes: int) -> list[Step]:
         """Return the commands that ask about everything, each with at most `max_bytes` of steps."""
@@ -241,6 +268,8 @@ class Transactions:
         self._thread = 0  # the thread that is in a transaction
         self._sender: Sender | None = None
         self._publisher: TransactionPublisher | None = None
+        self._committed: list[Steps] = []
+        self._carried_out = Changes()
 
     @contextmanager
     def begin(self, on_flow: OnFlow) -> Iterator[Transaction]:
@@ -262,18 +291,45 @@ class Transactions:
                 yield Transaction(self._link.address.vhost, publisher, sender, topic, steps)
                 steps.ended = True
                 self._check(steps, publisher.name)
+                self._ask_when_carried_out(steps, sender, topic, publisher.name)
             except BaseException as error:
                 self._abort(sender, publisher, error)
                 raise
             finally:
                 steps.ended = True
             self._commit(sender, publisher)
+            self._committed.append(steps)
             publisher.end()
 
     def _check(self, steps: Steps, channel: str) -> None:
         self._link.check_open()
+        self._wait_for_earlier(steps)
         checks = steps.checks(self._link.address.max_message_bytes // 2)
         self._link.commands.request_all(checks, channel)
+
+    def _wait_for_earlier(self, steps: Steps) -> None:
+        """Wait until the job has carried out the transactions that settle the same."""
+        self._committed = [each for each in self._committed if not each.are_carried_out]
+        earlier = [each for each in self._committed if each.may_settle_the_same(steps)]
+        wait_s = self._link.timeout_s
+        if not self._carried_out.wait_for(
+            lambda: all(each.are_carried_out for each in earlier), wait_s
+        ):
+            aborted = "The transaction after it is aborted: none of it takes effect."
+            what = "an earlier transaction"
+            raise self._link.commands.no_answer(what, wait_s, aborted, takes_effect=False)
+
+    def _ask_when_carried_out(self, steps: Steps, sender: Sender, topic: str, channel: str) -> None:
+        """Ask for an answer with the last record, which the job carries out after all others."""
+
+        def done() -> None:
+            steps.are_carried_out = True
+            self._carried_out.tell()
+
+        if steps.settles():
+            self._link.commands.ask_behind(sender, topic, channel, done)
+        else:
+            done()
 
     @contextmanager
     def _on_this_thread(self) -> Iterator[None]:

@@ -114,7 +114,10 @@ class _Beside:
 
 
 def _pass_alone(check: Check, folder: Path) -> bool:
-    """Run few failed tests of a check once more, and say how that ended."""
+    """Run the files of few failed tests of a check once more, and say how that ended.
+
+    The whole files: their tests may follow on each other.
+    """
     failed = _failed_tests(folder / check.cache) if check.alone else []
     if check.alone and not failed:
         where = "what is wrong stands at the end of its output"
@@ -122,9 +125,11 @@ def _pass_alone(check: Check, folder: Path) -> bool:
     if not 0 < len(failed) <= MOST_ALONE:
         return False
     print(f"--- {check.name}: alone, what has failed", flush=True)
-    passed = _run((*check.alone, *failed), folder)
+    files = sorted({test.partition("::")[0] for test in failed})
+    passed = _run((*check.alone, *files), folder)
     for test in failed if passed else _failed_tests(folder / check.cache):
-        outcome = "failed, and passed alone" if passed else "failed twice"
+        again = "failed twice" if test in failed else "failed in its file, run alone"
+        outcome = "failed, and passed alone" if passed else again
         print(f"dlx test: {outcome}: {test}", file=sys.stderr)
     return passed
 

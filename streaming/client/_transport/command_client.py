@@ -133,6 +133,15 @@ class CommandClient:
 
         self._send({"op": "renew"}, channel, done, topic, partition)
 
+    def ask_behind(
+        self, sender: Sender, topic: str, channel: str, then: Callable[[], None]
+    ) -> None:
+        """Call `then` once the job has carried out what a sender has sent with the channel's key.
+
+        `then` is called on the answering thread, also if no answer will come.
+        """
+        self._send({"op": "renew"}, channel, lambda _outcome: then(), topic, sender=sender)
+
     def send(
         self,
         document: Mapping[str, Any],
@@ -215,6 +224,7 @@ class CommandClient:
         done: Callable[[Outcome], object],
         topic: str | None = None,
         partition: int = BY_KEY,
+        sender: Sender | None = None,
     ) -> _Request:
         reply_id = uuid.uuid4().hex
         document = {**document, "channel": channel, "reply_id": reply_id}
@@ -239,7 +249,7 @@ class CommandClient:
 
         where = topic or self._address.commands
         try:
-            self._sender.send(where, record, on_report, partition=partition)
+            (sender or self._sender).send(where, record, on_report, partition=partition)
         except BaseException:
             self._forget(reply_id)
             raise

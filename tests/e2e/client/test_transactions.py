@@ -1,6 +1,9 @@
 """Transactions with a real Kafka and job: everything takes effect, or nothing."""
 
+import threading
+
 import pytest
+from confluent_kafka import Producer
 from msgspec import structs
 
 from streaming.client import (
@@ -12,6 +15,8 @@ from streaming.client import (
     TransactionAbortedError,
 )
 from tests.fixtures.waiting import WAIT_S
+
+HOLD_UP_S = 3
 
 
 class ShopClosedError(Exception):
@@ -152,6 +157,85 @@ def test_a_delivery_is_settled_once_in_a_transaction(shared_connection, channel,
 
     with pytest.raises(PreconditionFailedError, match="unknown delivery tag"):
         ack_twice()
+
+
+class HoldUp:
+    """Open transactions on every partition, which hold up everything behind them until aborted."""
+
+    def __init__(self, address):
+        self.topic = address.transactions
+        self.producer = Producer(
+            {"bootstrap.servers": address.bootstrap, "transactional.id": "hold-up"}
+        )
+        self.producer.init_transactions(WAIT_S)
+
+    def begin(self):
+        self.producer.begin_transaction()
+        for partition in (
+            self.producer.list_topics(self.topic, WAIT_S).topics[self.topic].partitions
+        ):
+            self.producer.produce(self.topic, b"never read", partition=partition)
+        self.producer.flush(WAIT_S)
+
+    def end(self):
+        self.producer.abort_transaction(WAIT_S)
+
+
+@pytest.fixture
+def hold_up(running_job):
+    return HoldUp(running_job.address())
+
+
+@pytest.mark.parametrize("multiple", [False, True])
+def test_a_delivery_is_settled_once_in_transactions_that_the_job_has_yet_to_read(
+    shared_connection, channel, publisher, first, name, hold_up, multiple
+):
+    other = name("results")
+    channel.declare_queue(other)
+    publisher.publish("", first.queue, b"later").result(WAIT_S)
+    later = channel.get(first.queue)
+
+    def settle(delivery, body):
+        with shared_connection.transaction() as transaction:
+            confirm = transaction.publish("", other, body)
+            transaction.ack(channel, delivery, multiple=multiple)
+        return confirm
+
+    hold_up.begin()
+    settled = settle(later if multiple else first, b"once")
+    assert not settled.done()
+    end = threading.Timer(HOLD_UP_S, hold_up.end)
+    end.start()
+
+    with pytest.raises(PreconditionFailedError, match=first.delivery_id):
+        settle(first, b"twice")
+
+    end.join()
+    settled.result(WAIT_S)
+    assert [each.body for each in channel.get_many(other, 9)] == [b"once"]
+
+
+def test_transactions_that_settle_different_deliveries_do_not_wait_for_each_other(
+    shared_connection, channel, publisher, first, hold_up
+):
+    publisher.publish("", first.queue, b"later").result(WAIT_S)
+    later = channel.get(first.queue)
+
+    def settle(delivery):
+        with shared_connection.transaction() as transaction:
+            confirm = transaction.publish("", first.queue, b"x")
+            transaction.ack(channel, delivery)
+        return confirm
+
+    hold_up.begin()
+    confirms = [settle(first), settle(later)]
+    assert not any(confirm.done() for confirm in confirms)
+    hold_up.end()
+
+    for confirm in confirms:
+        confirm.result(WAIT_S)
+    channel.ack([first, later])
+    assert channel.sync() == [first.delivery_id, later.delivery_id]
 
 
 def test_a_confirm_cannot_be_waited_for_inside(shared_connection, channel, name):

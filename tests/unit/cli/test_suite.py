@@ -166,6 +166,17 @@ FAILS_ONCE = (
 )
 
 
+FOLLOWS = (
+    "ran = []\n"
+    "def test_first():\n"
+    "    ran.append('first')\n"
+    f"{FAILS_ONCE}"
+    "    ran.append('slow')\n"
+    "def test_last():\n"
+    "    assert ran == ['first', 'slow']\n"
+)
+
+
 REACHES = (
     "from pathlib import Path\nimport topology\n"
     "def test_slow():\n"
@@ -222,6 +233,14 @@ def test_a_core_whose_tests_pass_and_leave_a_part_out_fails(project, monkeypatch
             "failed twice: tests/e2e/test_new.py::test_broken",
             1,
         ),
+        (
+            "e2e",
+            -1,
+            FOLLOWS,
+            "failed, and passed alone: tests/e2e/test_new.py::test_last\n"
+            "failed, and passed alone: tests/e2e/test_new.py::test_slow",
+            0,
+        ),
         ("property", -2, FAILS_TWICE, "failed twice: tests/property/test_new.py::test_broken", 1),
     ],
 )
@@ -237,7 +256,7 @@ def test_a_test_that_fails_runs_once_more_alone(
     assert "AssertionError: too slow" in output or text == FAILS_TWICE
     assert re.search(r"1 failed, \d passed|2 failed, \d passed", output)
     assert errors.splitlines() == [
-        f"dlx test: {said}",
+        *(f"dlx test: {line}" for line in said.splitlines()),
         *([f"dlx test: failed: {check.name}"] if status else []),
     ]
 

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from streaming.client.transaction import Steps
 from streaming.protocol.command_json import parse_command
 
@@ -61,3 +63,28 @@ def test_many_refs_are_split_into_commands_of_the_given_size():
 
 def test_an_empty_transaction_asks_nothing():
     assert Steps().checks(4_000) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (("c", ["1"], False), ("c", ["2", "1"], False), True),
+        (("c", ["1"], False), ("c", ["2"], False), False),
+        (("c", ["1"], False), ("d", ["1"], False), False),
+        (("c", ["2"], True), ("c", ["1"], False), True),
+        (("c", ["1"], False), ("c", ["2"], True), True),
+        (("c", ["1"], True), ("d", ["1"], True), False),
+    ],
+)
+def test_two_transactions_may_settle_the_same(first, second, same):
+    transactions = []
+    for channel, refs, multiple in (first, second):
+        steps = Steps()
+        steps.publish("", None, None)
+        steps.settle(channel, refs, multiple=multiple)
+        transactions.append(steps)
+    one, other = transactions
+
+    assert one.may_settle_the_same(other) is other.may_settle_the_same(one) is same
+    assert one.settles()
+    assert not Steps().settles()
