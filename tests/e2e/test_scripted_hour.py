@@ -27,7 +27,7 @@ SCRAPES_PER_MINUTE = 2
 LAST_MINUTE = 62
 CASES = [case for case in ALL_CASES if case.minute <= LAST_MINUTE]
 MAX_GAP_MINUTES = 3
-"""Between two successful scrapes; the values of a machine that stalls longer mean nothing."""
+"""Without scrapes or evaluations; the values of a machine that stalls longer mean nothing."""
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 UP = re.compile(r'up\{(?:job="(\w+)")?\}')
@@ -117,8 +117,8 @@ def play_the_hour(folder, speed):
     """Play the hour.
 
     Returns:
-        The alerts that fired, those that fire at its end, and the longest gap of scrapes, in
-        minutes.
+        The alerts that fired, those that fire at its end, and the longest gap of scrapes, or the
+        time of the evaluations that were missed, in minutes.
     """
     script = Script(speed)
     minute_s = 60 / speed
@@ -145,6 +145,7 @@ def play_the_hour(folder, speed):
         fired = server.query(f'max_over_time(ALERTS{{alertstate="firing"}}[{window}])')
         firing = server.query('ALERTS{alertstate="firing"}')
         scrapes = server.query(f"up[{window}]")
+        missed = server.missed_evaluations()
     finally:
         server.stop()
         script.shutdown()
@@ -159,7 +160,7 @@ def play_the_hour(folder, speed):
     ]
     gaps = [later - earlier for one in times for earlier, later in pairwise(one)]
     ever, last = ([one["metric"] for one in found] for found in (fired, firing))
-    return ever, last, max(gaps) / minute_s
+    return ever, last, max(max(gaps) / minute_s, missed / SCRAPES_PER_MINUTE)
 
 
 def by_cause(alerts):
