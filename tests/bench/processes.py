@@ -7,8 +7,10 @@ import subprocess
 import sys
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, Self
 
@@ -147,6 +149,7 @@ class CpuUse:
         self._parts = tuple(dict.fromkeys((*PARTS, *known.values())))
         self._used: dict[int, tuple[str, float]] = {}
         self._samples: list[tuple[float, dict[str, float]]] = []
+        self._one_at_a_time = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cpu use", daemon=True)
 
@@ -160,18 +163,30 @@ class CpuUse:
 
     def cores(self, start_s: float, end_s: float) -> dict[str, float]:
         """Return the cores that each part used on average between two instants (epoch seconds)."""
-        first = min(self._samples, key=lambda sample: abs(sample[0] - start_s))
-        last = min(self._samples, key=lambda sample: abs(sample[0] - end_s))
-        seconds = max(last[0] - first[0], SAMPLE_S)
+        self._sample()  # the last one may be from before the start
+        first, last = self._used_until(start_s), self._used_until(end_s)
         return {
-            f"{part}_cores": round((last[1][part] - first[1][part]) / seconds, 2)
+            f"{part}_cores": round((last[part] - first[part]) / (end_s - start_s), 2)
             for part in self._parts
         }
 
+    def _used_until(self, instant_s: float) -> dict[str, float]:
+        """The seconds of each part; between two samples they are used evenly."""
+        index = bisect_left(self._samples, instant_s, key=itemgetter(0))
+        (before_s, before), (after_s, after) = (
+            self._samples[min(max(each, 0), len(self._samples) - 1)] for each in (index - 1, index)
+        )
+        share = (instant_s - before_s) / (after_s - before_s) if after_s > before_s else 0.0
+        return {part: before[part] + share * (after[part] - before[part]) for part in self._parts}
+
     def _run(self) -> None:
         while not self._ended.is_set():
-            self._samples.append((time.time(), self._cpu_seconds()))
+            self._sample()
             self._ended.wait(SAMPLE_S)
+
+    def _sample(self) -> None:
+        with self._one_at_a_time:
+            self._samples.append((time.time(), self._cpu_seconds()))
 
     def _cpu_seconds(self) -> dict[str, float]:
         me = os.getpid()
