@@ -47,6 +47,7 @@ from streaming.amqp.frames import (
     is_known,
 )
 from streaming.amqp.handshake import PROTOCOL_HEADER, Doorkeeper, Handshake, Stage
+from streaming.amqp.heartbeats import Heartbeats
 from streaming.amqp.login import Client, User
 from streaming.amqp.method_codec import ids_in, read_method, write_method
 from streaming.amqp.publishing import PUBLISH_METHOD
@@ -129,16 +130,15 @@ class Connection:
         self.vhost: OpenVhost | None = None
         self.channels: dict[int, Channel] = {}
         self.connected_at_s = now_s()
+        self._heartbeats = Heartbeats(now_s)
         self.next_check_s = self.connected_at_s + HANDSHAKE_TIMEOUT_S
         self._host = host
         self._now_s = now_s
         self._reader = FrameReader(MIN_FRAME_SIZE)  # until it is negotiated
         self._publishes = PublishMethods()
         self._replies: ReplyConsumers | None = None
-        self._received_at_s = self._sent_at_s = self.connected_at_s
         self.blocked_by: str | None = None
         self._is_told_blocked = False
-        self._is_unread = False
         self._is_deaf = False  # what comes is thrown away
         self._acking: list[Channel] = []  # they may have acks that wait for the end of the turn
         self._resumes = False
@@ -172,7 +172,7 @@ class Connection:
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the client, cut anywhere."""
-        self._received_at_s = self._now_s()
+        self._heartbeats.heard()
         self.bytes_received += len(data)
         self.times_received += 1
         if self.handshake.stage is Stage.HEADER:
@@ -251,7 +251,7 @@ class Connection:
                 channel.send_confirms()
         data = self.output.take(most)
         if data:
-            self._sent_at_s = self._now_s()
+            self._heartbeats.spoke()
         return data
 
     # -- frames
@@ -436,7 +436,8 @@ class Connection:
             self.impersonates = handshake.user.impersonates
             self.hears_cancels = handshake.has_capability("consumer_cancel_notify")
             self.state = State.OPEN
-            self._plan_check()
+            self._heartbeats.interval_s = handshake.limits.heartbeat_s
+            self.next_check_s = self._heartbeats.next_s()
         if answer is not None:
             self._send(answer)
         if handshake.stage is Stage.REFUSED:
@@ -566,12 +567,11 @@ class Connection:
 
     def unread(self, *, unread: bool) -> None:
         """Note that the server cannot read the client now: its heartbeats cannot be seen."""
-        self._is_unread = unread
-        self.is_heard()
+        self._heartbeats.unread(unread=unread)
 
     def is_heard(self) -> None:
         """Note that the client does something."""
-        self._received_at_s = self._now_s()
+        self._heartbeats.heard()
 
     def hold(self, *, held: bool) -> None:
         """Hand out nothing, and do nothing, while the client does not read what it was sent."""
@@ -597,7 +597,6 @@ class Connection:
 
     def check(self) -> None:
         """Send a heartbeat, or give up a client that is silent; see `next_check_s`."""
-        now_s = self._now_s()
         if self.state in {State.CLOSING, State.CLOSED}:
             self.state = State.CLOSED
             return
@@ -605,24 +604,15 @@ class Connection:
             self.lost()
             return
         if self.state is not State.OPEN:
-            if now_s >= self.connected_at_s + HANDSHAKE_TIMEOUT_S:
+            if self._now_s() >= self.connected_at_s + HANDSHAKE_TIMEOUT_S:
                 self.lost()
             return
-        if self.heartbeat_s:
-            silent_s = now_s - self._received_at_s
-            if silent_s >= 2 * self.heartbeat_s and not self._is_unread:
-                self.lost()
-                return
-            if now_s - self._sent_at_s >= self.heartbeat_s / 2:
-                self.output.send(HEARTBEAT_FRAME)
-        self._plan_check()
-
-    def _plan_check(self) -> None:
-        if not self.heartbeat_s:
-            self.next_check_s = float("inf")
+        if self._heartbeats.is_silent():
+            self.lost()
             return
-        silent_s = self._received_at_s + 2 * self.heartbeat_s
-        self.next_check_s = min(silent_s, self._now_s() + self.heartbeat_s / 2)
+        if self._heartbeats.is_due():
+            self.output.send(HEARTBEAT_FRAME)
+        self.next_check_s = self._heartbeats.next_s()
 
     def _send(self, method: m.Method) -> None:
         self.output.send(frame(METHOD, 0, write_method(method)))
