@@ -16,7 +16,7 @@ from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
 from streaming.ledger.write.ledger import Ledger
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
-from streaming.pipeline.flow.busy_traffic import Burst
+from streaming.pipeline.flow.busy_traffic import BusyTraffic
 from streaming.pipeline.snapshot_schedule import SnapshotSchedule
 from streaming.pipeline.topics.trimming import Trimming
 from streaming.queries.duckdb_tables import Tables
@@ -27,9 +27,6 @@ LOWEST_INTERVAL_S = 60.0
 
 NAMED_QUEUES = 3
 """How many of the largest queues are logged when publishes are throttled."""
-
-BUSY_S = 60.0
-"""After so long without a batch, nothing waits any more for a backlog to be worked off."""
 
 BACKLOG_LAG_FACTOR = 6
 """How many times `contents_lag_ms` the contents may lag behind while a backlog is worked off."""
@@ -94,14 +91,13 @@ class Housekeeping:
             vacuum_ms=tables.vacuum_interval_ms,
             vacuum_grace_ms=tables.vacuum_retention_ms,
         )
-        self._busy_until_s = 0.0
-        self._burst = Burst()
+        self._traffic = BusyTraffic()
         self._maintenance = Maintenance(
             self._tables,
             schedule,
             ledger.writers,
             lambda: self.lowest,
-            self._puts_upkeep_off,
+            lambda: self._traffic.puts_upkeep_off,
             rests=bool(config.log_topics()),
         )
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
@@ -113,7 +109,7 @@ class Housekeeping:
 
     def batch_began(self) -> None:
         """Notify that a batch runs."""
-        self._burst.batch_began()
+        self._traffic.batch_began()
 
     def batch_done(
         self,
@@ -132,8 +128,7 @@ class Housekeeping:
             is_busy: it had much traffic of fronts; compaction and snapshots wait for the end of a
                 burst.
         """
-        self._burst.batch_done(is_busy=is_busy)
-        self._busy_until_s = time.monotonic() + BUSY_S if has_backlog else 0.0
+        self._traffic.batch_done(has_backlog=has_backlog, is_busy=is_busy)
         self._snapshots.add(events)
         with self._changed:
             self._is_behind = True
@@ -175,7 +170,7 @@ class Housekeeping:
             )
             if stopping:
                 return
-            self._snapshots.start_if_due(is_busy=self._puts_upkeep_off())
+            self._snapshots.start_if_due(is_busy=self._traffic.puts_upkeep_off)
             self._try("the inputs could not be trimmed", self._read_lowest_and_trim)
             self._pause()
 
@@ -197,18 +192,12 @@ class Housekeeping:
             longest_s = (2 * BACKLOG_LAG_FACTOR - 1) * self._interval_s
             self._changed.wait_for(
                 lambda: (
-                    self._stopping or not self._is_busy() or self.nets.bytes > BACKLOG_NET_BYTES
+                    self._stopping
+                    or not self._traffic.has_backlog
+                    or self.nets.bytes > BACKLOG_NET_BYTES
                 ),
                 longest_s,
             )
-
-    def _is_busy(self) -> bool:
-        """Whether the job works off a backlog."""
-        return time.monotonic() < self._busy_until_s
-
-    def _puts_upkeep_off(self) -> bool:
-        """Whether compaction and snapshots can wait for the end of a backlog or burst."""
-        return self._is_busy() or self._burst.goes_on
 
     def _name_largest_queues(self, *, is_full: bool) -> None:
         """Log the largest queues, once each time they cause publishes to be throttled."""
