@@ -1,20 +1,20 @@
 """Heartbeats of a connection: when one is due, and when a client is silent for too long.
 
-Each side is to be heard of in the interval that was agreed. A client is given up after two of them
-in which nothing came from it; ours are sent after half of one in which nothing was sent.
+A client and the server agree on an interval. A client that sends nothing for two intervals is given
+up. The server sends a heartbeat when it has sent nothing for half an interval.
 """
 
 from collections.abc import Callable
 
 
 class Heartbeats:
-    """Who was heard of when.
+    """When the client and the server last sent something.
 
     Args:
         now_s: a clock that never goes back, in seconds.
 
     Attributes:
-        interval_s: how often each side is to be heard of; 0 for no heartbeats.
+        interval_s: how often each side sends something, at least; 0 for no heartbeats.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
@@ -37,7 +37,7 @@ class Heartbeats:
         self.heard()
 
     def is_silent(self) -> bool:
-        """Whether the client was not heard of for too long."""
+        """Whether the client has sent nothing for too long."""
         silent_s = self._now_s() - self._heard_s
         return bool(self.interval_s) and silent_s >= 2 * self.interval_s and not self._is_unread
 

@@ -10,14 +10,15 @@ blocks everything behind it in its partition, so other records must not be there
                         +--> an exception  +--> refused, or no answer --> abort: nothing does
 
 The job sees the records only after the commit, and then refuses each one alone. So the client asks
-before the commit, with a command outside the transaction, whether the broker would refuse any. That
-command goes to another topic than the transactions, and so may be read before an earlier one of
-them: if that settled the same, the client first waits until the job has carried it out.
+before the commit, with a command outside the transaction, whether the broker would refuse any. It
+goes to another topic, so the job may read it before an earlier transaction of this connection. If
+that may have settled the same deliveries, the client first waits until the job has carried it out.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException
 
 from streaming.client import tracing
+from streaming.client._transport.command_client import Question
 from streaming.client._transport.confirms import Confirm
 from streaming.client._transport.link import Link
 from streaming.client._transport.sender import Sender, reason_of
@@ -34,7 +36,6 @@ from streaming.client.errors import ClientError, KafkaUnreachableError, Transact
 from streaming.client.messages import Body, Properties, Settled
 from streaming.client.publisher import OnFlow, Publisher
 from streaming.protocol.defaults import REQUEUE
-from streaming.waiting import Changes
 from topology.values import table_to_json
 
 MIN_TIMEOUT_MS = 60_000
@@ -159,6 +160,39 @@ class Transaction:
         self._steps.settle(channel.name, refs, multiple=members.get("multiple", False))
 
 
+class _Settled:
+    """Deliveries that were settled on a channel."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._up_to: dict[str, int] = {}  # consumer and lane -> the highest number
+        self._has_labels = False  # they name deliveries otherwise than by id
+
+    def add(self, ids: list[str], *, multiple: bool) -> None:
+        """Add deliveries; `multiple`: all older ones of the channel, too."""
+        self._ids.update(ids)
+        for each in ids:
+            where, number = _parts(each)
+            self._has_labels |= number < 0
+            if multiple:
+                self._up_to[where] = max(number, self._up_to.get(where, -1))
+
+    def may_have(self, delivery_id: str) -> bool:
+        """Whether a delivery may be one of them."""
+        where, number = _parts(delivery_id)
+        if delivery_id in self._ids or self._has_labels or number < 0:
+            return True
+        is_younger = self._up_to.keys() == {where} and number > self._up_to[where]
+        return bool(self._up_to) and not is_younger
+
+
+def _parts(delivery_id: str) -> tuple[str, int]:
+    """The consumer with its lane, and the number of a delivery; -1 if it is named otherwise."""
+    name, at, lane = delivery_id.partition("@")
+    consumer, _dot, number = name.rpartition(".")
+    return consumer + at + lane, int(number) if number.isdecimal() and "/" not in name else -1
+
+
 class Steps:
     """The content of one transaction as the command `check` asks about it.
 
@@ -167,12 +201,10 @@ class Steps:
 
     Attributes:
         ended: the transaction accepts nothing more.
-        are_carried_out: by the job, or nobody will say so.
     """
 
     def __init__(self) -> None:
         self.ended = False
-        self.are_carried_out = False
         self._steps: list[Step] = []
         self._publishes: set[bytes] = set()
 
@@ -204,26 +236,26 @@ class Steps:
         else:
             self._steps.append({**step, "refs": list(refs)})
 
-    def may_settle_the_same(self, other: Steps) -> bool:
-        """Whether both name a delivery, or one covers earlier deliveries of a channel of both."""
-        mine, theirs = self._settled(), other._settled()
-        return any(
-            None in mine[channel] | theirs[channel] or mine[channel] & theirs[channel]
-            for channel in mine.keys() & theirs.keys()
-        )
-
     def settles(self) -> bool:
         """Whether there is a settlement."""
         return any("refs" in step for step in self._steps)
 
-    def _settled(self) -> dict[str, set[str | None]]:
-        """Channel -> what is settled there; None among it covers more than it names."""
-        found: dict[str, set[str | None]] = {}
+    def may_settle_what(self, earlier: Steps) -> bool:
+        """Whether it names a delivery that an earlier transaction may have settled."""
+        settled = earlier._settled()
+        return any(
+            step["channel"] in settled and settled[step["channel"]].may_have(ref)
+            for step in self._steps
+            for ref in step.get("refs", ())
+        )
+
+    def _settled(self) -> dict[str, _Settled]:
+        """What is settled on each channel."""
+        found: dict[str, _Settled] = {}
         for step in self._steps:
             if "refs" in step:
-                found.setdefault(step["channel"], set()).update(
-                    step["refs"], [None] if step["multiple"] else []
-                )
+                of_channel = found.setdefault(step["channel"], _Settled())
+                of_channel.add(step["refs"], multiple=step["multiple"])
         return found
 
     def checks(self, max_bytes: int) -> list[Step]:
@@ -259,6 +291,34 @@ def check_can_wait(confirm: Future[None]) -> None:
         confirm.check()
 
 
+class _Earlier:
+    """Transactions that were committed, or may have been, before another one began.
+
+    Args:
+        question: whether the job has read them; None if there are none.
+    """
+
+    def __init__(self, transactions: list[Steps], question: Question | None) -> None:
+        self._transactions = transactions
+        self._question = question
+
+    def left(self) -> list[Steps]:
+        """Those that the job may not have carried out."""
+        is_over = self._question is None or self._question.is_answered
+        return [] if is_over else self._transactions
+
+    def wait_before(self, steps: Steps, timeout_s: float) -> bool:
+        """Wait until `steps` finds deliveries as these have left them; False after a time.
+
+        Raises:
+            ClientError: nobody will say so.
+        """
+        question = self._question
+        if question is None or not any(steps.may_settle_what(one) for one in self._transactions):
+            return True
+        return question.wait(timeout_s)
+
+
 class Transactions:
     """The transactions of one connection, one at a time."""
 
@@ -268,8 +328,7 @@ class Transactions:
         self._thread = 0  # the thread that is in a transaction
         self._sender: Sender | None = None
         self._publisher: TransactionPublisher | None = None
-        self._committed: list[Steps] = []
-        self._carried_out = Changes()
+        self._unread: list[Steps] = []  # the job may not have carried them out
 
     @contextmanager
     def begin(self, on_flow: OnFlow) -> Iterator[Transaction]:
@@ -284,52 +343,46 @@ class Transactions:
             raise ClientError("this thread is in a transaction already; transactions do not nest")
         with self._one_at_a_time, self._on_this_thread():
             sender, publisher = self._clients(topic)
+            earlier = self._earlier(topic, publisher.name)
             publisher.begin(sender, on_flow)
             steps = Steps()
             try:
                 self._begin(sender)
                 yield Transaction(self._link.address.vhost, publisher, sender, topic, steps)
                 steps.ended = True
-                self._check(steps, publisher.name)
-                self._ask_when_carried_out(steps, sender, topic, publisher.name)
+                self._check(steps, publisher.name, earlier)
             except BaseException as error:
                 self._abort(sender, publisher, error)
                 raise
             finally:
                 steps.ended = True
+                self._unread = earlier.left()
+            if steps.settles():
+                self._unread.append(steps)
             self._commit(sender, publisher)
-            self._committed.append(steps)
             publisher.end()
 
-    def _check(self, steps: Steps, channel: str) -> None:
-        self._link.check_open()
-        self._wait_for_earlier(steps)
-        checks = steps.checks(self._link.address.max_message_bytes // 2)
-        self._link.commands.request_all(checks, channel)
+    def _earlier(self, topic: str, channel: str) -> _Earlier:
+        """The transactions before the one that begins.
 
-    def _wait_for_earlier(self, steps: Steps) -> None:
-        """Wait until the job has carried out the transactions that settle the same."""
-        self._committed = [each for each in self._committed if not each.are_carried_out]
-        earlier = [each for each in self._committed if each.may_settle_the_same(steps)]
-        wait_s = self._link.timeout_s
-        if not self._carried_out.wait_for(
-            lambda: all(each.are_carried_out for each in earlier), wait_s
-        ):
+        The job is asked now: an open transaction holds up what is sent to the topic behind it.
+        """
+        question = self._link.commands.ask_behind(topic, channel) if self._unread else None
+        return _Earlier(self._unread, question)
+
+    def _check(self, steps: Steps, channel: str, earlier: _Earlier) -> None:
+        link = self._link
+        link.check_open()
+        link.commands.check_can_wait()
+        began_s, timeout_s = time.monotonic(), link.timeout_s
+        if not earlier.wait_before(steps, timeout_s):
             aborted = "The transaction after it is aborted: none of it takes effect."
-            what = "an earlier transaction"
-            raise self._link.commands.no_answer(what, wait_s, aborted, takes_effect=False)
-
-    def _ask_when_carried_out(self, steps: Steps, sender: Sender, topic: str, channel: str) -> None:
-        """Ask for an answer with the last record, which the job carries out after all others."""
-
-        def done() -> None:
-            steps.are_carried_out = True
-            self._carried_out.tell()
-
-        if steps.settles():
-            self._link.commands.ask_behind(sender, topic, channel, done)
-        else:
-            done()
+            what, topic = "an earlier transaction", link.address.transactions or ""
+            raise link.commands.no_answer(what, timeout_s, aborted, topic=topic, takes_effect=False)
+        link.check_open()
+        left_s = max(0.0, timeout_s - (time.monotonic() - began_s))
+        checks = steps.checks(link.address.max_message_bytes // 2)
+        link.commands.request_all(checks, channel, left_s)
 
     @contextmanager
     def _on_this_thread(self) -> Iterator[None]:

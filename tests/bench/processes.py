@@ -22,6 +22,8 @@ from streaming.spark.settings import WORKER_DAEMON
 STOP_TIMEOUT_S: Final = 180
 STOP_GRACE_S: Final = 30
 SAMPLE_S: Final = 0.5
+LEAST_S: Final = 0.001
+"""What is shorter than that has no share of a core that means anything."""
 
 PARTS: Final = ("driver", "workers", "spark", "kafka", "load")
 """The Python driver (commits, upkeep, contents), Python workers, Spark's JVM, Kafka's JVM, and the
@@ -165,9 +167,9 @@ class CpuUse:
         """Return the cores that each part used on average between two instants (epoch seconds)."""
         self._sample()  # the last one may be from before the start
         first, last = self._used_until(start_s), self._used_until(end_s)
+        seconds = max(end_s - start_s, LEAST_S)
         return {
-            f"{part}_cores": round((last[part] - first[part]) / (end_s - start_s), 2)
-            for part in self._parts
+            f"{part}_cores": round((last[part] - first[part]) / seconds, 2) for part in self._parts
         }
 
     def _used_until(self, instant_s: float) -> dict[str, float]:

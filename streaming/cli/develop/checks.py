@@ -27,7 +27,7 @@ class Check(NamedTuple):
     """A tool that runs from the root of the checkout with the environment's interpreter.
 
     Attributes:
-        alone: what runs the tests that failed once more, alone, if there are few of them.
+        alone: what runs the files of tests that failed once more, alone, if those are few.
         cache: where pytest notes which failed, in the checkout.
         is_beside: it runs beside those that follow, on what they leave of the cores, and prints
             when they have ended.
@@ -43,7 +43,7 @@ class Check(NamedTuple):
 def run_checks(checks: tuple[Check, ...], folder: Path) -> int:
     """Run every check, even after one has failed, and name those that failed.
 
-    Their output is on stdout and stderr; few tests that failed run once more.
+    Their output is on stdout and stderr; the files of few tests that failed run once more.
 
     Returns:
         EXIT_OK, or EXIT_FINDINGS if any failed.
@@ -116,7 +116,7 @@ class _Beside:
 def _pass_alone(check: Check, folder: Path) -> bool:
     """Run the files of few failed tests of a check once more, and say how that ended.
 
-    The whole files: their tests may follow on each other.
+    The whole files: their tests may depend on each other.
     """
     failed = _failed_tests(folder / check.cache) if check.alone else []
     if check.alone and not failed:

@@ -47,9 +47,9 @@ def pytest_checks(
     Tests without services share the cores; those of the pure core have its coverage gate. Tests
     with Kafka or Spark run in three processes with one of each; files with long tests come first
     (tests/conftest.py). They leave a third of two cores to the other unit and property tests, which
-    run beside them. The benchmarks are among them: what they measure there means nothing. A few
-    tests that fail run once more, alone: on a busy machine a process may be too slow for a test.
-    What those of the core reach then counts with what the first run has reached.
+    run beside them. The benchmarks are among them: what they measure there means nothing. The
+    files of a few tests that fail run once more, alone: on a busy machine a process may be too
+    slow. What those of the core reach then counts with what the first run has reached.
 
     Args:
         fast: leave out the tests with services, and try fewer examples of each property.
@@ -73,19 +73,19 @@ def pytest_checks(
         _tried_again(
             "unit tests of the pure core",
             (*ON_ALL_CORES, *CORE_TESTS, *COVERAGE, *selection),
-            (*COVERAGE, "--cov-append", *profile),
+            (*COVERAGE, "--cov-append", *profile, *some),
             "core",
         ),
         _tried_again(
             "unit and property tests",
             (*ON_ALL_CORES, _PATIENT, *PURE_TESTS, *others, *selection),
-            profile,
+            (*profile, *some),
             "pure",
         )._replace(is_beside=True),
         _tried_again(
             "Spark and end-to-end tests",
             (*SERVICE_TESTS, *selection),
-            profile,
+            (*profile, *some),
             "services",
         ),
     )

@@ -18,7 +18,7 @@ from streaming.client.address import Address
 from streaming.client.errors import BrokerError, ClientError, KafkaUnreachableError, NoAnswerError
 from streaming.protocol.command_json import parse_command
 from streaming.protocol.copied_records import not_copied
-from streaming.waiting import take
+from streaming.waiting import Changes, take
 from topology.errors import InvalidTopologyError
 
 Answer = dict[str, Any]
@@ -39,6 +39,44 @@ class _Request:
     is_question: bool  # it changes nothing
     done: Callable[[Outcome], object]
     is_stored: bool = False  # Kafka has the command
+
+
+class Question:
+    """Asks whether the job has read everything that a partition had then."""
+
+    def __init__(self) -> None:
+        self._outcome: Outcome | None = None
+        self._changes = Changes()
+
+    def ends(self, outcome: Outcome) -> None:
+        """Note the answer, or why there will be none."""
+        self._outcome = outcome
+        self._changes.tell()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the job has."""
+        return self._outcome is not None and _loss(self._outcome) is None
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the answer; False after a time.
+
+        Raises:
+            ClientError: there will be none.
+        """
+        if not self._changes.wait_for(lambda: self._outcome is not None, timeout_s):
+            return False
+        loss = _loss(self._outcome)
+        if loss is not None:
+            raise loss
+        return True
+
+
+def _loss(outcome: Outcome | None) -> ClientError | None:
+    """Why the job did not answer; None if it did: a refusal is an answer, too."""
+    if isinstance(outcome, ClientError) and not isinstance(outcome, BrokerError):
+        return outcome
+    return None
 
 
 class CommandClient:
@@ -91,11 +129,7 @@ class CommandClient:
         extra_wait_s: float = 0.0,
     ) -> list[Answer]:
         """Send commands in order and wait for all their answers; see `request`."""
-        if threading.current_thread() is self.answering_thread:
-            raise ClientError(
-                "this thread receives the answers and calls on_return and the callbacks of "
-                "futures: it cannot wait for an answer; send the command from another thread"
-            )
+        self.check_can_wait()
         wait_s = self._timeout_s if timeout_s is None else timeout_s
         sent: list[tuple[_Request, queue.SimpleQueue[Outcome]]] = []
         try:
@@ -107,6 +141,18 @@ class CommandClient:
         finally:
             for request, _ in sent:
                 self._forget(request.reply_id)
+
+    def check_can_wait(self) -> None:
+        """Refuse to wait on the thread that receives the answers.
+
+        Raises:
+            ClientError: this is it.
+        """
+        if threading.current_thread() is self.answering_thread:
+            raise ClientError(
+                "this thread receives the answers and calls on_return and the callbacks of "
+                "futures: it cannot wait for an answer; send the command from another thread"
+            )
 
     def request_async(
         self, document: Mapping[str, Any], channel: str, then: Callable[[Answer], None]
@@ -128,19 +174,34 @@ class CommandClient:
         """
 
         def done(outcome: Outcome) -> None:
-            if not isinstance(outcome, ClientError) or isinstance(outcome, BrokerError):
+            if _loss(outcome) is None:
                 then()
 
         self._send({"op": "renew"}, channel, done, topic, partition)
 
-    def ask_behind(
-        self, sender: Sender, topic: str, channel: str, then: Callable[[], None]
-    ) -> None:
-        """Call `then` once the job has carried out what a sender has sent with the channel's key.
+    def ask_behind(self, topic: str, channel: str) -> Question:
+        """Ask whether the job has read all records of a topic that have the channel's key.
 
-        `then` is called on the answering thread, also if no answer will come.
+        Returns:
+            A question that Kafka has: what is sent to the topic now is behind it.
+
+        Raises:
+            KafkaUnreachableError: Kafka does not take it.
         """
-        self._send({"op": "renew"}, channel, lambda _outcome: then(), topic, sender=sender)
+        question, changes = Question(), Changes()
+
+        def ends(outcome: Outcome) -> None:
+            question.ends(outcome)
+            changes.tell()
+
+        request = self._send({"op": "renew"}, channel, ends, topic, on_stored=changes.tell)
+        if not changes.wait_for(
+            lambda: request.is_stored or request.reply_id not in self._requests, self._timeout_s
+        ):
+            self._fail(request.reply_id, self.kafka_error(f"not within {self._timeout_s:g} s"))
+        if not request.is_stored:
+            question.wait(0)
+        return question
 
     def send(
         self,
@@ -224,7 +285,7 @@ class CommandClient:
         done: Callable[[Outcome], object],
         topic: str | None = None,
         partition: int = BY_KEY,
-        sender: Sender | None = None,
+        on_stored: Callable[[], object] | None = None,
     ) -> _Request:
         reply_id = uuid.uuid4().hex
         document = {**document, "channel": channel, "reply_id": reply_id}
@@ -244,12 +305,14 @@ class CommandClient:
         def on_report(error: Any, _message: Message) -> None:
             if error is None:
                 request.is_stored = True
+                if on_stored is not None:
+                    on_stored()
             else:
                 self._fail(reply_id, self.kafka_error(str(error.str())))
 
         where = topic or self._address.commands
         try:
-            (sender or self._sender).send(where, record, on_report, partition=partition)
+            self._sender.send(where, record, on_report, partition=partition)
         except BaseException:
             self._forget(reply_id)
             raise

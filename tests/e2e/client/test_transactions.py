@@ -3,13 +3,14 @@
 import threading
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from msgspec import structs
 
 from streaming.client import (
     AccessRefusedError,
     ClientError,
     Connection,
+    KafkaUnreachableError,
     NotFoundError,
     PreconditionFailedError,
     TransactionAbortedError,
@@ -168,9 +169,11 @@ class HoldUp:
             {"bootstrap.servers": address.bootstrap, "transactional.id": "hold-up"}
         )
         self.producer.init_transactions(WAIT_S)
+        self.is_open = False
 
     def begin(self):
         self.producer.begin_transaction()
+        self.is_open = True
         for partition in (
             self.producer.list_topics(self.topic, WAIT_S).topics[self.topic].partitions
         ):
@@ -178,12 +181,16 @@ class HoldUp:
         self.producer.flush(WAIT_S)
 
     def end(self):
-        self.producer.abort_transaction(WAIT_S)
+        if self.is_open:
+            self.is_open = False
+            self.producer.abort_transaction(WAIT_S)
 
 
 @pytest.fixture
 def hold_up(running_job):
-    return HoldUp(running_job.address())
+    held = HoldUp(running_job.address())
+    yield held
+    held.end()
 
 
 @pytest.mark.parametrize("multiple", [False, True])
@@ -212,6 +219,51 @@ def test_a_delivery_is_settled_once_in_transactions_that_the_job_has_yet_to_read
 
     end.join()
     settled.result(WAIT_S)
+    assert [each.body for each in channel.get_many(other, 9)] == [b"once"]
+
+
+class LosesTheAnswer:
+    """A producer that does not learn how its commit ended."""
+
+    def __init__(self, producer):
+        self._producer = producer
+
+    def __getattr__(self, name):
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, timeout_s):
+        self._producer.commit_transaction(timeout_s)
+        raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT, retriable=True))
+
+
+def test_a_transaction_that_may_have_been_committed_is_waited_for(
+    running_job, channel, publisher, name, hold_up
+):
+    work, other = name("work"), name("results")
+    channel.declare_queue(work)
+    channel.declare_queue(other)
+    publisher.publish("", work, b"x").result(WAIT_S)
+
+    def settle(body):
+        with connection.transaction() as transaction:
+            transaction.publish("", other, body)
+            transaction.ack(consuming, delivery)
+
+    with running_job.connect() as connection, connection.channel() as consuming:
+        delivery = consuming.get(work)
+        with connection.transaction():
+            sender = connection._transactions._sender  # noqa: SLF001 - Kafka's answer is lost there
+        sender.producer = LosesTheAnswer(sender.producer)
+        hold_up.begin()
+        with pytest.raises(KafkaUnreachableError, match="may or may not"):
+            settle(b"once")
+        end = threading.Timer(HOLD_UP_S, hold_up.end)
+        end.start()
+
+        with pytest.raises(PreconditionFailedError, match=delivery.delivery_id):
+            settle(b"twice")
+
+        end.join()
     assert [each.body for each in channel.get_many(other, 9)] == [b"once"]
 
 

@@ -166,6 +166,7 @@ FAILS_ONCE = (
 )
 
 
+NIGHTLY = "import pytest\n@pytest.mark.nightly\ndef test_nightly():\n    assert False\n"
 FOLLOWS = (
     "ran = []\n"
     "def test_first():\n"
@@ -238,6 +239,13 @@ def test_a_core_whose_tests_pass_and_leave_a_part_out_fails(project, monkeypatch
             -1,
             FOLLOWS,
             "failed, and passed alone: tests/e2e/test_new.py::test_last\n"
+            "failed, and passed alone: tests/e2e/test_new.py::test_slow",
+            0,
+        ),
+        (
+            "e2e",
+            -1,
+            FAILS_ONCE + NIGHTLY,
             "failed, and passed alone: tests/e2e/test_new.py::test_slow",
             0,
         ),

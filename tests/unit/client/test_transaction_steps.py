@@ -66,25 +66,32 @@ def test_an_empty_transaction_asks_nothing():
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "same"),
+    ("earlier", "later", "may"),
     [
-        (("c", ["1"], False), ("c", ["2", "1"], False), True),
-        (("c", ["1"], False), ("c", ["2"], False), False),
-        (("c", ["1"], False), ("d", ["1"], False), False),
-        (("c", ["2"], True), ("c", ["1"], False), True),
-        (("c", ["1"], False), ("c", ["2"], True), True),
-        (("c", ["1"], True), ("d", ["1"], True), False),
+        (("c", ["1.1.0"], False), ("c", ["1.1.1", "1.1.0"], False), True),
+        (("c", ["1.1.0"], False), ("c", ["1.1.1"], False), False),
+        (("c", ["1.1.0"], False), ("c", ["1.1.1"], True), False),
+        (("c", ["1.1.0"], False), ("d", ["1.1.0"], False), False),
+        (("c", ["1.1.5"], True), ("c", ["1.1.4"], False), True),
+        (("c", ["1.1.5"], True), ("c", ["1.1.6"], True), False),
+        (("c", ["1.1.5"], True), ("c", ["1.2.6"], False), True),
+        (("c", ["1.1.5", "1.2.0"], True), ("c", ["1.1.6"], False), True),
+        (("c", ["1.1.5@3"], True), ("c", ["1.1.6@3"], False), False),
+        (("c", ["1.1.5@3"], True), ("c", ["1.1.6@2"], False), True),
+        (("c", ["get/0"], False), ("c", ["1.1.0"], False), True),
+        (("c", ["1.1.0"], False), ("c", ["get/0"], False), True),
     ],
 )
-def test_two_transactions_may_settle_the_same(first, second, same):
+def test_a_transaction_may_settle_what_an_earlier_one_has_settled(earlier, later, may):
     transactions = []
-    for channel, refs, multiple in (first, second):
+    for channel, refs, multiple in (earlier, later):
         steps = Steps()
         steps.publish("", None, None)
         steps.settle(channel, refs, multiple=multiple)
         transactions.append(steps)
-    one, other = transactions
 
-    assert one.may_settle_the_same(other) is other.may_settle_the_same(one) is same
-    assert one.settles()
+    assert transactions[1].may_settle_what(transactions[0]) is may
+    assert not Steps().may_settle_what(transactions[0])
+    assert not transactions[1].may_settle_what(Steps())
+    assert transactions[0].settles()
     assert not Steps().settles()
