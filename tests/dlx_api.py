@@ -6,6 +6,7 @@ from typing import Any
 import httpx2
 from jsonschema import Draft202012Validator
 
+from streaming.config.secrets import SecretText
 from streaming.dlx_api.asking import Settings
 from streaming.dlx_api.openapi import document
 from streaming.dlx_api.questions import QUESTIONS
@@ -15,6 +16,7 @@ from streaming.management.app import Management
 from tests.management_api import GUEST
 
 DOCUMENT: Any = document()
+SECRETS = {"aws_secret_access_key": SecretText("as of tables in S3")}
 
 
 class DlxApi:
@@ -31,7 +33,7 @@ class DlxApi:
         self.front = front
         self.asked: set[str] = set()
         self._loop = asyncio.new_event_loop()
-        self.readers = None if tables is None else Readers(Settings(tables, {}))
+        self.readers = None if tables is None else Readers(Settings(tables, SECRETS))
         self.management = Management(front, more=dlx_resources(self.readers))
         transport = httpx2.ASGITransport(app=self.management, client=("127.0.0.1", 50_000))
         self._client = httpx2.AsyncClient(transport=transport, base_url="http://dlx", timeout=60)

@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeVar
 
+import msgspec
+
 from streaming.child_processes.frames import LENGTH, framed
 
 MOST: Final = 2
@@ -95,11 +97,12 @@ class Children:
 
     Args:
         module: what a child runs: it reads frames and answers each, first the settings.
+        settings: as msgpack; secrets are among them, in the text that a child needs.
     """
 
-    def __init__(self, module: str, settings: bytes) -> None:
+    def __init__(self, module: str, settings: msgspec.Struct) -> None:
         self._module = module
-        self._settings = settings
+        self._settings = msgspec.msgpack.encode(settings, enc_hook=_plain)
         self._free: list[Child] = []
         self._all: set[Child] = set()
         self._ending: set[asyncio.Task[None]] = set()
@@ -228,3 +231,10 @@ class Children:
         ending.add_done_callback(self._ending.discard)
         if child in self._free:
             self._free.remove(child)
+
+
+def _plain(value: object) -> str:
+    """The text of a secret, which is a kind of `str`."""
+    if isinstance(value, str):
+        return str(value)
+    raise NotImplementedError(f"settings cannot have {type(value).__name__}")

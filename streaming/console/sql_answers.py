@@ -42,7 +42,7 @@ class SqlAnswers:
 
     def __init__(self, settings: ChildSettings) -> None:
         self.budget_s = BUDGET_S + GRACE_S
-        self.children = Children("streaming.console.child", msgspec.msgpack.encode(settings))
+        self.children = Children("streaming.console.child", settings)
 
     async def answer(self, asked: Asked) -> Answered:
         """Compute an answer in a child.

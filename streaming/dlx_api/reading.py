@@ -33,7 +33,7 @@ class Readers:
 
     def __init__(self, settings: Settings) -> None:
         self.budget_s = BUDGET_S
-        self.children = Children("streaming.dlx_api.child", msgspec.msgpack.encode(settings))
+        self.children = Children("streaming.dlx_api.child", settings)
 
     async def ask(self, ask: Ask) -> Told:
         """Answer a question.

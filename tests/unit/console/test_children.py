@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from streaming.child_processes.memory_limit import MEMORY_BYTES
 from streaming.child_processes.pool import OF_USER
+from streaming.config.secrets import SecretText
 from streaming.console.answering import Asked
 from streaming.console.app import PAGES, make_app
 from streaming.console.child import ChildSettings
@@ -33,7 +34,8 @@ BOUND_BYTES = MEMORY_BYTES + 64 * 1024 * 1024
 
 
 def settings_of(root):
-    return ChildSettings(str(root), {}, None, {}, is_read_only=False, can_log_out=False)
+    secrets = {"aws_secret_access_key": SecretText("as of tables in S3")}
+    return ChildSettings(str(root), secrets, None, {}, is_read_only=False, can_log_out=False)
 
 
 def asked(sql, user=ADMIN, **values):
