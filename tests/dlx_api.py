@@ -16,7 +16,7 @@ from streaming.management.app import Management
 from tests.management_api import GUEST
 
 DOCUMENT: Any = document()
-SECRETS = {"aws_secret_access_key": SecretText("as of tables in S3")}
+SECRETS: dict[str, str] = {"aws_secret_access_key": SecretText("as of tables in S3")}
 
 
 class DlxApi:

@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from streaming.dlx_api.openapi import document
+from streaming.embedded.object_store_server import SECRET_KEY
 from tests.e2e.amqp.test_management_on_kafka import api_of, done, wait_for
+from tests.fixtures.object_store import object_store, shared_place
+from tests.fixtures.settings import in_storage
 from tests.fixtures.waiting import wait_until
+
+__all__ = ["object_store", "shared_place"]
 
 GUEST = ("guest", "guest")
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -66,3 +71,20 @@ def test_a_letter_is_found_explained_and_sent_back(fronts):
         fates = [one["fate"] for one in told["letters"]["items"]]
         assert (told["redrive"]["reason"], fates) == ("mended", ["waiting"])
     front.stop()
+
+
+def test_a_front_looks_for_tables_in_shared_storage_with_a_secret(
+    fronts, shared_place, monkeypatch
+):
+    monkeypatch.setenv("S3_SECRET", SECRET_KEY)
+    secret = {"AWS_SECRET_ACCESS_KEY": "S3_SECRET"}
+    fronts.use(in_storage(fronts.config, shared_place, ["s3"], secret))
+    front = fronts.start("--management", "0")
+
+    with api_of(front) as api:
+        api.auth = GUEST
+        wait_for(api, GUEST)
+        found = api.get("dlx/dead-letters")
+
+    assert (found.status_code, found.json()["error"]) == (409, "no_tables")
+    assert SECRET_KEY not in front.log.read_text()

@@ -34,7 +34,7 @@ BOUND_BYTES = MEMORY_BYTES + 64 * 1024 * 1024
 
 
 def settings_of(root):
-    secrets = {"aws_secret_access_key": SecretText("as of tables in S3")}
+    secrets: dict[str, str] = {"aws_secret_access_key": SecretText("as of tables in S3")}
     return ChildSettings(str(root), secrets, None, {}, is_read_only=False, can_log_out=False)
 
 
