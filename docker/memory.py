@@ -67,7 +67,7 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> int:
             for line in broker.stdout:
                 print(line, end="", flush=True)  # noqa: T201 (what the container says)
                 if line.startswith(LAST_LINE):
-                    print(READY, flush=True)  # noqa: T201
+                    print(READY, flush=True)  # noqa: T201 (the same)
         return broker.returncode
 
 

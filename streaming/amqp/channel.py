@@ -314,7 +314,7 @@ class Channel:
             self._consuming.hold()
         transaction.commit(self._committed)
 
-    def _committed(self, is_complete: bool) -> None:  # noqa: FBT001
+    def _committed(self, is_complete: bool) -> None:  # noqa: FBT001 - a transaction calls it
         if is_complete:
             self._outgoing.method(m.TxCommitOk())
             self._consuming.let_go()

@@ -190,7 +190,7 @@ def _parts(delivery_id: str) -> tuple[str, int]:
     """The consumer with its lane, and the number of a delivery; -1 if it is named otherwise."""
     name, at, lane = delivery_id.partition("@")
     consumer, _dot, number = name.rpartition(".")
-    return consumer + at + lane, int(number) if number.isdecimal() and "/" not in name else -1
+    return consumer + at + lane, int(number) if number.isdecimal() else -1
 
 
 class Steps:

@@ -18,7 +18,7 @@ from streaming.client.address import Address
 from streaming.client.errors import BrokerError, ClientError, KafkaUnreachableError, NoAnswerError
 from streaming.protocol.command_json import parse_command
 from streaming.protocol.copied_records import not_copied
-from streaming.waiting import Changes, take
+from streaming.waiting import Flag, take
 from topology.errors import InvalidTopologyError
 
 Answer = dict[str, Any]
@@ -46,17 +46,17 @@ class Question:
 
     def __init__(self) -> None:
         self._outcome: Outcome | None = None
-        self._changes = Changes()
+        self._has_ended = Flag()
 
     def ends(self, outcome: Outcome) -> None:
         """Note the answer, or why there will be none."""
         self._outcome = outcome
-        self._changes.tell()
+        self._has_ended.set()
 
     @property
     def is_answered(self) -> bool:
         """Whether the job has."""
-        return self._outcome is not None and _loss(self._outcome) is None
+        return self._has_ended.is_set() and _loss(self._outcome) is None
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the answer; False after a time.
@@ -64,7 +64,7 @@ class Question:
         Raises:
             ClientError: there will be none.
         """
-        if not self._changes.wait_for(lambda: self._outcome is not None, timeout_s):
+        if not self._has_ended.wait(timeout_s):
             return False
         loss = _loss(self._outcome)
         if loss is not None:
@@ -188,16 +188,14 @@ class CommandClient:
         Raises:
             KafkaUnreachableError: Kafka does not take it.
         """
-        question, changes = Question(), Changes()
+        question, is_known = Question(), Flag()
 
         def ends(outcome: Outcome) -> None:
             question.ends(outcome)
-            changes.tell()
+            is_known.set()
 
-        request = self._send({"op": "renew"}, channel, ends, topic, on_stored=changes.tell)
-        if not changes.wait_for(
-            lambda: request.is_stored or request.reply_id not in self._requests, self._timeout_s
-        ):
+        request = self._send({"op": "renew"}, channel, ends, topic, on_stored=is_known.set)
+        if not is_known.wait(self._timeout_s):
             self._fail(request.reply_id, self.kafka_error(f"not within {self._timeout_s:g} s"))
         if not request.is_stored:
             question.wait(0)
