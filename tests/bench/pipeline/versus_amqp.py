@@ -56,6 +56,9 @@ the front hears once a second how far the job is."""
 
 ROUND_TRIPS: Final = 1_000
 
+WARM_UP_S: Final = 60
+"""Spark compiles what small batches need in their first minute."""
+
 _SAMPLE_S: Final = 0.1
 _MOST_RECORDS: Final = 100_000
 _ANSWER_S: Final = 30.0
@@ -85,6 +88,9 @@ def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures
                     "rabbitmq": rabbitmq.version,
                 }
             for rate in sizes.rates:
+                _wait_for_upkeep(job)
+                if sizes.consumed >= WARMED_UP_FROM:
+                    measure(perf_test(), front.url, 1, WARM_UP_S, rate, durable=True)
                 yield _steady(job, ends, front, rate, sizes.seconds)
             count = min(ROUND_TRIPS, sizes.consumed // 4)
             for each, who in ((front, "ours"), (rabbitmq, "theirs")):
@@ -121,7 +127,7 @@ def _beside(
 
 
 def _wait_for_upkeep(job: RunningJob) -> None:
-    """Wait until nothing of the burst before is left to compact: RabbitMQ has its turn alone."""
+    """Wait until nothing of the burst before is left to compact, beside what comes next."""
     root = Location(job.config.job.tables_location)
     schedule = Schedule(
         compaction_ms=job.config.tables.compaction_interval_ms,
