@@ -103,7 +103,9 @@ class JobSettings(types.Section):
         "Pause between the starts of two batches. With 100, a reject is visible within a second "
         "and an idle job uses little CPU. 0 starts the next batch at once and keeps half a core "
         "busy. Beside fronts, if a batch of much traffic takes more than 0.5 s, the next begins "
-        "twice as long after it began, but at most 1.5 s or half of `amqp.max_lag_ms`.",
+        "twice as long after it began, but at most 1.5 s or half of `amqp.max_lag_ms`. If all "
+        "vhosts are sequenced and clients use all cores, it waits for one, but at most 10 s or a "
+        "sixth of that; not if `spare_cores` is 0.",
         types.milliseconds(most=types.HOUR_MS),
     )
     max_batch_rows: int = types.setting(

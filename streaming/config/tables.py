@@ -97,8 +97,8 @@ class TablesSettings(Section):
         60_000,
         "How often the small files of the batches are joined. With one minute and ten batches per "
         "second, a query opens some hundred files rather than thousands. Joining waits while the "
-        "job works off a backlog, and beside fronts for the end of a burst of traffic, a minute at "
-        "most, unless a table has 500 small files.",
+        "job works off a backlog, and beside fronts for the end of a burst of traffic, which is a "
+        "minute at most, unless a table has 500 small files.",
         milliseconds(1_000),
     )
     compaction_target_bytes: int = setting(
@@ -138,8 +138,8 @@ class TablesSettings(Section):
     snapshot_interval_rows: int = setting(
         1_000_000,
         "Number of rows of events after which a snapshot is written before the interval ends. "
-        "--as-of reads about that many in a second. While the job works off a backlog, ten times "
-        "as many. Such snapshots take at most one part in 20 of a core.",
+        "--as-of reads about that many in a second. In a backlog, or a burst beside fronts, ten "
+        "times as many. Such snapshots take at most one part in 20 of a core.",
         whole(1_000, 1_000_000_000),
     )
     retention: dict[str, str] = setting(

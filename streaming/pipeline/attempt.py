@@ -19,6 +19,7 @@ from streaming.config import JobConfig, outcome_hash, outcome_settings
 from streaming.ledger.batch_detail import BatchDetail, BatchRow
 from streaming.ledger.write.job_fence import Fence
 from streaming.ledger.write.ledger import Ledger
+from streaming.machine_cores import Cores
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.folders import open_ledger
 from streaming.pipeline.checkpoint.manifest import FILE as MANIFEST_FILE
@@ -49,7 +50,7 @@ from streaming.protocol.record_headers import WIRE_VERSION
 from streaming.record_sender import BatchSender, RecordSender
 from streaming.spark.executor_check import ExecutorChanges, facts_of_driver
 from streaming.spark.executor_start import ExecutorStart, start_python
-from streaming.spark.session import available_cores, spark_url
+from streaming.spark.session import available_cores, shares_cores, spark_url
 from streaming.storage.location import Location
 from topology.declarations import Definitions
 
@@ -258,7 +259,7 @@ class Attempt:
         housekeeping = Housekeeping(config, self._ledger, checkpoint, dict(self._producer))
         housekeeping.start()
         closing.callback(housekeeping.stop)
-        trigger = Trigger(config.job.trigger_ms)
+        trigger = Trigger(config.job.trigger_ms, Cores() if shares_cores(config) else None)
         trigger.set_polling_delay(spark)
         if config.job.shuffle_partitions:  # a session that others made may have another number
             spark.conf.set("spark.sql.shuffle.partitions", str(config.job.shuffle_partitions))

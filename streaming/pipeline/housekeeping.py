@@ -15,12 +15,14 @@ from streaming.ledger.schema.schemas import LEDGER
 from streaming.ledger.schema.table_setup import Retention
 from streaming.ledger.upkeep.maintenance import Maintenance, Schedule
 from streaming.ledger.write.ledger import Ledger
+from streaming.machine_cores import LOOK_S, Cores
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.flow.busy_traffic import BusyTraffic
 from streaming.pipeline.snapshot_schedule import SnapshotSchedule
 from streaming.pipeline.topics.trimming import Trimming
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import largest_queues
+from streaming.spark.session import shares_cores
 
 LOWEST_INTERVAL_S = 60.0
 """How often the lowest resident offsets are read; that reads one column of queue_contents."""
@@ -91,14 +93,14 @@ class Housekeeping:
             vacuum_ms=tables.vacuum_interval_ms,
             vacuum_grace_ms=tables.vacuum_retention_ms,
         )
-        self._traffic = BusyTraffic()
+        self._traffic = BusyTraffic(Cores() if shares_cores(config) else None)
         self._maintenance = Maintenance(
             self._tables,
             schedule,
             ledger.writers,
             lambda: self.lowest,
-            lambda: self._traffic.puts_upkeep_off,
-            rests=bool(config.log_topics()),
+            self._traffic.puts_upkeep_off,
+            has_burst=self._traffic.has_burst if config.log_topics() else None,
         )
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
@@ -151,10 +153,12 @@ class Housekeeping:
         self._maintenance.stop()
 
     def _run(self) -> None:
+        is_put_off = False
         while True:
             with self._changed:
                 self._changed.wait_for(
-                    lambda: self._is_behind or self._stopping, self._trim_s or None
+                    lambda: self._is_behind or self._stopping,
+                    LOOK_S if is_put_off else self._trim_s or None,
                 )
                 is_behind, self._is_behind = self._is_behind, False
                 is_full = self._is_full
@@ -170,7 +174,7 @@ class Housekeeping:
             )
             if stopping:
                 return
-            self._snapshots.start_if_due(is_busy=self._traffic.puts_upkeep_off)
+            is_put_off = self._snapshots.start_if_due(is_busy=self._traffic.puts_upkeep_off())
             self._try("the inputs could not be trimmed", self._read_lowest_and_trim)
             self._pause()
 

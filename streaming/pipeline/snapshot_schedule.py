@@ -59,24 +59,29 @@ class SnapshotSchedule:
         with self._lock:
             self._events += events
 
-    def start_if_due(self, *, is_busy: bool) -> None:
+    def start_if_due(self, *, is_busy: bool) -> bool:
         """Start to write a snapshot if that is due and anything has happened since the last time.
 
         Args:
-            is_busy: whether the job works off a backlog.
+            is_busy: whether others need the processors: a backlog, or a burst beside fronts.
+
+        Returns:
+            Whether one was put off only because of that.
         """
         if self._thread is not None and self._thread.is_alive():
-            return
+            return False
         now_s = time.monotonic()
         with self._lock:
             most = self._interval_events * (BACKLOG_FACTOR if is_busy else 1)
-            has_many = self._events >= most and now_s >= self._rested_s
-            if not self._events or not (has_many or now_s - self._last_s >= self._interval_s):
-                return
+            is_late = now_s - self._last_s >= self._interval_s
+            has_rested = now_s >= self._rested_s
+            if not self._events or not (is_late or (self._events >= most and has_rested)):
+                return is_busy and has_rested and self._events >= self._interval_events
             self._events = 0
         self._last_s = now_s
         self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
         self._thread.start()
+        return False
 
     def stop(self) -> None:
         """Wait for the end of a snapshot that has begun."""

@@ -143,6 +143,11 @@ def spare_cores_of(config: JobConfig) -> int:
     return CORES_OF_FRONTS if config.log_topics() and is_local(config.job.master) else 0
 
 
+def shares_cores(config: JobConfig) -> bool:
+    """Whether fronts share this machine's cores, so that their clients come first."""
+    return bool(config.log_topics() and spare_cores_of(config))
+
+
 def session_config(
     config: JobConfig, environ: Mapping[str, str], log_format: LogFormat = "text"
 ) -> SessionConfig:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from streaming.ledger.read.table_files import ActiveFiles
@@ -42,6 +43,9 @@ _NICE: Final = 10
 
 REST: Final = 1.0
 """How many times as long as it has worked compaction rests, if it is to leave time to others."""
+
+BURST_LOOK_S: Final = 1.0
+"""How often it looks whether a burst is over."""
 
 _SHARED_LOOK_MS: Final = 10_000
 """How often a table in shared storage that another part of the job writes is looked at."""
@@ -97,6 +101,9 @@ class TableMaintenance:
     Args:
         writer: commits to the table in this process; it is offered a handle after each checkpoint.
         rest: lets compaction rest, but not behind many files.
+
+    Attributes:
+        has_many_files: whether the next compaction cannot be put off.
     """
 
     def __init__(
@@ -119,7 +126,7 @@ class TableMaintenance:
         self._next_ms: dict[Task, int] = {}
         self._due_version = 0  # the next checkpoint
         self._cleaned_version = -1
-        self._has_many_files = False
+        self.has_many_files = False
         self._exists = False
 
     def step(
@@ -142,7 +149,7 @@ class TableMaintenance:
         done = self.checkpoint_if_due(now_ms)
         # The updater of `queue_contents` rewrites that table itself.
         is_joined = self.name in LEDGER or self._spec.sort is not None
-        may_compact = is_joined and (self._has_many_files or not is_busy)
+        may_compact = is_joined and (self.has_many_files or not is_busy)
         if may_compact and self._due("compaction", now_ms, schedule.compaction_ms):
             done += self._run("compaction", self._compact)
         if self._due("log cleanup", now_ms, schedule.log_cleanup_ms) and self._has_commits():
@@ -208,7 +215,7 @@ class TableMaintenance:
         both = zip(files.sizes, files.rows, strict=True)
         small = sum(not is_large(int(size), int(rows), target) for size, rows in both)
         if small >= self._schedule.compaction_files:
-            self._has_many_files = True
+            self.has_many_files = True
             self._next_ms["compaction"] = 0
         if self._writer is not None:
             self._writer.offer(table)
@@ -225,11 +232,11 @@ class TableMaintenance:
 
     def _compact(self) -> int:
         def rest(worked_s: float) -> None:
-            if not self._has_many_files:
+            if not self.has_many_files:
                 self._rest(worked_s)
 
         results = [compact(self._place, self._spec, group, rest) for group in self.to_compact()]
-        self._has_many_files = False
+        self.has_many_files = False
         return sum(len(result.replaced) for result in results if result is not None)
 
     def _sweep(self, now_ms: int, lowest_resident: LowestResident | None) -> int:
@@ -252,7 +259,9 @@ class Maintenance:
         writers: this process's writer of each table.
         lowest_resident: gives the value for `Vacuum.sweep`.
         is_busy: whether batches need the processors at present.
-        rests: whether compaction leaves time to others; a file takes twice as long then.
+        has_burst: whether others need the processors for a short while; compaction that has begun
+            waits for the end of that, and rests as long as it works at other times. None: it does
+            neither.
     """
 
     def __init__(
@@ -265,7 +274,7 @@ class Maintenance:
         names: tuple[str, ...] = tuple(TABLES),
         pause_seconds: float = 0.5,
         *,
-        rests: bool = False,
+        has_burst: Callable[[], bool] | None = None,
     ) -> None:
         self._lowest_resident = lowest_resident
         self._is_busy = is_busy
@@ -277,7 +286,7 @@ class Maintenance:
                 name,
                 schedule or Schedule(),
                 (writers or {}).get(name),
-                self._rest if rests else no_rest,
+                no_rest if has_burst is None else partial(self._rest, has_burst),
             )
             for name in names
         ]
@@ -301,11 +310,16 @@ class Maintenance:
                 break
         return done
 
-    def _rest(self, worked_s: float) -> None:
+    def _rest(self, has_burst: Callable[[], bool], worked_s: float) -> None:
         """Let compaction rest; without checkpoints meanwhile, commits would become slower."""
-        now_ms = time.time_ns() // 1_000_000
-        self._each(lambda table: table.checkpoint_if_due(now_ms))
-        self._stopping.wait(REST * worked_s)
+        rest_s = REST * worked_s
+        while True:
+            now_ms = time.time_ns() // 1_000_000
+            self._each(partial(TableMaintenance.checkpoint_if_due, now_ms=now_ms))
+            is_over = self._stopping.wait(rest_s) or any(one.has_many_files for one in self._tables)
+            if is_over or not has_burst():
+                return
+            rest_s = BURST_LOOK_S
 
     def start(self) -> None:
         """Start the thread, once. It ends with the process at the latest."""

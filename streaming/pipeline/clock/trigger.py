@@ -2,7 +2,8 @@
 
 Spark's own trigger waits for an instant of the wall clock; if that clock is set back by an hour,
 every batch is an hour late. So Spark gets an interval of 0, and the pause happens here: after a
-batch for the rest of the interval, and without input through Spark's polling delay.
+batch for the rest of the interval, and without input through Spark's polling delay. Beside fronts
+it is longer after much traffic, and on a busy machine even longer (`flow/pace.py`).
 
 An idle shard has no input: once its deadline has passed, the log gets a `tick` for it (D4).
 """
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from streaming.broker.message import NEVER
 from streaming.config import JobConfig
+from streaming.machine_cores import LOOK_S, Cores
 from streaming.pipeline.reports import ShardReport
 from streaming.pipeline.task import TaskSettings
 from streaming.protocol.record_headers import OP, VHOST
@@ -32,10 +34,15 @@ FLUSH_TIMEOUT_S = 10
 
 
 class Trigger:
-    """The pauses between the batches of one job."""
+    """The pauses between the batches of one job.
 
-    def __init__(self, trigger_ms: int) -> None:
+    Args:
+        cores: of this machine, if fronts share them.
+    """
+
+    def __init__(self, trigger_ms: int, cores: Cores | None = None) -> None:
         self._trigger_ms = trigger_ms
+        self._cores = cores
         self._began_s = 0.0
         self._stopping = threading.Event()
 
@@ -47,10 +54,25 @@ class Trigger:
     def batch_began(self) -> None:
         """Start the interval."""
         self._began_s = time.monotonic()
+        if self._cores is not None:
+            self._cores.look()
 
-    def wait(self, least_s: float = 0.0) -> None:
-        """Wait until the interval has passed, and that many seconds, or until `stop`."""
-        interval_s = max(self._trigger_ms / 1000, least_s)
+    def wait(self, least_s: float = 0.0, longest_s: float = 0.0) -> None:
+        """Wait until the interval has passed and the machine is not busy, or until `stop`.
+
+        Args:
+            least_s: how long the interval is, at least.
+            longest_s: how long after the batch began the next begins even on a busy machine.
+        """
+        self._wait_until(max(self._trigger_ms / 1000, least_s))
+        cores = self._cores
+        while cores is not None and not self._stopping.is_set():
+            passed_s = time.monotonic() - self._began_s
+            if passed_s >= longest_s or (cores.since_s >= LOOK_S and not cores.look()):
+                return
+            self._wait_until(min(longest_s, passed_s + max(LOOK_S - cores.since_s, 0.0)))
+
+    def _wait_until(self, interval_s: float) -> None:
         left_s = self._began_s + interval_s - time.monotonic()
         if left_s > 0:
             self._stopping.wait(left_s)

@@ -1,32 +1,44 @@
 """What upkeep waits for: a backlog that is worked off, and a burst of traffic beside fronts.
 
 A batch is busy if it lets the next one wait (`pace.interval_s`). Busy batches that follow one
-another are a burst, in which clients have what upkeep would take; but a minute of them is none any
-more: compaction and snapshots may not wait for the end of that.
+another are a burst, in which clients have what upkeep would take. The first of them may last as
+long as the burst, so a busy machine is a burst, too. A burst that lasts longer than a minute does
+not count any more: compaction and snapshots cannot wait for its end.
 """
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
+
+from streaming.machine_cores import LOOK_S, Cores
 
 BACKLOG_S: Final = 60.0
 """After so long without a batch, nothing waits any more for a backlog to be worked off."""
 
 BURST_S: Final = 60.0
-"""The longest burst."""
+"""The longest burst. Of a machine that is busy again and again: by how much longer it was that than
+it was not."""
 
 CALM_S: Final = 5.0
 """After so long without a batch, a burst is over."""
 
 
 class BusyTraffic:
-    """Whether there is a backlog or a burst, as the batches say.
+    """Whether there is a backlog or a burst, as batches and cores say.
 
     Args:
+        cores: of this machine, if fronts share them.
         elapsed_s: a clock that never goes back.
     """
 
-    def __init__(self, elapsed_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, cores: Cores | None = None, elapsed_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._cores = cores
+        self._one_at_a_time = threading.Lock()
+        self._is_machine_busy = False
+        self._was_busy_s = 0.0  # for so much longer than it was not, lately
         self._elapsed_s = elapsed_s
         self._leaves_publishes = False
         self._began_s: float | None = None  # a burst
@@ -58,15 +70,28 @@ class BusyTraffic:
         """Whether the job works off a backlog."""
         return self._leaves_publishes and self._elapsed_s() - self._batch_s < BACKLOG_S
 
-    @property
     def has_burst(self) -> bool:
-        """Whether a burst goes on."""
+        """Look whether a burst goes on. What waits for its end asks again and again."""
+        return self._has_busy_batches() or self._has_busy_machine()
+
+    def puts_upkeep_off(self) -> bool:
+        """Look whether compaction and snapshots can wait for the end of a backlog or a burst."""
+        return self.has_burst() or self.has_backlog
+
+    def _has_busy_batches(self) -> bool:
         began_s, now_s = self._began_s, self._elapsed_s()
         if began_s is None or now_s - began_s >= BURST_S:
             return False
         return self._batch_runs or now_s - self._batch_s < CALM_S
 
-    @property
-    def puts_upkeep_off(self) -> bool:
-        """Whether compaction and snapshots can wait for the end of either."""
-        return self.has_backlog or self.has_burst
+    def _has_busy_machine(self) -> bool:
+        cores = self._cores
+        if cores is None:
+            return False
+        with self._one_at_a_time:
+            since_s = cores.since_s
+            if since_s >= LOOK_S:
+                self._is_machine_busy = cores.look()
+                more_s = since_s if self._is_machine_busy else -since_s
+                self._was_busy_s = min(max(self._was_busy_s + more_s, 0.0), BURST_S)
+            return self._is_machine_busy and self._was_busy_s < BURST_S

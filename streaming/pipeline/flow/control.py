@@ -19,12 +19,12 @@ from streaming.pipeline.flow.heartbeat import TIMEOUT_MS, Heartbeat
 from streaming.pipeline.flow.log_bounds import LogBounds
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
-from streaming.pipeline.flow.pace import CommandPace, Pace, interval_s
+from streaming.pipeline.flow.pace import CommandPace, Pace, interval_s, longest_wait_s
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
 from streaming.record_sender import RecordSender
-from streaming.spark.session import nice_of, spare_cores_of
+from streaming.spark.session import nice_of, shares_cores, spare_cores_of
 from streaming.spark.yielding import LATE_PART, Yielding
 from streaming.storage.location import AnyPath
 
@@ -41,6 +41,7 @@ class FlowControl:
         state: the state of the gate.
         bounds: up to where logs may be read.
         interval_s: how long after the last batch began the next should begin, at least.
+        longest_s: how long after it began the next may begin, while the machine is busy.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class FlowControl:
         self._notices: FlowNotices | None = None
         self._heartbeat: Heartbeat | None = None
         self._yields = (nice_of(config), spare_cores_of(config)) if self._logs else (0, 0)
-        self._late_s = LATE_PART * config.amqp.max_lag_ms / 1000
-        self.interval_s = 0.0
+        self._waits = only_logs and shares_cores(config)
+        self._max_lag_s = config.amqp.max_lag_ms / 1000
+        self._late_s = LATE_PART * self._max_lag_s
+        self.interval_s = self.longest_s = 0.0
         self._yielding: Yielding | None = None
         self._lock = threading.RLock()
         self._is_late = False  # a batch ended before the query's start returned
@@ -165,6 +168,8 @@ class FlowControl:
                 self._commands.batch_done(*commands)
             if self._logs:
                 self.interval_s = interval_s(publishes, seconds, self._late_s or math.inf)
+                may_wait = self._waits and self.interval_s and not self.has_backlog
+                self.longest_s = longest_wait_s(self._max_lag_s) if may_wait else 0.0
             return self.decide()
 
     def batch_began(self) -> None:

@@ -12,13 +12,15 @@ Replay: the size only limits what the next batch plans to read. Spark logs the p
 a repeated batch reads those.
 
 A batch has a cost whatever it holds, about 0.3 s of a core. Where fronts answer clients from the
-same cores, a busy machine is better used by fewer batches: `interval_s`. And the log of a front has
-everything in one order: shorter batches would show no reject sooner, and the last record later.
+same cores, a busy machine is better used by fewer batches: `interval_s`; in a burst that leaves no
+core idle, by one behind it: `longest_wait_s`. And the log of a front has everything in one order:
+shorter batches would show no reject sooner, and the last record later.
 
 A backlog of commands must fit into memory too: `CommandPace`. While one waits, no publishes are
 read: those that came after a declaration must not be routed before it.
 """
 
+import math
 from typing import Final
 
 TARGET_S: Final = 0.5
@@ -58,6 +60,21 @@ def interval_s(publishes: int, seconds: float, most_s: float) -> float:
     if publishes < LEAST_ROWS or seconds < TARGET_S:
         return 0.0
     return min(seconds / WORKING_PART, LONGEST_INTERVAL_S, most_s)
+
+
+LONGEST_WAIT_S: Final = 10.0
+WAITING_PART: Final = 1 / 6
+"""How long a batch waits for an idle core at most, and the part of `amqp.max_lag_ms` that it may
+wait."""
+
+
+def longest_wait_s(most_lag_s: float) -> float:
+    """How long after a batch of busy traffic began the next may begin, while no core is idle.
+
+    Args:
+        most_lag_s: how far tables may be behind before publishers wait; 0 for any time.
+    """
+    return min(LONGEST_WAIT_S, WAITING_PART * (most_lag_s or math.inf))
 
 
 class Pace:

@@ -133,7 +133,10 @@ def test_a_stop_ends_the_rests_of_compaction_which_then_goes_on(root, monkeypatc
     monkeypatch.setattr(maintenance_module, "REST", 1_000_000)
     writer = TableWriter(root, "events")
     commit(root, writer, "events", range(6))
-    maintenance = Maintenance(root, SCHEDULE, {"events": writer}, names=("events",), rests=rests)
+    has_burst = (lambda: False) if rests else None
+    maintenance = Maintenance(
+        root, SCHEDULE, {"events": writer}, names=("events",), has_burst=has_burst
+    )
     working = threading.Thread(target=maintenance.step, args=(NOW_MS,))
     working.start()
 
@@ -146,13 +149,37 @@ def test_a_stop_ends_the_rests_of_compaction_which_then_goes_on(root, monkeypatc
     assert len(paths_of(root, "events")) == 1
 
 
+def test_compaction_that_has_begun_rests_until_a_burst_is_over(root, monkeypatch):
+    monkeypatch.setattr(maintenance_module, "BURST_LOOK_S", 0.01)
+    writer = TableWriter(root, "events")
+    commit(root, writer, "events", range(6))
+    is_over, looks = threading.Event(), []
+
+    def has_burst():
+        looks.append(len(paths_of(root, "events")))
+        return not is_over.is_set()
+
+    maintenance = Maintenance(
+        root, SCHEDULE, {"events": writer}, names=("events",), has_burst=has_burst
+    )
+    working = threading.Thread(target=maintenance.step, args=(NOW_MS,))
+    working.start()
+    wait_until(lambda: len(looks) > 20)  # it rests six times
+    assert set(looks) == {6}
+
+    is_over.set()
+    join(working)
+
+    assert len(paths_of(root, "events")) == 1
+
+
 def test_tables_get_checkpoints_while_the_compaction_of_another_one_rests(root, monkeypatch):
     monkeypatch.setattr(maintenance_module, "REST", 1_000_000)
     names = ("events", "messages")
     writers = {name: TableWriter(root, name) for name in names}
     for name in names:
         commit(root, writers[name], name, range(1))
-    maintenance = Maintenance(root, SCHEDULE, writers, names=names, rests=True)
+    maintenance = Maintenance(root, SCHEDULE, writers, names=names, has_burst=lambda: False)
     maintenance.step(time.time_ns() // 1_000_000)
     commit(root, writers["events"], "events", range(1, 4))
     commit(root, writers["messages"], "messages", range(1, 7))

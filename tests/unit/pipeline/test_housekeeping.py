@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from streaming.config import JobConfig, JobSettings, TablesSettings
+from streaming.config.vhosts import VhostSettings
 from streaming.contents.updater import ContentsUpdater
 from streaming.ledger.schema.table_setup import load_table
 from streaming.ledger.upkeep.maintenance import Maintenance
 from streaming.ledger.write.ledger import Ledger
+from streaming.machine_cores import Cores
 from streaming.pipeline import housekeeping as housekeeping_module
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.flow import busy_traffic
@@ -53,9 +55,11 @@ class Counted:
 
 
 @contextmanager
-def running(recording, lag_ms, *, is_busy=False, **tables):
+def running(recording, lag_ms, *, is_busy=False, vhosts=None, **tables):
     config = JobConfig(
-        job=JobSettings(clock="event"), tables=TablesSettings(contents_lag_ms=lag_ms, **tables)
+        job=JobSettings(clock="event"),
+        tables=TablesSettings(contents_lag_ms=lag_ms, **tables),
+        **({} if vhosts is None else {"vhosts": vhosts}),
     )
     folder = Path(f"{recording.root}.checkpoint")
     folder.mkdir()
@@ -180,6 +184,45 @@ def test_compaction_waits_for_the_end_of_a_burst_and_contents_do_not(tmp_path, m
         wait_until(lambda: files() < before)
 
     assert before > 12
+
+
+def test_beside_fronts_upkeep_waits_for_a_busy_machine_and_then_needs_no_batch(
+    tmp_path, monkeypatch
+):
+    busy = threading.Event()
+    busy.set()
+    monkeypatch.setattr(Cores, "look", lambda _cores: busy.is_set())
+    monkeypatch.setattr(busy_traffic, "BURST_S", float("inf"))
+    monkeypatch.setattr(busy_traffic, "LOOK_S", 0.0)
+    recording = recording_of_one_order(tmp_path)
+    for _ in range(12):
+        recording.brokers[0].publish("", "work", "another order")
+        recording.commit()
+    counted = Counted(monkeypatch)
+    steps = []
+    step = Maintenance.step
+
+    def noted(maintenance, now_ms):
+        step(maintenance, now_ms)
+        steps.append(now_ms)
+
+    monkeypatch.setattr(Maintenance, "step", noted)
+
+    def files():
+        return len(load_table(recording.place / "events").file_uris())
+
+    before = files()
+    sequenced = {"/": VhostSettings(sequenced=True)}
+    with running(recording, 100, vhosts=sequenced, snapshot_interval_rows=1_000) as housekeeping:
+        housekeeping.batch_done(events=1_000)
+        assert counted.wait_for(1)
+        wait_until(lambda: len(steps) > 1)
+        assert not Tables(str(tmp_path)).has("snapshots")
+        assert files() == before
+
+        busy.clear()
+        wait_until(lambda: Tables(str(tmp_path)).has("snapshots"))
+        wait_until(lambda: files() < before)
 
 
 def test_the_largest_queues_are_logged_once_each_time_publishes_are_throttled(

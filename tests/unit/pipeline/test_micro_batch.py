@@ -166,6 +166,16 @@ def test_a_batch_is_committed_with_its_figures(job):
     assert job.checkpoint.written.last.keys() == {"messages", "quarantine", "events"}
 
 
+def test_the_next_batch_waits_as_long_as_flow_control_says(job, monkeypatch):
+    waits = []
+    monkeypatch.setattr(job.batch.trigger, "wait", lambda *limits: waits.append(limits))
+    job.batch.flow.interval_s, job.batch.flow.longest_s = 1.5, 10.0
+
+    job.run(0, DECLARE)
+
+    assert waits == [(1.5, 10.0)]
+
+
 def test_tasks_report_the_net_changes_of_queues(job):
     get = command(op="get", queue="work", channel="c", auto_ack=True)
     job.run(0, DECLARE, publish(b"passes", routing_key=b"work"), get)

@@ -5,6 +5,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from streaming.config import JobConfig
+from streaming.config.amqp import AmqpSettings
 from streaming.config.job import JobSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.ledger.batch_detail import BatchDetail
@@ -243,3 +244,30 @@ def test_only_a_job_beside_fronts_pauses_between_busy_batches(is_sequenced, expe
 
     flow.batch_done(0, 0.6)
     assert flow.interval_s == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected_s"),
+    [
+        ({}, 10.0),
+        ({"amqp": AmqpSettings(max_lag_ms=0)}, 10.0),
+        ({"amqp": AmqpSettings(max_lag_ms=2_400)}, 0.4),
+        ({"job": JobSettings(spare_cores=0)}, 0.0),  # fronts are on another machine
+        ({"vhosts": {"/": VhostSettings()}}, 0.0),
+        ({"vhosts": {"/": VhostSettings(sequenced=True), "eu": VhostSettings()}}, 0.0),
+    ],
+)
+def test_beside_fronts_a_batch_behind_busy_traffic_waits_for_an_idle_core(settings, expected_s):
+    config = JobConfig(**{"vhosts": {"/": VhostSettings(sequenced=True)}, **settings})
+    flow = FlowControl(config, NO_MARKS, BatchDetail(), ShardStats(BatchDetail()))
+    found = []
+    for publishes, records, seconds in (
+        (LEAST_ROWS, LEAST_ROWS, 0.6),
+        (LEAST_ROWS, MOST, 0.6),  # more is left behind
+        (LEAST_ROWS - 1, LEAST_ROWS, 0.6),
+        (LEAST_ROWS, LEAST_ROWS, 0.4),
+    ):
+        flow.batch_done(publishes, seconds, records=records)
+        found.append(flow.longest_s)
+
+    assert found == pytest.approx([expected_s, 0.0, 0.0, 0.0])
