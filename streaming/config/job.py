@@ -105,7 +105,7 @@ class JobSettings(types.Section):
         "busy. Beside fronts, if a batch of much traffic takes more than 0.5 s, the next begins "
         "twice as long after it began, but at most 1.5 s or half of `amqp.max_lag_ms`. If all "
         "vhosts are sequenced and clients use all cores, it waits for one, but at most 10 s or a "
-        "sixth of that; not if `spare_cores` is 0.",
+        "sixth of `amqp.max_lag_ms`; not if `spare_cores` is 0.",
         types.milliseconds(most=types.HOUR_MS),
     )
     max_batch_rows: int = types.setting(

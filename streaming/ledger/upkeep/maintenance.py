@@ -31,6 +31,7 @@ from streaming.ledger.upkeep.compaction import (
 from streaming.ledger.upkeep.vacuum import LowestResident, Vacuum
 from streaming.ledger.write.durability import flush_checkpoint
 from streaming.ledger.write.table_writer import TableWriter, last_checkpoint
+from streaming.machine_cores import LOOK_S
 from streaming.niceness import yield_at_least
 from streaming.storage.location import Location
 
@@ -43,9 +44,6 @@ _NICE: Final = 10
 
 REST: Final = 1.0
 """How many times as long as it has worked compaction rests, if it is to leave time to others."""
-
-BURST_LOOK_S: Final = 1.0
-"""How often it looks whether a burst is over."""
 
 _SHARED_LOOK_MS: Final = 10_000
 """How often a table in shared storage that another part of the job writes is looked at."""
@@ -319,7 +317,7 @@ class Maintenance:
             is_over = self._stopping.wait(rest_s) or any(one.has_many_files for one in self._tables)
             if is_over or not has_burst():
                 return
-            rest_s = BURST_LOOK_S
+            rest_s = LOOK_S
 
     def start(self) -> None:
         """Start the thread, once. It ends with the process at the latest."""

@@ -48,6 +48,10 @@ WORKING_PART: Final = 0.5
 LONGEST_INTERVAL_S: Final = 1.5
 """Batches that take longer follow one another at once: the tables are behind as it is."""
 
+LONGEST_WAIT_S: Final = 10.0
+WAITING_PART: Final = 1 / 6
+"""How long a batch waits for a core at most, and the part of `amqp.max_lag_ms` that it may wait."""
+
 
 def interval_s(publishes: int, seconds: float, most_s: float) -> float:
     """How long after a batch began the next should begin, beside fronts; 0: at once.
@@ -60,12 +64,6 @@ def interval_s(publishes: int, seconds: float, most_s: float) -> float:
     if publishes < LEAST_ROWS or seconds < TARGET_S:
         return 0.0
     return min(seconds / WORKING_PART, LONGEST_INTERVAL_S, most_s)
-
-
-LONGEST_WAIT_S: Final = 10.0
-WAITING_PART: Final = 1 / 6
-"""How long a batch waits for an idle core at most, and the part of `amqp.max_lag_ms` that it may
-wait."""
 
 
 def longest_wait_s(most_lag_s: float) -> float:

@@ -150,7 +150,7 @@ def test_a_stop_ends_the_rests_of_compaction_which_then_goes_on(root, monkeypatc
 
 
 def test_compaction_that_has_begun_rests_until_a_burst_is_over(root, monkeypatch):
-    monkeypatch.setattr(maintenance_module, "BURST_LOOK_S", 0.01)
+    monkeypatch.setattr(maintenance_module, "LOOK_S", 0.01)
     writer = TableWriter(root, "events")
     commit(root, writer, "events", range(6))
     is_over, looks = threading.Event(), []
