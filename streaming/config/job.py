@@ -104,8 +104,9 @@ class JobSettings(types.Section):
         "and an idle job uses little CPU. 0 starts the next batch at once and keeps half a core "
         "busy. Beside fronts, if a batch of much traffic takes more than 0.5 s, the next begins "
         "twice as long after it began, but at most 1.5 s or half of `amqp.max_lag_ms`. If all "
-        "vhosts are sequenced and clients use all cores, it waits for one, but at most 10 s or a "
-        "sixth of `amqp.max_lag_ms`; not if `spare_cores` is 0.",
+        "vhosts are sequenced, clients use all cores, and 10,000 records or more are waiting, the "
+        "next batch waits for a core, but at most until 20 s or a third of `amqp.max_lag_ms` after "
+        "the last one began; not if `spare_cores` is 0.",
         types.milliseconds(most=types.HOUR_MS),
     )
     max_batch_rows: int = types.setting(

@@ -141,4 +141,5 @@ class MicroBatch:
         seconds["batch"] = time.perf_counter() - started_s
         rounded = {part: round(each, 4) for part, each in seconds.items()}
         self.on_batch(reports.done(batch_id, now_ms, rounded, offsets.ends, self.traffic))
-        self.trigger.wait(self.flow.interval_s, self.flow.longest_s)
+        flow = self.flow
+        self.trigger.wait(flow.interval_s, flow.longest_s, flow.has_much_waiting)

@@ -19,8 +19,9 @@ from streaming.pipeline.flow.heartbeat import TIMEOUT_MS, Heartbeat
 from streaming.pipeline.flow.log_bounds import LogBounds
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
-from streaming.pipeline.flow.pace import CommandPace, Pace, interval_s, longest_wait_s
+from streaming.pipeline.flow.pace import MUCH, CommandPace, Pace, interval_s, longest_wait_s
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
+from streaming.pipeline.flow.waiting_records import WaitingRecords
 from streaming.pipeline.reports import ShardStats
 from streaming.protocol.addressing import JobMark
 from streaming.record_sender import RecordSender
@@ -41,7 +42,8 @@ class FlowControl:
         state: the state of the gate.
         bounds: up to where logs may be read.
         interval_s: how long after the last batch began the next should begin, at least.
-        longest_s: how long after it began the next may begin, while the machine is busy.
+        longest_s: how long after it began the next may begin, while the machine is busy and much
+            waits.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class FlowControl:
         self._limits: SparkReadLimits | None = None
         self._notices: FlowNotices | None = None
         self._heartbeat: Heartbeat | None = None
+        self._waiting: WaitingRecords | None = None
         self._yields = (nice_of(config), spare_cores_of(config)) if self._logs else (0, 0)
         self._waits = only_logs and shares_cores(config)
         self._max_lag_s = config.amqp.max_lag_ms / 1000
@@ -102,6 +105,7 @@ class FlowControl:
         sender = RecordSender({**producer, "linger.ms": 0, "message.timeout.ms": TIMEOUT_MS})
         logs = (self._logs, ends, self._terms)
         self._heartbeat = Heartbeat(self._notices, self._addresses, job, sender, *logs)
+        self._waiting = WaitingRecords(producer, self._logs.values())
 
     def first_rows(self, spark: SparkSession, *, importing: bool, commands: int = 0) -> int:
         """Return the most publishes of the first batch.
@@ -168,8 +172,8 @@ class FlowControl:
                 self._commands.batch_done(*commands)
             if self._logs:
                 self.interval_s = interval_s(publishes, seconds, self._late_s or math.inf)
-                may_wait = self._waits and self.interval_s and not self.has_backlog
-                self.longest_s = longest_wait_s(self._max_lag_s) if may_wait else 0.0
+                may_wait = self._waits and not self.has_backlog
+                self.longest_s = longest_wait_s(seconds, self._max_lag_s) if may_wait else 0.0
             return self.decide()
 
     def batch_began(self) -> None:
@@ -219,6 +223,11 @@ class FlowControl:
     def next_commands(self) -> int:
         """The most commands of the next batch."""
         return self._commands.rows
+
+    def has_much_waiting(self) -> bool:
+        """Whether much traffic of fronts waits for the next batch; this asks Kafka."""
+        waiting = self._waiting
+        return waiting is not None and waiting.count(self.bounds.begins) >= MUCH
 
     @property
     def has_backlog(self) -> bool:

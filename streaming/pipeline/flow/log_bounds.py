@@ -18,18 +18,21 @@ class LogBounds:
     Args:
         errors: log -> why it must not be read from `offset` on.
         begins: topic -> partition -> where the next batch begins.
+
+    Attributes:
+        begins: the same, behind the last batch that was committed.
     """
 
     def __init__(
         self, errors: Mapping[str, OtherTermsError] | None = None, begins: Positions | None = None
     ) -> None:
         self._errors = errors or {}
-        self._ends = begins or {}
+        self.begins = begins or {}
         self._has_committed = False
 
     def committed(self, ends: Positions) -> None:
         """Note where a batch has ended that is committed."""
-        self._ends = ends
+        self.begins = ends
         self._has_committed = True
 
     def rows(self) -> int:
@@ -51,4 +54,4 @@ class LogBounds:
             raise error
 
     def _left(self, log: str) -> int:
-        return self._errors[log].offset - self._ends.get(log, {}).get("0", 0)
+        return self._errors[log].offset - self.begins.get(log, {}).get("0", 0)

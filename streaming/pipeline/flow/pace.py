@@ -13,7 +13,8 @@ a repeated batch reads those.
 
 A batch has a cost whatever it holds, about 0.3 s of a core. Where fronts answer clients from the
 same cores, a busy machine is better used by fewer batches: `interval_s`; in a burst that leaves no
-core idle, by one behind it: `longest_wait_s`. And the log of a front has everything in one order:
+core idle, by one behind it: `longest_wait_s`. There, a batch takes several times as long as behind
+it, so its rows would hardly come sooner. And the log of a front has everything in one order:
 shorter batches would show no reject sooner, and the last record later.
 
 A backlog of commands must fit into memory too: `CommandPace`. While one waits, no publishes are
@@ -22,6 +23,8 @@ read: those that came after a declaration must not be routed before it.
 
 import math
 from typing import Final
+
+from streaming.machine_cores import LOOK_S
 
 TARGET_S: Final = 0.5
 """How long a batch of live traffic should take."""
@@ -48,9 +51,12 @@ WORKING_PART: Final = 0.5
 LONGEST_INTERVAL_S: Final = 1.5
 """Batches that take longer follow one another at once: the tables are behind as it is."""
 
-LONGEST_WAIT_S: Final = 10.0
-WAITING_PART: Final = 1 / 6
+LONGEST_WAIT_S: Final = 20.0
+WAITING_PART: Final = 1 / 3
 """How long a batch waits for a core at most, and the part of `amqp.max_lag_ms` that it may wait."""
+
+MUCH: Final = LEAST_ROWS
+"""How many records of logs have to wait for a batch that waits for a core."""
 
 
 def interval_s(publishes: int, seconds: float, most_s: float) -> float:
@@ -66,12 +72,15 @@ def interval_s(publishes: int, seconds: float, most_s: float) -> float:
     return min(seconds / WORKING_PART, LONGEST_INTERVAL_S, most_s)
 
 
-def longest_wait_s(most_lag_s: float) -> float:
-    """How long after a batch of busy traffic began the next may begin, while no core is idle.
+def longest_wait_s(seconds: float, most_lag_s: float) -> float:
+    """How long after a batch began the next may begin, while much waits and no core is idle.
 
     Args:
+        seconds: how long it took. A short one shows that there was a core for it.
         most_lag_s: how far tables may be behind before publishers wait; 0 for any time.
     """
+    if seconds < LOOK_S:
+        return 0.0
     return min(LONGEST_WAIT_S, WAITING_PART * (most_lag_s or math.inf))
 
 

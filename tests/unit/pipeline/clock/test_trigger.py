@@ -65,6 +65,30 @@ def test_behind_much_traffic_it_waits_for_a_core_but_not_for_ever(monkeypatch, c
     assert machine.now_s - began_s == pytest.approx(expected_s)
 
 
+@pytest.mark.parametrize(("enough_s", "expected_s"), [(0.0, 3.0), (4.5, 5.0), (30.0, 10.0)])
+def test_if_little_is_waiting_it_waits_for_no_core(monkeypatch, enough_s, expected_s):
+    machine = Machine(monkeypatch)
+    trigger = machine.trigger()
+
+    trigger.batch_began()
+    began_s = machine.now_s
+    machine.passes(3.0)
+    trigger.wait(1.5, 10.0, lambda: machine.now_s - began_s < enough_s)
+
+    assert machine.now_s - began_s == pytest.approx(expected_s)
+
+
+def test_nothing_is_asked_about_a_machine_that_is_not_busy(monkeypatch):
+    machine = Machine(monkeypatch, calm_s=0.0)
+    trigger = machine.trigger()
+
+    trigger.batch_began()
+    machine.passes(3.0)
+    trigger.wait(1.5, 10.0, lambda: pytest.fail("asked"))
+
+    assert machine.waits == []
+
+
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_a_batch_that_took_longer_than_that_lets_none_wait(monkeypatch, is_shared):
     machine = Machine(monkeypatch)

@@ -249,9 +249,9 @@ def test_only_a_job_beside_fronts_pauses_between_busy_batches(is_sequenced, expe
 @pytest.mark.parametrize(
     ("settings", "expected_s"),
     [
-        ({}, 10.0),
-        ({"amqp": AmqpSettings(max_lag_ms=0)}, 10.0),
-        ({"amqp": AmqpSettings(max_lag_ms=2_400)}, 0.4),
+        ({}, 20.0),
+        ({"amqp": AmqpSettings(max_lag_ms=0)}, 20.0),
+        ({"amqp": AmqpSettings(max_lag_ms=2_400)}, 0.8),
         ({"job": JobSettings(spare_cores=0)}, 0.0),  # fronts are on another machine
         ({"vhosts": {"/": VhostSettings()}}, 0.0),
         ({"vhosts": {"/": VhostSettings(sequenced=True), "eu": VhostSettings()}}, 0.0),
@@ -262,12 +262,12 @@ def test_beside_fronts_a_batch_behind_busy_traffic_waits_for_an_idle_core(settin
     flow = FlowControl(config, NO_MARKS, BatchDetail(), ShardStats(BatchDetail()))
     found = []
     for publishes, records, seconds in (
-        (LEAST_ROWS, LEAST_ROWS, 0.6),
-        (LEAST_ROWS, MOST, 0.6),  # more is left behind
-        (LEAST_ROWS - 1, LEAST_ROWS, 0.6),
-        (LEAST_ROWS, LEAST_ROWS, 0.4),
+        (0, 100, 1.2),  # a burst may have begun meanwhile
+        (LEAST_ROWS, LEAST_ROWS, 1.2),
+        (LEAST_ROWS, MOST, 1.2),  # more is left behind
+        (LEAST_ROWS, LEAST_ROWS, 0.8),
     ):
         flow.batch_done(publishes, seconds, records=records)
         found.append(flow.longest_s)
 
-    assert found == pytest.approx([expected_s, 0.0, 0.0, 0.0])
+    assert found == pytest.approx([expected_s, expected_s, 0.0, 0.0])

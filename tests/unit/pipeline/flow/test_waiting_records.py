@@ -1,0 +1,72 @@
+"""How many records of fronts' logs wait for the next batch."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from streaming.config import JobConfig, VhostSettings
+from streaming.ledger.batch_detail import BatchDetail
+from streaming.pipeline.flow import control, waiting_records
+from streaming.pipeline.flow.control import FlowControl
+from streaming.pipeline.flow.memory import MemoryMarks
+from streaming.pipeline.flow.pace import MUCH
+from streaming.pipeline.flow.waiting_records import WaitingRecords
+from streaming.pipeline.reports import ShardStats
+
+NO_MARKS = MemoryMarks(high_bytes=None, low_bytes=None, notes=())
+LOG = JobConfig(vhosts={"/": VhostSettings(sequenced=True)}).log_topics()["/"]
+
+
+class Kafka:
+    """An admin of a Kafka that has logs; it gives up on questions without them."""
+
+    def __init__(self, **ends: int) -> None:
+        self.ends = ends
+
+    def list_offsets(self, asked: Any, **_: Any) -> dict[Any, Future[Any]]:
+        """Say where each partition ends."""
+        answers: dict[Any, Future[Any]] = {partition: Future() for partition in asked}
+        for partition, answer in answers.items():
+            if self.ends:
+                answer.set_result(SimpleNamespace(offset=self.ends[partition.topic]))
+            else:
+                answer.set_exception(TimeoutError())
+        return answers
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    kafka = Kafka()
+    monkeypatch.setattr(waiting_records, "quiet_admin", lambda _properties: kafka)
+    return kafka
+
+
+def test_records_of_all_logs_count_from_where_the_next_batch_begins(kafka):
+    waiting = WaitingRecords({}, ["a", "b", "c"])
+    kafka.ends = {"a": 700, "b": 50, "c": 9}
+
+    assert waiting.count({"a": {"0": 100}, "b": {"0": 50}, "other": {"0": 0}}) == 600
+
+
+def test_nothing_waits_for_a_kafka_that_does_not_answer(kafka):
+    assert WaitingRecords({}, ["a"]).count({"a": {"0": 0}}) == 0
+
+
+def test_flow_control_counts_from_the_last_batch(kafka, monkeypatch):
+    for part in ("FlowNotices", "Heartbeat", "RecordSender"):
+        monkeypatch.setattr(control, part, MagicMock())
+    config = JobConfig(vhosts={"/": VhostSettings(sequenced=True)})
+    flow = FlowControl(config, NO_MARKS, BatchDetail(), ShardStats(BatchDetail()))
+    assert not flow.has_much_waiting()  # nothing was announced yet
+    flow.announce(Path("checkpoint"), MagicMock(), {}, {}, {})
+    kafka.ends = {LOG: 5_000 + MUCH}
+    found = []
+    for end in (4_999, 5_000, 5_001):
+        flow.batch_committed(1, {LOG: {"0": end}})
+        found.append(flow.has_much_waiting())
+
+    assert found == [True, True, False]
