@@ -106,7 +106,8 @@ class JobSettings(types.Section):
         "twice as long after it began, but at most 1.5 s or half of `amqp.max_lag_ms`. If all "
         "vhosts are sequenced, clients use all cores, and 10,000 records or more are waiting, the "
         "next batch waits for a core, but at most until 20 s or a third of `amqp.max_lag_ms` after "
-        "the last one began; not if `spare_cores` is 0.",
+        "the last one began, and not for more than a third of `amqp.max_lag_bytes`; not if "
+        "`spare_cores` is 0.",
         types.milliseconds(most=types.HOUR_MS),
     )
     max_batch_rows: int = types.setting(

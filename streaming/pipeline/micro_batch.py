@@ -142,4 +142,4 @@ class MicroBatch:
         rounded = {part: round(each, 4) for part, each in seconds.items()}
         self.on_batch(reports.done(batch_id, now_ms, rounded, offsets.ends, self.traffic))
         flow = self.flow
-        self.trigger.wait(flow.interval_s, flow.longest_s, flow.has_much_waiting)
+        self.trigger.wait(flow.interval_s, flow.longest_s, flow.may_wait)

@@ -61,14 +61,14 @@ class Trigger:
         self,
         least_s: float = 0.0,
         longest_s: float = 0.0,
-        has_much: Callable[[], bool] = lambda: True,
+        may_wait: Callable[[], bool] = lambda: True,
     ) -> None:
         """Wait until the interval has passed and the machine is not busy, or until `stop`.
 
         Args:
             least_s: how long the interval is, at least.
             longest_s: how long after the batch began the next begins even on a busy machine.
-            has_much: whether the next has much to read; it waits for no core if not.
+            may_wait: whether the next should wait for a core, by what it will read.
         """
         self._wait_until(max(self._trigger_ms / 1000, least_s))
         cores = self._cores
@@ -76,7 +76,7 @@ class Trigger:
             passed_s = time.monotonic() - self._began_s
             if passed_s >= longest_s:
                 return
-            if cores.since_s >= LOOK_S and not (cores.look() and has_much()):
+            if cores.since_s >= LOOK_S and not (cores.look() and may_wait()):
                 return
             self._wait_until(min(longest_s, passed_s + max(LOOK_S - cores.since_s, 0.0)))
 

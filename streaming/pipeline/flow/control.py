@@ -19,7 +19,13 @@ from streaming.pipeline.flow.heartbeat import TIMEOUT_MS, Heartbeat
 from streaming.pipeline.flow.log_bounds import LogBounds
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
-from streaming.pipeline.flow.pace import MUCH, CommandPace, Pace, interval_s, longest_wait_s
+from streaming.pipeline.flow.pace import (
+    CommandPace,
+    Pace,
+    interval_s,
+    is_worth_waiting,
+    longest_wait_s,
+)
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits, is_supported, wait_for_batch
 from streaming.pipeline.flow.waiting_records import WaitingRecords
 from streaming.pipeline.reports import ShardStats
@@ -77,6 +83,7 @@ class FlowControl:
         self._yields = (nice_of(config), spare_cores_of(config)) if self._logs else (0, 0)
         self._waits = only_logs and shares_cores(config)
         self._max_lag_s = config.amqp.max_lag_ms / 1000
+        self._max_lag_bytes = config.amqp.max_lag_bytes
         self._late_s = LATE_PART * self._max_lag_s
         self.interval_s = self.longest_s = 0.0
         self._yielding: Yielding | None = None
@@ -172,8 +179,8 @@ class FlowControl:
                 self._commands.batch_done(*commands)
             if self._logs:
                 self.interval_s = interval_s(publishes, seconds, self._late_s or math.inf)
-                may_wait = self._waits and not self.has_backlog
-                self.longest_s = longest_wait_s(seconds, self._max_lag_s) if may_wait else 0.0
+                waits = self._waits and not self.has_backlog
+                self.longest_s = longest_wait_s(seconds, self._max_lag_s) if waits else 0.0
             return self.decide()
 
     def batch_began(self) -> None:
@@ -224,10 +231,12 @@ class FlowControl:
         """The most commands of the next batch."""
         return self._commands.rows
 
-    def has_much_waiting(self) -> bool:
-        """Whether much traffic of fronts waits for the next batch; this asks Kafka."""
-        waiting = self._waiting
-        return waiting is not None and waiting.count(self.bounds.begins) >= MUCH
+    def may_wait(self) -> bool:
+        """Whether what fronts have written makes a batch that should wait for a core."""
+        if self._waiting is None:
+            return False
+        records = self._waiting.count(self.bounds.begins)
+        return is_worth_waiting(records, self._stats.mean_bytes, self._max_lag_bytes)
 
     @property
     def has_backlog(self) -> bool:

@@ -53,7 +53,10 @@ LONGEST_INTERVAL_S: Final = 1.5
 
 LONGEST_WAIT_S: Final = 20.0
 WAITING_PART: Final = 1 / 3
-"""How long a batch waits for a core at most, and the part of `amqp.max_lag_ms` that it may wait."""
+"""How long a batch waits for a core at most, and the part of `amqp.max_lag_ms` that it may wait.
+
+And of `amqp.max_lag_bytes`.
+"""
 
 MUCH: Final = LEAST_ROWS
 """How many records of logs have to wait for a batch that waits for a core."""
@@ -82,6 +85,17 @@ def longest_wait_s(seconds: float, most_lag_s: float) -> float:
     if seconds < LOOK_S:
         return 0.0
     return min(LONGEST_WAIT_S, WAITING_PART * (most_lag_s or math.inf))
+
+
+def is_worth_waiting(records: int, mean_bytes: float, most_lag_bytes: int) -> bool:
+    """Whether a batch of logs should wait for a core: it is large, and publishers need not wait.
+
+    Args:
+        records: how many wait for it.
+        mean_bytes: of each.
+        most_lag_bytes: how far tables may be behind before publishers wait; 0 for any number.
+    """
+    return records >= MUCH and records * mean_bytes <= WAITING_PART * (most_lag_bytes or math.inf)
 
 
 class Pace:

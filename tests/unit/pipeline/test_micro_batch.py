@@ -173,7 +173,7 @@ def test_the_next_batch_waits_as_long_as_flow_control_says(job, monkeypatch):
 
     job.run(0, DECLARE)
 
-    assert waits == [(1.5, 10.0, job.batch.flow.has_much_waiting)]
+    assert waits == [(1.5, 10.0, job.batch.flow.may_wait)]
 
 
 def test_tasks_report_the_net_changes_of_queues(job):

@@ -9,6 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from streaming.config import JobConfig, VhostSettings
+from streaming.config.amqp import AmqpSettings
 from streaming.ledger.batch_detail import BatchDetail
 from streaming.pipeline.flow import control, waiting_records
 from streaming.pipeline.flow.control import FlowControl
@@ -56,17 +57,25 @@ def test_nothing_waits_for_a_kafka_that_does_not_answer(kafka):
     assert WaitingRecords({}, ["a"]).count({"a": {"0": 0}}) == 0
 
 
-def test_flow_control_counts_from_the_last_batch(kafka, monkeypatch):
+@pytest.fixture
+def flow(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> FlowControl:
     for part in ("FlowNotices", "Heartbeat", "RecordSender"):
         monkeypatch.setattr(control, part, MagicMock())
-    config = JobConfig(vhosts={"/": VhostSettings(sequenced=True)})
-    flow = FlowControl(config, NO_MARKS, BatchDetail(), ShardStats(BatchDetail()))
-    assert not flow.has_much_waiting()  # nothing was announced yet
+    amqp = AmqpSettings(max_lag_bytes=3_000_000_000)
+    config = JobConfig(vhosts={"/": VhostSettings(sequenced=True)}, amqp=amqp)
+    flow = FlowControl(config, NO_MARKS, BatchDetail(), ShardStats(BatchDetail(mean_bytes=100_000)))
+    kafka.ends = {LOG: 100_000}
+    assert not flow.may_wait()  # nothing is announced yet
     flow.announce(Path("checkpoint"), MagicMock(), {}, {}, {})
-    kafka.ends = {LOG: 5_000 + MUCH}
-    found = []
-    for end in (4_999, 5_000, 5_001):
-        flow.batch_committed(1, {LOG: {"0": end}})
-        found.append(flow.has_much_waiting())
+    return flow
 
-    assert found == [True, True, False]
+
+@pytest.mark.parametrize(
+    ("records", "expected"), [(MUCH - 1, False), (MUCH, True), (10_001, False)]
+)
+def test_a_batch_waits_for_a_core_if_it_is_large_and_publishers_need_not_wait(
+    flow, records, expected
+):
+    flow.batch_committed(1, {LOG: {"0": 100_000 - records}})
+
+    assert flow.may_wait() == expected
