@@ -104,9 +104,10 @@ class JobSettings(types.Section):
         "and an idle job uses little CPU. 0 starts the next batch at once and keeps half a core "
         "busy. Beside fronts, if a batch of much traffic takes more than 0.5 s, the next begins "
         "twice as long after it began, but at most 1.5 s or half of `amqp.max_lag_ms`. If all "
-        "vhosts are sequenced, clients use all cores, and 10,000 records or more are waiting, the "
-        "next batch waits for a core, but at most until 20 s or a third of `amqp.max_lag_ms` after "
-        "the last one began, and not for more than a third of `amqp.max_lag_bytes`; not if "
+        "vhosts are sequenced, and clients use all cores behind a batch that took 1 s or more, the "
+        "next waits for a core while 10,000 records or more wait for it, until 20 s after the last "
+        "one began at most. It waits for no more than a third of `amqp.max_lag_ms`, "
+        "`amqp.max_lag_bytes` (estimated) and `metrics.stalled_after_ms`, and not at all if "
         "`spare_cores` is 0.",
         types.milliseconds(most=types.HOUR_MS),
     )

@@ -3,7 +3,7 @@
 Spark's own trigger waits for an instant of the wall clock; if that clock is set back by an hour,
 every batch is an hour late. So Spark gets an interval of 0, and the pause happens here: after a
 batch for the rest of the interval, and without input through Spark's polling delay. Beside fronts
-it is longer after much traffic, and on a busy machine even longer (`flow/pace.py`).
+it is longer after much traffic, and before much on a busy machine even longer (`flow/pace.py`).
 
 An idle shard has no input: once its deadline has passed, the log gets a `tick` for it (D4).
 """

@@ -84,6 +84,7 @@ class FlowControl:
         self._waits = only_logs and shares_cores(config)
         self._max_lag_s = config.amqp.max_lag_ms / 1000
         self._max_lag_bytes = config.amqp.max_lag_bytes
+        self._stalled_s = config.metrics.stalled_after_ms / 1000
         self._late_s = LATE_PART * self._max_lag_s
         self.interval_s = self.longest_s = 0.0
         self._yielding: Yielding | None = None
@@ -177,11 +178,13 @@ class FlowControl:
             self._pace.batch_done(read, seconds, self.next_rows)
             if self._job.clock == "wall":
                 self._commands.batch_done(*commands)
+            state = self.decide()
             if self._logs:
                 self.interval_s = interval_s(publishes, seconds, self._late_s or math.inf)
-                waits = self._waits and not self.has_backlog
-                self.longest_s = longest_wait_s(seconds, self._max_lag_s) if waits else 0.0
-            return self.decide()
+                waits = self._waits and self.next_rows and not self.has_backlog
+                longest_s = longest_wait_s(seconds, self._max_lag_s, self._stalled_s)
+                self.longest_s = longest_s if waits else 0.0
+            return state
 
     def batch_began(self) -> None:
         """Tell clients and operators that a batch runs."""

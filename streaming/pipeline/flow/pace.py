@@ -25,6 +25,7 @@ import math
 from typing import Final
 
 from streaming.machine_cores import LOOK_S
+from streaming.pipeline.flow.batch_size import UNKNOWN_MEAN_BYTES
 
 TARGET_S: Final = 0.5
 """How long a batch of live traffic should take."""
@@ -52,13 +53,12 @@ LONGEST_INTERVAL_S: Final = 1.5
 """Batches that take longer follow one another at once: the tables are behind as it is."""
 
 LONGEST_WAIT_S: Final = 20.0
+"""How long after the last batch began the next one waits for a core, at most."""
+
 WAITING_PART: Final = 1 / 3
-"""How long a batch waits for a core at most, and the part of `amqp.max_lag_ms` that it may wait.
+"""The part of what publishers allow that it may wait: `amqp.max_lag_ms` and `max_lag_bytes`."""
 
-And of `amqp.max_lag_bytes`.
-"""
-
-MUCH: Final = LEAST_ROWS
+MUCH_RECORDS: Final = LEAST_ROWS
 """How many records of logs have to wait for a batch that waits for a core."""
 
 
@@ -75,16 +75,17 @@ def interval_s(publishes: int, seconds: float, most_s: float) -> float:
     return min(seconds / WORKING_PART, LONGEST_INTERVAL_S, most_s)
 
 
-def longest_wait_s(seconds: float, most_lag_s: float) -> float:
+def longest_wait_s(seconds: float, most_lag_s: float, stalled_s: float) -> float:
     """How long after a batch began the next may begin, while much waits and no core is idle.
 
     Args:
         seconds: how long it took. A short one shows that there was a core for it.
         most_lag_s: how far tables may be behind before publishers wait; 0 for any time.
+        stalled_s: a job without a batch for so long counts as stalled.
     """
     if seconds < LOOK_S:
         return 0.0
-    return min(LONGEST_WAIT_S, WAITING_PART * (most_lag_s or math.inf))
+    return min(LONGEST_WAIT_S, WAITING_PART * (most_lag_s or math.inf), WAITING_PART * stalled_s)
 
 
 def is_worth_waiting(records: int, mean_bytes: float, most_lag_bytes: int) -> bool:
@@ -92,10 +93,11 @@ def is_worth_waiting(records: int, mean_bytes: float, most_lag_bytes: int) -> bo
 
     Args:
         records: how many wait for it.
-        mean_bytes: of each.
+        mean_bytes: recent mean size of messages; 0: none has arrived yet.
         most_lag_bytes: how far tables may be behind before publishers wait; 0 for any number.
     """
-    return records >= MUCH and records * mean_bytes <= WAITING_PART * (most_lag_bytes or math.inf)
+    size = records * (mean_bytes or UNKNOWN_MEAN_BYTES)
+    return records >= MUCH_RECORDS and size <= WAITING_PART * (most_lag_bytes or math.inf)
 
 
 class Pace:

@@ -8,8 +8,8 @@ from confluent_kafka import KafkaException
 from streaming.kafka_offsets import ends_of, quiet_admin
 from streaming.pipeline.flow.log_bounds import Positions
 
-ANSWER_S: Final = 1.0
-"""How long Kafka may take to say it."""
+ANSWER_S: Final = 3.0
+"""How long Kafka may take to say it, also on a machine without an idle core."""
 
 
 class WaitingRecords:
@@ -34,10 +34,12 @@ class WaitingRecords:
         Returns:
             0 if Kafka does not answer: then the next batch asks it.
         """
-        if self._admin is None:
-            self._admin = quiet_admin(self._properties)
         try:
+            if self._admin is None:
+                self._admin = quiet_admin(self._properties)
             ends = ends_of(self._admin, self._partitions, ANSWER_S)
         except KafkaException:
             return 0
-        return sum(end - begins.get(log, {}).get("0", end) for (log, _), end in ends.items())
+        return sum(
+            max(0, end - begins.get(log, {}).get("0", end)) for (log, _), end in ends.items()
+        )

@@ -53,7 +53,7 @@ def test_a_batch_begins_when_the_interval_and_what_was_asked_for_have_passed(
     ("calm_s", "expected_s"),
     [(0.0, 1.5), (0.7, 1.5), (2.1, 3.5), (2.4, 3.5), (6.2, 7.5), (float("inf"), 10.0)],
 )
-def test_behind_much_traffic_it_waits_for_a_core_but_not_for_ever(monkeypatch, calm_s, expected_s):
+def test_it_waits_for_a_core_but_not_for_ever(monkeypatch, calm_s, expected_s):
     machine = Machine(monkeypatch, calm_s)
     trigger = machine.trigger()
 

@@ -7,11 +7,19 @@ import pytest
 from streaming.config import JobConfig
 from streaming.config.amqp import AmqpSettings
 from streaming.config.job import JobSettings
+from streaming.config.metrics import MetricsSettings
 from streaming.config.vhosts import VhostSettings
 from streaming.ledger.batch_detail import BatchDetail
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
-from streaming.pipeline.flow.pace import LEAST_ROWS, CommandPace, Pace, interval_s
+from streaming.pipeline.flow.pace import (
+    LEAST_ROWS,
+    MUCH_RECORDS,
+    CommandPace,
+    Pace,
+    interval_s,
+    is_worth_waiting,
+)
 from streaming.pipeline.reports import ShardStats
 
 MOST = 200_000
@@ -252,22 +260,41 @@ def test_only_a_job_beside_fronts_pauses_between_busy_batches(is_sequenced, expe
         ({}, 20.0),
         ({"amqp": AmqpSettings(max_lag_ms=0)}, 20.0),
         ({"amqp": AmqpSettings(max_lag_ms=2_400)}, 0.8),
+        ({"metrics": MetricsSettings(stalled_after_ms=10_000)}, 3.333),
         ({"job": JobSettings(spare_cores=0)}, 0.0),  # fronts are on another machine
         ({"vhosts": {"/": VhostSettings()}}, 0.0),
         ({"vhosts": {"/": VhostSettings(sequenced=True), "eu": VhostSettings()}}, 0.0),
     ],
 )
-def test_beside_fronts_a_batch_behind_busy_traffic_waits_for_an_idle_core(settings, expected_s):
+def test_beside_fronts_a_batch_waits_for_an_idle_core(settings, expected_s):
     config = JobConfig(**{"vhosts": {"/": VhostSettings(sequenced=True)}, **settings})
     flow = FlowControl(config, NO_MARKS, BatchDetail(), ShardStats(BatchDetail()))
     found = []
-    for publishes, records, seconds in (
-        (0, 100, 1.2),  # a burst may have begun meanwhile
-        (LEAST_ROWS, LEAST_ROWS, 1.2),
-        (LEAST_ROWS, MOST, 1.2),  # more is left behind
-        (LEAST_ROWS, LEAST_ROWS, 0.8),
+    for publishes, records, seconds, commands in (
+        (0, 100, 1.2, 0),  # a burst may have begun meanwhile
+        (LEAST_ROWS, LEAST_ROWS, 1.2, 0),
+        (LEAST_ROWS, MOST, 1.2, 0),  # more is left behind
+        (LEAST_ROWS, LEAST_ROWS, 0.8, 0),
+        (0, 100, 1.2, LEAST_ROWS),  # commands come first
     ):
-        flow.batch_done(publishes, seconds, records=records)
+        flow.batch_done(publishes, seconds, (commands, commands), records=records)
         found.append(flow.longest_s)
 
-    assert found == pytest.approx([expected_s, expected_s, 0.0, 0.0])
+    assert found == pytest.approx([expected_s, expected_s, 0.0, 0.0, 0.0], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("records", "mean_bytes", "most_bytes", "expected"),
+    [
+        (MUCH_RECORDS, 100, 0, True),
+        (MUCH_RECORDS - 1, 100, 0, False),
+        (MUCH_RECORDS, 100, 3 * 100 * MUCH_RECORDS, True),
+        (MUCH_RECORDS + 1, 100, 3 * 100 * MUCH_RECORDS, False),
+        (MUCH_RECORDS, 0, 3 * 100 * MUCH_RECORDS, False),  # their size is not known
+        (MUCH_RECORDS, 0, 3 * 2_000 * MUCH_RECORDS, True),
+    ],
+)
+def test_a_batch_waits_if_it_is_large_but_not_for_more_than_publishers_allow(
+    records, mean_bytes, most_bytes, expected
+):
+    assert is_worth_waiting(records, mean_bytes, most_bytes) == expected

@@ -14,7 +14,7 @@ from streaming.ledger.batch_detail import BatchDetail
 from streaming.pipeline.flow import control, waiting_records
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
-from streaming.pipeline.flow.pace import MUCH
+from streaming.pipeline.flow.pace import MUCH_RECORDS
 from streaming.pipeline.flow.waiting_records import WaitingRecords
 from streaming.pipeline.reports import ShardStats
 
@@ -47,10 +47,14 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
 
 
 def test_records_of_all_logs_count_from_where_the_next_batch_begins(kafka):
-    waiting = WaitingRecords({}, ["a", "b", "c"])
-    kafka.ends = {"a": 700, "b": 50, "c": 9}
+    waiting = WaitingRecords({}, ["a", "b", "c", "made-again"])
+    begins = {"a": {"0": 100}, "b": {"0": 50}, "made-again": {"0": 400}, "other": {"0": 0}}
+    kafka.ends = {"a": 700, "b": 50, "c": 9, "made-again": 5}
+    assert waiting.count(begins) == 600
 
-    assert waiting.count({"a": {"0": 100}, "b": {"0": 50}, "other": {"0": 0}}) == 600
+    kafka.ends["b"] = 60
+
+    assert waiting.count(begins) == 610
 
 
 def test_nothing_waits_for_a_kafka_that_does_not_answer(kafka):
@@ -71,7 +75,7 @@ def flow(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> FlowControl:
 
 
 @pytest.mark.parametrize(
-    ("records", "expected"), [(MUCH - 1, False), (MUCH, True), (10_001, False)]
+    ("records", "expected"), [(MUCH_RECORDS - 1, False), (MUCH_RECORDS, True), (10_001, False)]
 )
 def test_a_batch_waits_for_a_core_if_it_is_large_and_publishers_need_not_wait(
     flow, records, expected
