@@ -22,7 +22,13 @@ from streaming.client._wire import (
     refusal_of,
     returned_of,
 )
-from streaming.client.errors import ClientError, FlowStoppedError, NackedError, NoAnswerError
+from streaming.client.errors import (
+    ClientError,
+    FlowStoppedError,
+    NackedError,
+    NoAnswerError,
+    TransactionAbortedError,
+)
 from streaming.client.messages import Body, Properties, Returned
 from streaming.protocol.addressing import served_by_front
 from streaming.protocol.record_headers import OFFSET, PARTITION
@@ -163,7 +169,9 @@ class Publisher:
 
         def on_report(error: Any, message: KafkaMessage) -> None:
             if error is not None:
-                failure = self._link.commands.kafka_error(str(error.str()))
+                failure: ClientError = self._link.commands.kafka_error(str(error.str()))
+                if pending.in_transaction:  # Kafka commits none without each of its records
+                    failure = TransactionAbortedError(f"the transaction is aborted: {failure!r}")
                 self._confirms.failed(pending, failure, reported=True)
                 return
             place = message.partition() or 0, message.offset() or 0

@@ -192,7 +192,7 @@ def test_queues_and_exchanges_are_declared_bound_unbound_and_deleted(dlx, channe
     done = [
         dlx("exchanges declare", exchange, "--type", "topic"),
         dlx("exchanges declare", inner, "-a", "alternate-exchange=amq.fanout"),
-        dlx("queues declare", queue, "-a", "x-message-ttl=60000", "-a", "x-overflow=drop-head"),
+        dlx("queues declare", queue, "-a", "x-message-ttl=3600000", "-a", "x-overflow=drop-head"),
         dlx(
             "bindings",
             "declare",
@@ -220,7 +220,7 @@ def test_queues_and_exchanges_are_declared_bound_unbound_and_deleted(dlx, channe
     deleted = dlx("queues delete", queue)
 
     assert [each[0] for each in done] == [EXIT_OK] * len(done)
-    assert declared["arguments"] == {"x-message-ttl": 60000, "x-overflow": "drop-head"}
+    assert declared["arguments"] == {"x-message-ttl": 3_600_000, "x-overflow": "drop-head"}
     assert wrong[0] == EXIT_INVALID
     assert "'order.eu'" in wrong[2]
     assert [each[0] for each in removed] == [EXIT_OK] * len(removed)
