@@ -1,6 +1,6 @@
 """What upkeep waits for: a backlog that is worked off, and a burst of traffic beside fronts.
 
-A batch is busy if it has read much (`pace.interval_s`). Busy batches that follow one
+A batch is busy if it has read much and took long (`pace.interval_s`). Busy batches that follow one
 another are a burst, in which clients have what upkeep would take. The first of them may last as
 long as the burst, so a busy machine is a burst, too. A burst that lasts longer than a minute does
 not count any more: compaction and snapshots cannot wait for its end.

@@ -56,7 +56,7 @@ LONGEST_WAIT_S: Final = 20.0
 """How long after the last batch began the next one waits for a core, at most."""
 
 WAITING_PART: Final = 1 / 3
-"""The part of what publishers allow that it may wait: `amqp.max_lag_ms` and `max_lag_bytes`."""
+"""The part of `amqp.max_lag_ms`, of its `max_lag_bytes` and of `metrics.stalled_after_ms`."""
 
 MUCH_RECORDS: Final = LEAST_ROWS
 """How many records of logs have to wait for a batch that waits for a core."""
