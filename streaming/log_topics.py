@@ -13,7 +13,16 @@ ANY_TIME_MS: Final = str((1 << 63) - 1)
 
 def log_topic_settings(config: JobConfig, topic: str) -> NewTopic:
     """The log of a sequenced vhost, as it is created."""
-    return new_topic(config, topic, 1, log_topic_properties(config))
+    properties = log_topic_properties(config)
+    if config.kafka.replication_factor > 1:
+        most = majority(config.kafka.replication_factor)
+        properties["min.insync.replicas"] = str(most)
+    return new_topic(config, topic, 1, properties)
+
+
+def majority(replicas: int) -> int:
+    """How many must have a record before it is confirmed, as with RabbitMQ's quorum queues."""
+    return replicas // 2 + 1
 
 
 def log_topic_properties(config: JobConfig) -> dict[str, str]:

@@ -48,9 +48,6 @@ _HIGH_MARK: Final = 0.4
 LOW_ON_MEMORY: Final = "low on memory"
 """Why publishers have to wait when messages are above the mark."""
 
-_LOW_MARK: Final = 0.8
-"""Publishers resume below this part of the high mark."""
-
 
 class Server:
     """Connections, and the vhosts they open.
@@ -61,6 +58,7 @@ class Server:
         login_from: what names the user in a client's certificate; None: none are asked for.
         high_mark_bytes: when resident messages are larger, publishing connections are not read.
             None: 0.4 of the machine's memory, as RabbitMQ has it for classic queues in memory.
+        low_mark_fraction: they are read again below this part of it.
 
     Attributes:
         vhosts, replies: by name.
@@ -87,6 +85,7 @@ class Server:
         *,
         login_from: CertificateName | None = None,
         high_mark_bytes: int | None = None,
+        low_mark_fraction: float = 0.8,
     ) -> None:
         self.vhosts = vhosts
         self.replies = {name: ReplyConsumers() for name in vhosts}
@@ -100,6 +99,7 @@ class Server:
         self.is_stopping = False
         self.pressure: Callable[[], str | None] = lambda: None
         self.high_mark_bytes = high_mark_bytes or _default_mark_bytes()
+        self._low_mark_fraction = low_mark_fraction
         self.crowded: set[_Socket] = set()  # not read, because much of theirs waits for the broker
         self._may_open = may_open
         self._news: list[Connection] = []
@@ -308,7 +308,7 @@ class Server:
         vhosts = self.vhosts.values()
         resident = sum(each.resident_bytes + each.uncommitted_bytes for each in vhosts)
         resident += sum(connection.output.waiting_bytes for connection in self.connections)
-        mark = self.high_mark_bytes * (_LOW_MARK if self._is_low_on_memory else 1)
+        mark = self.high_mark_bytes * (self._low_mark_fraction if self._is_low_on_memory else 1)
         self._is_low_on_memory = resident > mark
         reason = self.pressure()  # is asked in any case: it has marks of its own
         if self._is_low_on_memory:

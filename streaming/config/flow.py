@@ -6,6 +6,7 @@ from typing import Any, Final
 import attrs
 
 from streaming.config import types
+from streaming.machine_memory import Memory
 
 MEBIBYTE: Final = 1_048_576
 
@@ -109,6 +110,18 @@ def _read_absolute(raw: Any, path: str = "") -> Absolute:
     return Absolute(size_bytes)
 
 
+def high_mark_bytes(watermark: Watermark, memory: Memory) -> int | None:
+    """The high mark in bytes; None: there is none.
+
+    A fraction above 1 scales the memory that is assumed when none is detected; otherwise it means
+    1.
+    """
+    if isinstance(watermark, Absolute):
+        return watermark.size_bytes or None
+    fraction = min(watermark.fraction, 1.0) if memory.known else watermark.fraction
+    return max(1, int(memory.total_bytes * fraction)) if fraction else None
+
+
 @attrs.frozen(kw_only=True)
 class FlowSettings(types.Section):
     """Flow control, and the sizes that keep one batch within bounds."""
@@ -117,9 +130,11 @@ class FlowSettings(types.Section):
         Relative(0.4),
         "The high mark of memory. Above it the job reads no publishes until consumers have caught "
         "up; it always reads commands. It limits the size of all messages that are not settled, "
-        "bodies included. A fraction of memory, such as RabbitMQ's 0.4, also limits the memory of "
-        'the job\'s processes; a size, such as { absolute = "2GB" }, does not. 0: never. If memory '
-        "cannot be detected, 1024 MB is assumed; a value above 1 then scales that.",
+        "bodies included. A front does not read from publishing connections above it, and counts "
+        "the messages of the sequenced vhosts that it leads; the job counts those of all others. A "
+        "fraction of memory, such as RabbitMQ's 0.4, also limits the memory of the job's "
+        'processes; a size, such as { absolute = "2GB" }, does not. 0: never. If memory cannot be '
+        "detected, 1024 MB is assumed; a value above 1 then scales that.",
         types.Kind(
             _FORMS,
             _read_watermark,
@@ -128,8 +143,8 @@ class FlowSettings(types.Section):
     )
     low_mark_fraction: float = types.setting(
         0.8,
-        "The low mark, as a fraction of the high mark. Below it the job reads publishes again. The "
-        "gap between the two marks prevents rapid switching.",
+        "The low mark, as a fraction of the high mark. Below it publishes are read again. The gap "
+        "between the two marks prevents rapid switching.",
         types.fraction(),
     )
     max_body_bytes: int = types.setting(

@@ -214,8 +214,13 @@ class Attempt:
         self.last_batch = self._ledger.last_batch(query_id) if query_id else None
         self._detail = checkpoint.manifest.last_detail(self.last_batch)
         self.shards = ShardStats(self._detail)
-        self.flow = FlowControl(config, self._orders.marks, self._detail, self.shards)
         checkpoint.manifest.refuse_missing_shards(config, self.shards)
+        keys = {  # of all vhosts, in the order in which new ones get theirs
+            name: {checkpoint.manifest.shard_key(name, lane) for lane in range(vhost.lanes)}
+            for name, vhost in config.vhosts.items()
+        }
+        sequenced = frozenset[int]().union(*(keys[name] for name in config.log_topics()))
+        self.flow = FlowControl(config, self._orders.marks, self._detail, self.shards, sequenced)
 
     def _refuse_other_epochs(self) -> None:
         """Read no log beyond where it goes on on other terms.

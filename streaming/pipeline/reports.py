@@ -4,7 +4,7 @@
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
@@ -353,7 +353,11 @@ class ShardStats:
     @property
     def resident_bytes(self) -> int:
         """Bytes of the resident messages of all shards."""
-        return sum(size for _messages, size in self.resident.values())
+        return self.resident_bytes_without(())
+
+    def resident_bytes_without(self, shards: Container[int]) -> int:
+        """Bytes of the resident messages of all other shards."""
+        return sum(size for shard, (_, size) in self.resident.items() if shard not in shards)
 
     @property
     def resident_messages(self) -> int:

@@ -5,20 +5,21 @@ send. A front corrects that before it begins, and does not begin where it cannot
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined] # not in its stubs
 
 from streaming.config import JobConfig
-from streaming.log_topics import log_topic_properties
+from streaming.log_topics import log_topic_properties, majority
 from streaming.topic_settings import alter_topic, read_settings
 from topology.errors import DlxError
 
 _AT_LEAST: Final = frozenset(
     {"max.message.bytes", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
 )
+_MIN_INSYNC: Final = "min.insync.replicas"
 
 logger = logging.getLogger(__name__)
 
@@ -29,14 +30,18 @@ class LogSettingsError(DlxError):
     help_code = "topic-limit"
 
 
-def correct_logs(admin: Any, config: JobConfig, topics: Iterable[str]) -> None:
+def correct_logs(admin: Any, config: JobConfig, topics: Mapping[str, int]) -> None:
     """Give logs the settings that they must have.
+
+    Args:
+        topics: their names, and how many replicas each has.
 
     Raises:
         LogSettingsError: one has others, and Kafka does not let them be altered.
     """
-    for topic in topics:
+    for topic, replicas in topics.items():
         found = _settings(admin, topic)
+        _warn_of_loss(topic, replicas, found.get(_MIN_INSYNC))
         wrong = {
             name: value
             for name, value in log_topic_properties(config).items()
@@ -44,6 +49,17 @@ def correct_logs(admin: Any, config: JobConfig, topics: Iterable[str]) -> None:
         }
         if wrong:
             _alter(admin, topic, found, wrong)
+
+
+def _warn_of_loss(topic: str, replicas: int, in_sync: str | None) -> None:
+    """Say if a record is confirmed before enough brokers have it: more is the operator's choice."""
+    if in_sync is not None and int(in_sync) < majority(replicas):
+        logger.warning(
+            "the log %s has %d replicas, and Kafka confirms what %s of them has: if that broker is "
+            "lost, so may be messages that were confirmed. Set it higher (kafka-configs --alter "
+            "--topic %s --add-config %s=%d)",
+            *(topic, replicas, in_sync, topic, _MIN_INSYNC, majority(replicas)),
+        )
 
 
 def _is_enough(name: str, found: str, wanted: str) -> bool:

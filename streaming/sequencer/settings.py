@@ -74,7 +74,7 @@ class FrontSettings:
     heartbeats: dict[str, str] = field(default_factory=dict)
     lag_marks: LagMarks = NO_MARKS
     snapshot_records: int = 200_000
-    snapshot_ms: int = 60_000
+    snapshot_ms: int = 30_000
 
 
 def front_settings(
@@ -139,7 +139,12 @@ def prepare_topics(config: JobConfig, settings: FrontSettings) -> None:
     if settings.leaders_topic not in known:
         properties = {"retention.ms": str(_LEADERS_MS)}
         missing.append(new_topic(config, settings.leaders_topic, 1, properties))
-    correct_logs(admin, config, [each for each in settings.logs.values() if each in known])
+    replicas = {
+        topic: max((len(each.replicas) for each in known[topic].partitions.values()), default=1)
+        for topic in settings.logs.values()
+        if topic in known
+    }
+    correct_logs(admin, config, replicas)
     if not missing:
         return
     for name, future in admin.create_topics(missing, request_timeout=_CREATE_S).items():

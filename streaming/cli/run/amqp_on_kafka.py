@@ -187,9 +187,11 @@ async def _serve(
     from streaming.amqp.clocks import WallClock
     from streaming.amqp.login import Users
     from streaming.amqp.server import Server
+    from streaming.config.flow import MAX_ABSOLUTE_BYTES, high_mark_bytes
     from streaming.dlx_api.asking import Settings
     from streaming.dlx_api.reading import Readers
     from streaming.job_locations import tables_place
+    from streaming.machine_memory import detect_memory, this_machine
     from streaming.management.counting import Counting
     from streaming.management.logged import LogFront
     from streaming.sequencer.front import Front
@@ -204,7 +206,13 @@ async def _serve(
         vhost.default_queue_type = queue_types.get(vhost.name, "classic")
 
     known = Users(users) if users else Users.default(remote_guest=listening.remote_guest)
-    server = Server({}, known, may_open, login_from=listening.login_from)
+    mark = high_mark_bytes(config.flow.vm_memory_high_watermark, detect_memory(this_machine()))
+    server = Server(
+        *({}, known, may_open),
+        login_from=listening.login_from,
+        high_mark_bytes=mark or MAX_ABSOLUTE_BYTES,
+        low_mark_fraction=config.flow.low_mark_fraction,
+    )
     server.opened.append(opened)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -26,6 +26,8 @@ class Gate:
         max_rows: the most publishes of a batch if there is room.
         max_bytes: the most bytes of a batch's bodies, estimated by the recent mean; None: no limit.
         is_open: whether resident messages were below their mark when the job ended.
+        has_inputs: whether it lets in publishes that no front has accepted already; without them,
+            the room below the mark of resident messages limits no batch.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class Gate:
         *,
         max_bytes: int | None = None,
         is_open: bool = True,
+        has_inputs: bool = True,
     ) -> None:
         self._marks = marks
+        self._has_inputs = has_inputs
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._resident_fits = is_open
@@ -48,6 +52,7 @@ class Gate:
         """Return the state of the gate for the current memory use.
 
         Args:
+            resident_bytes: without messages of sequenced vhosts, for which the front has a mark.
             mean_bytes: recent mean size of messages; 0: none has arrived yet.
         """
         marks = self._marks
@@ -63,8 +68,10 @@ class Gate:
                 self._processes_fit = False
             elif process_bytes < marks.process_low_bytes:
                 self._processes_fit = True
-        headroom = max(marks.high_bytes - resident_bytes, 0)
-        fits = int(headroom / max(mean_bytes or UNKNOWN_MEAN_BYTES, 1.0)) or 1
+        fits = most
+        if self._has_inputs:
+            headroom = max(marks.high_bytes - resident_bytes, 0)
+            fits = int(headroom / max(mean_bytes or UNKNOWN_MEAN_BYTES, 1.0)) or 1
         cause: GateCause = "below" if fits >= most else "between"
         rows = min(most, fits)
         if not self._resident_fits:

@@ -4,7 +4,7 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -53,9 +53,20 @@ class FlowControl:
     """
 
     def __init__(
-        self, config: JobConfig, marks: MemoryMarks, detail: BatchDetail, stats: ShardStats
+        self,
+        config: JobConfig,
+        marks: MemoryMarks,
+        detail: BatchDetail,
+        stats: ShardStats,
+        sequenced: Container[int] = (),
     ) -> None:
-        """Restore the gate from the detail of the last batch row."""
+        """Restore the gate from the detail of the last batch row.
+
+        Args:
+            sequenced: the shards of sequenced vhosts, by grouping key. Their messages do not count
+                here: what would take them out of their queues is in the same log as what would be
+                held back. The front holds their publishers back.
+        """
         self._marks = marks
         self._job = config.job
         self._outbound = config.outbound_topics()
@@ -72,8 +83,10 @@ class FlowControl:
             config.job.max_batch_rows,
             max_bytes=config.job.max_batch_bytes,
             is_open=detail.gate is None or detail.gate.open or detail.gate.cause == "memory",
+            has_inputs=not only_logs,
         )
         self._stats = stats
+        self._sequenced = sequenced
         self.bounds = LogBounds()
         self._process_bytes: int | None = None
         self._limits: SparkReadLimits | None = None
@@ -154,8 +167,9 @@ class FlowControl:
     def decide(self) -> GateState:
         """Update the state of the gate."""
         with self._lock:
+            resident_bytes = self._stats.resident_bytes_without(self._sequenced)
             self.state = self._gate.decide(
-                self._stats.resident_bytes, self._stats.mean_bytes, self._process_bytes
+                resident_bytes, self._stats.mean_bytes, self._process_bytes
             )
             return self.state
 

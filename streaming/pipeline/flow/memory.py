@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from streaming.config.flow import Absolute, FlowSettings
+from streaming.config.flow import Absolute, FlowSettings, high_mark_bytes
 from streaming.machine_memory import MEGABYTE, Machine, Memory, detect_memory
 
 DECIMAL_MEGABYTE: Final = 1_000_000
@@ -57,8 +57,7 @@ def memory_marks(flow: FlowSettings, driver_memory: str, machine: Machine) -> Me
     """Return the marks in bytes, and what to log about them.
 
     An absolute mark limits resident messages only, whatever the machine has: their bodies are in
-    the tables. A fraction limits both resident messages and the job's processes. A fraction above 1
-    scales the memory that is assumed when none is detected; otherwise it means 1.
+    the tables. A fraction limits both resident messages and the job's processes.
 
     Args:
         driver_memory: the maximum heap of Spark's JVM, as Java writes sizes.
@@ -84,9 +83,8 @@ def memory_marks(flow: FlowSettings, driver_memory: str, machine: Machine) -> Me
     else:
         if fraction > ADVISED_FRACTION:
             notes.append(_advice(fraction, memory))
-        fraction = min(fraction, 1.0)
-        process_high_bytes = _process_limit(memory.total_bytes, fraction, driver_memory)
-    high_bytes = max(1, int(memory.total_bytes * fraction))
+        process_high_bytes = _process_limit(memory.total_bytes, min(fraction, 1.0), driver_memory)
+    high_bytes = high_mark_bytes(watermark, memory) or 0
     return _marks(high_bytes, MEGABYTE, flow.low_mark_fraction, process_high_bytes, notes)
 
 

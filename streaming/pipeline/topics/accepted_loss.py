@@ -25,8 +25,8 @@ from streaming.pipeline.topics.admin import KafkaTopics
 from streaming.pipeline.topics.offset_gaps import (
     Gap,
     LostLogError,
-    LostRecordsError,
     find_gaps,
+    lost,
 )
 from streaming.storage.json_file import read_json_file, remove_file, write_json_file
 
@@ -172,11 +172,9 @@ def check_gaps(
     loss = AcceptedLoss(checkpoint)
     loss.move(topics.partitions)
     gaps = find_gaps(checkpoint.logs.next_positions(), topics, checkpoint.manifest)
-    if gaps and not accept_loss:
-        raise LostRecordsError(gaps)
-    in_logs = [gap for gap in gaps if gap.topic in topics.logs]
-    if in_logs:
-        raise LostLogError(in_logs)
     if gaps:
+        error = lost(gaps, topics.logs)
+        if not accept_loss or isinstance(error, LostLogError):
+            raise error
         loss.accept(gaps, ledger, topics)
     return loss

@@ -13,7 +13,7 @@ cannot be continued: its next records would have the ids of earlier ones.
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import msgspec
 
@@ -95,10 +95,21 @@ class LostLogError(LostRecordsError):
         )
 
 
+def lost(gaps: Sequence[Gap], logs: Container[str]) -> LostRecordsError:
+    """The error that says what to do about gaps; those of logs come first."""
+    in_logs = [gap for gap in gaps if gap.topic in logs]
+    return LostLogError(in_logs) if in_logs else LostRecordsError(gaps)
+
+
 class LogTooShortError(DlxError):
     """A log ends before the position up to which the job has read it."""
 
     help_code = "log-too-short"
+
+
+_OF_INPUT = ("inputs", "name another topic")
+_OF_LOG = ("vhosts", "name a new log (amqp.log_topic), with a new checkpoint and new tables")
+"""Where a topic is named that is too short, and what to do besides restoring it."""
 
 
 def find_gaps(positions: Positions, topics: KafkaTopics, manifest: Manifest) -> list[Gap]:
@@ -127,10 +138,11 @@ def find_gaps(positions: Positions, topics: KafkaTopics, manifest: Manifest) -> 
                 end = None if is_recreated else earliest
                 gaps.append(Gap(name, number, int(partition), position, end, earliest))
             elif latest < position:
+                where, remedy = _OF_LOG if name in topics.logs else _OF_INPUT
                 raise LogTooShortError(
-                    f"inputs: topic {name!r}, partition {partition} ends at offset {latest}, but "
+                    f"{where}: topic {name!r}, partition {partition} ends at offset {latest}, but "
                     f"the job has read it up to {position}: Kafka lost records that the tables "
-                    "have, and new records would get their ids. Name another topic"
+                    f"have, and new records would get their ids. Restore them, or {remedy}"
                 )
     return gaps
 
@@ -214,7 +226,7 @@ class GapWatch:
             return error
         except (KafkaUnreachableError, OSError):  # OSError: Spark has just deleted that file
             return None
-        return LostRecordsError(gaps) if gaps else None
+        return lost(gaps, self._topics.logs) if gaps else None
 
     def stop(self) -> None:
         """Stop watching."""

@@ -2,6 +2,7 @@
 
 from unittest.mock import MagicMock
 
+import msgspec
 import pytest
 
 from streaming.config import JobConfig
@@ -9,7 +10,7 @@ from streaming.config.amqp import AmqpSettings
 from streaming.config.job import JobSettings
 from streaming.config.metrics import MetricsSettings
 from streaming.config.vhosts import VhostSettings
-from streaming.ledger.batch_detail import BatchDetail
+from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.pace import (
@@ -230,6 +231,34 @@ def test_what_a_full_batch_of_a_log_leaves_behind_is_a_backlog(mean_bytes, most)
 
     assert found == [False, True, False]
     assert flow.next_rows == most
+
+
+MARKS = MemoryMarks(high_bytes=1_000_000, low_bytes=800_000, notes=())
+
+
+@pytest.mark.parametrize("was_open", [True, False])
+def test_messages_of_fronts_alone_close_no_gate_however_many_they_are(was_open):
+    """What settles them is in the same log, which nobody would read any more."""
+    config = JobConfig(vhosts={"/": VhostSettings(sequenced=True)})
+    detail = BatchDetail(resident={1: (9, 5_000_000)}, mean_bytes=1_000)
+    if not was_open:
+        detail = msgspec.structs.replace(detail, gate=GateState(5_000_000, 0, "above", open=False))
+
+    flow = FlowControl(config, MARKS, detail, ShardStats(detail), frozenset({1}))
+
+    assert flow.state == GateState(0, MOST, "below", open=True)
+    assert flow.next_rows == MOST
+
+
+def test_beside_fronts_only_messages_of_other_vhosts_close_the_gate():
+    config = JobConfig(vhosts={"/": VhostSettings(sequenced=True), "kafka": VhostSettings()})
+    states = []
+    for of_log, of_kafka in ((5_000_000, 0), (5_000_000, 900_000), (0, 1_000_001)):
+        detail = BatchDetail(resident={1: (9, of_log), 2: (9, of_kafka)}, mean_bytes=1_000)
+        flow = FlowControl(config, MARKS, detail, ShardStats(detail), frozenset({1}))
+        states.append((flow.state.resident_bytes, flow.state.max_rows))
+
+    assert states == [(0, 1_000), (900_000, 100), (1_000_001, 0)]
 
 
 def test_publishes_that_a_closed_gate_keeps_out_are_no_backlog():

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.notices import FlowNotices
+from streaming.pipeline.reports import ShardStats
 
 MARKS = MemoryMarks(1_000, 800, (), process_high_bytes=100, process_low_bytes=80)
 CONFIG = JobConfig(job=JobSettings(max_batch_rows=50))
@@ -35,7 +35,7 @@ def limits() -> Limits:
 
 
 def flow(limits: Limits, detail: BatchDetail | None = None) -> FlowControl:
-    stats: Any = SimpleNamespace(resident_bytes=0, mean_bytes=10.0)
+    stats = ShardStats(BatchDetail(mean_bytes=10.0))
     control = FlowControl(CONFIG, MARKS, detail or BatchDetail(), stats)
     control._limits = limits  # type: ignore[assignment]  # noqa: SLF001 - in a job, those of a query
     return control
@@ -55,7 +55,7 @@ def test_a_change_of_process_memory_applies_without_a_batch(limits):
 def test_a_restarted_job_starts_with_an_open_gate_if_process_memory_closed_it(
     limits, cause, is_open
 ):
-    stats: Any = SimpleNamespace(resident_bytes=900, mean_bytes=10.0)
+    stats = ShardStats(BatchDetail(resident={1: (9, 900)}, mean_bytes=10.0))
 
     gate = GateState(900, 0, cause, open=False)
     control = FlowControl(CONFIG, MARKS, BatchDetail(gate=gate), stats)

@@ -10,10 +10,11 @@ from streaming.ledger.batch_detail import BatchDetail, GateState
 from streaming.pipeline.flow.control import FlowControl
 from streaming.pipeline.flow.memory import MemoryMarks
 from streaming.pipeline.flow.spark_read_limits import SparkReadLimits
+from streaming.pipeline.reports import ShardStats
 
 CLOSED = BatchDetail(gate=GateState(2_000, 0, "above", open=False))
 MARKS = MemoryMarks(high_bytes=1_000, low_bytes=800, notes=())
-RESIDENT = MagicMock(resident_bytes=2_000, mean_bytes=10.0)
+RESIDENT = ShardStats(BatchDetail(resident={1: (9, 2_000)}, mean_bytes=10.0))
 
 
 def flow() -> FlowControl:

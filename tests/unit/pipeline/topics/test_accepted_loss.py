@@ -13,7 +13,7 @@ from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.manifest import read_manifest
 from streaming.pipeline.checkpoint.table_match import TableBatches
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss, check_gaps
-from streaming.pipeline.topics.offset_gaps import Gap, LostLogError
+from streaming.pipeline.topics.offset_gaps import Gap, LogTooShortError, LostLogError
 from streaming.storage.location import Location
 
 TOPICS: Any = SimpleNamespace(partitions={"t": 1}, identities={"t": "cluster/t"})
@@ -85,9 +85,23 @@ def test_a_loss_between_two_batches_leaves_the_numbers(checkpoint, ledger):
     assert checkpoint.logs.next_positions() == {"t": {"0": 9}}
 
 
-def test_the_loss_of_records_of_a_log_cannot_be_accepted(checkpoint, ledger):
+@pytest.mark.parametrize("accepts", [True, False])
+def test_the_loss_of_records_of_a_log_cannot_be_accepted(checkpoint, ledger, accepts):
     bounds = {("t", 0): (9, 12)}
     topics: Any = SimpleNamespace(**vars(TOPICS), logs={"t"}, bounds=lambda _names: bounds)
 
     with pytest.raises(LostLogError, match=r"(?s)offsets 5 to 8 .*--accept-loss does not hold"):
+        check_gaps(checkpoint, topics, ledger, accept_loss=accepts)
+
+
+@pytest.mark.parametrize(
+    ("logs", "words"), [({"t"}, r"^vhosts: .*a new log"), (set(), r"^inputs: .*another topic")]
+)
+def test_a_topic_that_ends_too_early_is_refused_with_what_goes_on_instead(
+    checkpoint, ledger, logs, words
+):
+    bounds = {("t", 0): (0, 3)}
+    topics: Any = SimpleNamespace(**vars(TOPICS), logs=logs, bounds=lambda _names: bounds)
+
+    with pytest.raises(LogTooShortError, match=words):
         check_gaps(checkpoint, topics, ledger, accept_loss=True)
