@@ -138,8 +138,23 @@ def match_key_3_10(value: AmqpValue) -> MatchKey:
     return match_key(value)
 
 
-def to_json(value: AmqpValue) -> object:
+def with_json_form(table: Table) -> Table:
+    """A nested table, with another name for its only member if that is named as `SPECIAL` is.
+
+    In JSON, it would be another value.
+    """
+    if len(table) == 1:
+        ((name, value),) = table.items()
+        if name in SPECIAL:
+            return {f"${name}": value}
+    return table
+
+
+def to_json(value: AmqpValue, *, exact: bool = False) -> object:
     """The JSON form of a value: dicts, lists, str, int, float, bool and None only.
+
+    Args:
+        exact: what has no JSON form is refused; else it gets that of `with_json_form`.
 
     Raises:
         ValueError: a nested table has only one member, named `$bytes`, `$timestamp` or `$decimal`:
@@ -153,21 +168,22 @@ def to_json(value: AmqpValue) -> object:
         case Decimal():
             return {"$decimal": str(value)}
         case list():
-            return [to_json(item) for item in value]
+            return [to_json(item, exact=exact) for item in value]
         case dict():
-            if len(value) == 1 and next(iter(value)) in SPECIAL:
+            table = with_json_form(value)
+            if exact and table is not value:
                 (name,) = value
                 raise ValueError(
                     say("a table whose only member is %(name)s has no JSON form", name=repr(name))
                 )
-            return table_to_json(value)
+            return table_to_json(table, exact=exact)
         case _:
             return value
 
 
-def table_to_json(table: Mapping[str, AmqpValue]) -> dict[str, object]:
-    """The JSON form of a headers or arguments table."""
-    return {name: to_json(value) for name, value in table.items()}
+def table_to_json(table: Mapping[str, AmqpValue], *, exact: bool = False) -> dict[str, object]:
+    """The JSON form of a headers or arguments table; see `to_json`."""
+    return {name: to_json(value, exact=exact) for name, value in table.items()}
 
 
 def from_json(document: object, *, depth: int = 0) -> AmqpValue:

@@ -19,7 +19,14 @@ from decimal import Decimal
 from typing import Final
 
 from streaming.amqp.errors import syntax_error
-from topology.values import INTEGERS, MAX_DEPTH, SPECIAL, AmqpValue, Table, Timestamp
+from topology.values import (
+    INTEGERS,
+    MAX_DEPTH,
+    AmqpValue,
+    Table,
+    Timestamp,
+    with_json_form,
+)
 
 Entries = dict[str, tuple[int, int]]
 """The entries of a table in its bytes: name -> start and end, the name included."""
@@ -104,11 +111,7 @@ def _array(data: bytes, start: int, depth: int) -> tuple[AmqpValue, int]:
 
 def _table(data: bytes, start: int, depth: int) -> tuple[AmqpValue, int]:
     table, end = read_table(data, start, depth + 1)
-    if len(table) == 1:
-        ((name, value),) = table.items()
-        if name in SPECIAL:  # in JSON, a table with this name alone is another value
-            return {f"${name}": value}, end
-    return table, end
+    return with_json_form(table), end
 
 
 _READERS: Final[dict[int, Callable[[bytes, int, int], tuple[AmqpValue, int]]]] = {

@@ -116,7 +116,7 @@ def publish_record(
             exchange,
             routing_key,
             json_bytes(properties) if properties else None,
-            None if headers is None else _table_bytes(table_to_json(headers)),
+            None if headers is None else _table_bytes(table_to_json(headers, exact=True)),
             flags,
         )
     except (MalformedRecordError, ValueError, TypeError, AttributeError) as error:
@@ -295,7 +295,7 @@ def arguments_document(arguments: Mapping[str, Any] | None) -> dict[str, object]
         ClientError: they are not a valid AMQP table.
     """
     try:
-        document = table_to_json(arguments or {})
+        document = table_to_json(arguments or {}, exact=True)
         _table_bytes(document)
     except (AttributeError, TypeError, ValueError) as error:
         raise ClientError(f"the arguments are not a valid AMQP table: {error}") from error

@@ -221,7 +221,7 @@ class Steps:
         keys = {name: (headers or {}).get(name, []) for name in ("CC", "BCC")}
         invalid = {name: each for name, each in keys.items() if not isinstance(each, list | tuple)}
         if invalid:
-            step["headers"] = table_to_json(invalid)
+            step["headers"] = table_to_json(invalid, exact=True)
         encoded = json_bytes(step)
         if encoded not in self._publishes:
             self._publishes.add(encoded)

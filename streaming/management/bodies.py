@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from streaming.management.errors import ApiError, bad_request
-from topology.values import MAX_DEPTH, Table
+from topology.values import MAX_DEPTH, Table, with_json_form
 
 MAX_BODY_BYTES: Final = 20_000_000
 """The largest message or document of definitions that is read: RabbitMQ's default of everything."""
@@ -171,7 +171,7 @@ def _amqp(value: Any, depth: int) -> Any:
     if isinstance(value, list):
         return [_amqp(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {name: _amqp(item, depth + 1) for name, item in value.items()}
+        return with_json_form({name: _amqp(item, depth + 1) for name, item in value.items()})
     return value
 
 

@@ -243,6 +243,26 @@ def test_what_the_log_could_not_give_back_is_refused(first, path, body, words):
     OnLog(first)
 
 
+SPECIAL = {"h": {"$bytes": "abc"}, "l": [{"$decimal": 1}], "two": {"$timestamp": "x", "b": 1}}
+SAID = {"h": {"$$bytes": "abc"}, "l": [{"$$decimal": 1}], "two": {"$timestamp": "x", "b": 1}}
+
+
+def test_tables_that_json_has_another_meaning_for_are_named_as_from_clients(first):
+    """Such a table once ended every fold of the log: the front, the next one and the job."""
+    assert first.api.put("queues/%2F/q", {"arguments": SPECIAL}) == 201
+    assert first.api.put("exchanges/%2F/e", {"type": "headers", "arguments": SPECIAL}) == 201
+    body = {"routing_key": "k", "arguments": SPECIAL}
+    assert first.api.ask("POST", "bindings/%2F/e/e/e/amq.fanout", body).status_code == 201
+    body = {"pattern": ".", "definition": {"max-length": 1, "message-ttl": {"$bytes": "abc"}}}
+    assert first.api.ask("PUT", "policies/%2F/p", body).status_code == 400
+
+    for api in (first.api, OnLog(first).api):
+        assert api.get("queues/%2F/q")["arguments"] == {**SAID, "x-queue-type": "classic"}
+        assert api.get("exchanges/%2F/e")["arguments"] == SAID
+        (binding,) = api.get("exchanges/%2F/e/bindings/source")
+        assert binding["arguments"] == SAID
+
+
 def test_a_message_that_the_log_does_not_take_is_refused(first):
     first.api.put("queues/%2F/q", {})
     first.vhost.max_body_bytes, first.vhost.max_property_bytes = 10, 100
