@@ -28,28 +28,42 @@ class Received(NamedTuple):
 
 
 class RawClient:
-    """One connection to a broker in memory; it opens itself unless told not to."""
+    """One connection to a broker in memory; it opens itself unless told not to.
+
+    Args:
+        name: by default, one that no other has.
+    """
 
     def __init__(
-        self, broker: MemoryBroker, *, opened: bool = True, vhost: str = "/", **tuned: int
+        self,
+        broker: MemoryBroker,
+        *,
+        opened: bool = True,
+        vhost: str = "/",
+        name: str | None = None,
+        **tuned: int,
     ) -> None:
         self.broker = broker
         self.now_s = 0.0
         self.connection = Connection(
-            f"client {next(_NUMBERS)}",
+            name or f"client {next(_NUMBERS)}",
             broker.server,
             Client(is_loopback=True),
             lambda: self.now_s,
         )
         self._reader = FrameReader(0)
         if opened:
-            self.raw(PROTOCOL_HEADER)
-            self.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
-            limits = {"channel_max": 2047, "frame_max": 131_072, "heartbeat": 0, **tuned}
-            self.send(0, m.ConnectionTuneOk(**limits))
-            self.send(0, m.ConnectionOpen(vhost))
+            self.log_in(vhost, **tuned)
             self.send(1, m.ChannelOpen())
             self.received()
+
+    def log_in(self, vhost: str = "/", **tuned: int) -> None:
+        """Open the connection, and no channel."""
+        self.raw(PROTOCOL_HEADER)
+        self.send(0, m.ConnectionStartOk(CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
+        limits = {"channel_max": 2047, "frame_max": 131_072, "heartbeat": 0, **tuned}
+        self.send(0, m.ConnectionTuneOk(**limits))
+        self.send(0, m.ConnectionOpen(vhost))
 
     def raw(self, data: bytes) -> None:
         """Send bytes as they are."""

@@ -103,7 +103,7 @@ class Connection:
     """The server's side of one connection.
 
     Args:
-        name: as RabbitMQ names it: `127.0.0.1:50000 -> 127.0.0.1:5672`.
+        name: as RabbitMQ names it: `127.0.0.1:50000 -> 127.0.0.1:5672`; see `OpenVhost.enter`.
         now_s: a clock that never goes back, in seconds.
 
     Attributes:
@@ -433,6 +433,7 @@ class Connection:
             self.frame_max = self._reader.max_size = handshake.limits.frame_max
         if handshake.opened is not None:
             self.vhost, self._replies = handshake.opened
+            self.name = self.vhost.enter(self.name)
             self.impersonates = handshake.user.impersonates
             self.hears_cancels = handshake.has_capability("consumer_cancel_notify")
             self.state = State.OPEN
@@ -523,6 +524,7 @@ class Connection:
         if self.vhost is not None:
             self.vhost.forget(self.name)
             self._forget_channels()
+            self.vhost.depart(self.name)
             self.vhost = None
             self._closed()
 
@@ -550,6 +552,7 @@ class Connection:
         if self.vhost is not None:
             self.vhost.forget(self.name)
             self.vhost.submit(self._ending())
+            self.vhost.depart(self.name)
             self.vhost = None
 
     def _forget_channels(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from streaming.amqp.entries import Ask, Entry, Publish, Settle
+from streaming.amqp.entries import Ask, Entry, Publish, Settle, Then
 from streaming.amqp.properties import read_properties
 from streaming.amqp.publications import Publications
 from streaming.amqp.stored import Stored, StoredMessages
@@ -133,6 +133,7 @@ class OpenVhost:
         self.shard = shard or Shard(config, MemoryStore(), published=self.stored.published)
         self.watchers: list[Watcher] = []
         self._now_ms = now_ms
+        self._connections: set[str] = set()
         self._listeners: dict[str, Listener] = {}
         self._timed_out: dict[str, TimedOut] = {}
         self.publications = Publications()
@@ -151,7 +152,24 @@ class OpenVhost:
         if shard is None:
             self.shard.advance(now_ms())
 
-    # -- channels
+    # -- connections and channels
+
+    def enter(self, connection_name: str) -> str:
+        """Let a connection in; return its name, with a number if another one still has it.
+
+        A client may come back from the same port before all that it did is told: nobody else must
+        hear that. `depart` frees the name.
+        """
+        name, number = connection_name, 1
+        while name in self._connections:
+            number += 1
+            name = f"{connection_name} #{number}"
+        self._connections.add(name)
+        return name
+
+    def depart(self, connection_name: str) -> None:
+        """Free the name of a connection that has ended once all before is told."""
+        self.submit(Then(lambda: self._connections.discard(connection_name)))
 
     def listen(
         self, channel_name: str, listener: Listener, timed_out: TimedOut | None = None
