@@ -6,6 +6,7 @@ and headers that name further keys change them at a delivery.
 """
 
 import struct
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -198,35 +199,44 @@ def with_changes(
         original: the headers as they were published.
         expiration: the expiration of the delivery; None for none.
     """
-    flags = (properties[0] << 8) | properties[1]
-    at, after_flags = 2, 0
-    parts: list[bytes] = []
-    for flag, _name, form in FIELDS:
-        start = at
-        entries: Entries = {}
-        if flags & flag:
-            if form == _SHORT_TEXT:
-                at += 1 + properties[at]
-            elif form == _TABLE:
-                entries, at = read_entries(properties, at)
-            else:
-                at += 1 if form == _OCTET else 8
+    parts: dict[int, bytes] = {}
+    entries: Entries = {}
+    for flag, start, end in _spans(properties):
         if flag == HEADERS:
-            if headers is not None:
-                after_flags |= HEADERS
-                parts.append(rewrite_table(headers, properties, entries, original or {}))
-        elif flag == EXPIRATION:
-            if expiration is not None:
-                after_flags |= EXPIRATION
-                parts.append(write_short_text(expiration))
-        elif flags & flag:
-            after_flags |= flag
-            parts.append(properties[start:at])
-    return struct.pack(">H", after_flags) + b"".join(parts)
+            entries, _ = read_entries(properties, start)
+        parts[flag] = properties[start:end]
+    for flag in (HEADERS, EXPIRATION):
+        parts.pop(flag, None)
+    if headers is not None:
+        parts[HEADERS] = rewrite_table(headers, properties, entries, original or {})
+    if expiration is not None:
+        parts[EXPIRATION] = write_short_text(expiration)
+    return _joined(parts)
 
 
 def with_reply_to(properties: bytes, address: str) -> bytes:
-    """The properties with another reply address."""
-    values = read_properties(properties, "surrogateescape")
-    values["reply_to"] = address
-    return write_properties(values)
+    """The properties with another reply address; all others keep their bytes."""
+    parts = {flag: properties[start:end] for flag, start, end in _spans(properties)}
+    return _joined(parts | {REPLY_TO: write_short_text(address)})
+
+
+def _spans(properties: bytes) -> Iterator[tuple[int, int, int]]:
+    """The flag, the start and the end of each property that is there."""
+    flags = (properties[0] << 8) | properties[1]
+    end = 2
+    for flag, _name, form in FIELDS:
+        if flags & flag:
+            start = end
+            if form == _SHORT_TEXT:
+                end += 1 + properties[end]
+            elif form == _TABLE:
+                end += 4 + int.from_bytes(properties[end : end + 4], "big")
+            else:
+                end += 1 if form == _OCTET else 8
+            yield flag, start, end
+
+
+def _joined(parts: dict[int, bytes]) -> bytes:
+    """Properties from the bytes of each, by flag: those with higher flags come first."""
+    flags = sorted(parts, reverse=True)
+    return struct.pack(">H", sum(flags)) + b"".join([parts[flag] for flag in flags])

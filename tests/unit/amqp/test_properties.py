@@ -5,6 +5,8 @@ from pamqp.commands import Basic
 
 from streaming.amqp.errors import AmqpError
 from streaming.amqp.properties import (
+    HEADERS,
+    REPLY_TO,
     read_properties,
     see,
     with_changes,
@@ -71,9 +73,20 @@ def test_properties_that_are_cut_are_refused(values, data):
             see(whole[:cut])
 
 
-def test_the_reply_address_can_be_replaced():
-    data = write_properties({"reply_to": "amq.rabbitmq.reply-to", "app_id": "a"})
+@pytest.mark.parametrize("headers", [b"", b"\1aI\0\0\0\7", b"\1\xffs\0\7\1af\0\0\0\0\1ab\1"])
+def test_the_reply_address_is_replaced_and_nothing_else(headers):
+    """Not the types of the headers, nor names that are not UTF-8 or come twice."""
+    table = len(headers).to_bytes(4, "big") + headers
+    old, new = b"\x15amq.rabbitmq.reply-to", b"\x18amq.rabbitmq.reply-to.17"
+    flags = ((1 << 15) | HEADERS | REPLY_TO | (1 << 3)).to_bytes(2, "big")
+    data = flags + b"\4text" + table + old + b"\3app"
 
-    changed = with_reply_to(data, "amq.rabbitmq.reply-to.17")
+    assert with_reply_to(data, new[1:].decode()) == data.replace(old, new)
 
-    assert read_properties(changed) == {"reply_to": "amq.rabbitmq.reply-to.17", "app_id": "a"}
+
+def test_a_reply_address_comes_where_it_belongs():
+    values = {"correlation_id": "c", "expiration": "5", "timestamp": 3}
+
+    changed = with_reply_to(write_properties(values), "r")
+
+    assert changed == write_properties({**values, "reply_to": "r"})
