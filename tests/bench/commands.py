@@ -188,8 +188,8 @@ def pipeline(
     with one lane and with one per core, compared with Spark's plain copy from Kafka to Delta and
     with the core alone. shapes: the same with one lane, by what the messages carry. consume:
     publish, deliver and acknowledge through Kafka. settle: the same with single acks and rejects.
-    versus: dead-lettering and consuming beside a real RabbitMQ, driven by its own PerfTest.
-    versus_amqp: PerfTest's messages through dlx amqp, on Kafka and followed by the job, beside
+    versus: dead-lettering and consuming beside a real RabbitMQ, driven by its own PerfTest; then
+    versus_amqp, which can be chosen by itself: PerfTest's messages through dlx amqp, on Kafka and followed by the job, beside
     RabbitMQ's; then at steady rates, with the delay of confirms and rows, one at a time, and for
     --minutes as fast as the tables follow.
     latency: from a reject to its row in dead_letters. resident, queues, commits: the time of a
@@ -201,7 +201,9 @@ def pipeline(
     from tests.bench.pipeline.figures import LATENCY_RATES, Sizes
     from tests.bench.pipeline.rabbitmq import check_rabbitmq
 
-    wanted = case or list(CASES)
+    wanted = list(case or CASES)
+    if "versus" in wanted and "versus_amqp" not in wanted:
+        wanted.insert(wanted.index("versus") + 1, "versus_amqp")
     for name in wanted:
         if name not in CASES:
             text = f"unknown case {name!r}: expected {', '.join(CASES)}"

@@ -84,7 +84,7 @@ def has_rabbitmq():
 @pytest.fixture(scope="module")
 def figures():
     """The lines of all cases, by their names; those of versus if there is a RabbitMQ."""
-    versus = ["versus", "versus_amqp"] if has_rabbitmq() else []
+    versus = ["versus"] if has_rabbitmq() else []
     options = [f"--{name}={value}" for name, value in TINY.items()]
     options += [f"--case={case}" for case in (*CASES, *versus, *SMALL_CASES)]
     command = [sys.executable, "-m", "streaming.cli", "bench", "pipeline", "--json", *options]
