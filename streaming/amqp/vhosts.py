@@ -308,6 +308,11 @@ class OpenVhost:
         """What the messages in the queues take."""
         return self.stored.resident_bytes
 
+    @property
+    def held_bytes(self) -> int:
+        """What messages take of the memory of this process."""
+        return self.stored.resident_bytes
+
     def ready_in(self, queue_name: str) -> int:
         """How many messages of a queue are ready; 0 if there is no such queue any more."""
         if queue_name not in self.shard.vhost.queues:

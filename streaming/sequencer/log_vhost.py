@@ -513,6 +513,11 @@ class LogVhost(OpenVhost):
         """See `OpenVhost`: bodies of the messages in queues, in memory or not."""
         return self.shard.state.resident()[1]
 
+    @property
+    def held_bytes(self) -> int:
+        """See `OpenVhost`."""
+        return self.stored.held_bytes
+
     def snapshot(self) -> Snapshot | None:
         """The state at the next offset; None if clients have to be told something first."""
         if self._untold or self._is_telling:

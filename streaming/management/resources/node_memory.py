@@ -65,7 +65,7 @@ def memory_used() -> int:
 
 def memory_parts(asked: Asked) -> dict[str, dict[str, Any]]:
     """The parts of the memory in bytes, and of what Erlang calls binaries."""
-    resident = sum(vhost.stored.resident_bytes for vhost in asked.front.server.vhosts.values())
+    resident = sum(vhost.held_bytes for vhost in asked.front.server.vhosts.values())
     used = memory_used()
     memory = {
         **dict.fromkeys(_MEMORY, 0),

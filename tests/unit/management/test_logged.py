@@ -8,6 +8,7 @@ import pytest
 from streaming.amqp.login import User, new_password_hash
 from streaming.broker.commands import Command
 from streaming.management import sessions
+from streaming.management.formats import NODE
 from streaming.management.kept import Kept, Versions
 from streaming.protocol.log_records import LogKind, read_command, read_header
 from tests.management_on_log import OnLog
@@ -57,6 +58,8 @@ def test_all_that_was_made_is_there_after_a_restart(first):
     api.put("vhost-limits/%2F/max-queues", {"value": 7})
     path = "exchanges/%2F/amq.default/publish"
     assert api.ask("POST", path, a_message("hello"), ANN).json() == {"routed": True}
+    memory = api.get(f"nodes/{NODE}/memory")["memory"]
+    assert 5 < memory["queue_procs"] == first.vhost.stored.held_bytes
 
     again = OnLog(first)
     api = again.api
