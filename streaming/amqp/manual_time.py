@@ -21,20 +21,23 @@ from streaming.amqp.inspection import queues_of
 from streaming.amqp.server import Server
 
 POLL_S: Final = 0.002
-QUIET_S: Final = 0.02
-HOLDING_S: Final = 0.25
 PATIENCE_S: Final = 10.0
-PROBATION_S: Final = 1.0
 BUSY_S: Final = 60.0
+
+QUIET_S: Final = 0.02
+"""How long clients are silent when all is quiet."""
+
+HOLDING_S: Final = 0.25
+"""The same while any of them holds messages that it has not settled."""
+
+PROBATION_S: Final = 1.0
+"""The same, once, while a consumer does that never sent anything as time passed."""
 
 
 class ManualTime:
     """Moves the clock of one server.
 
     Args:
-        quiet_s: how long clients are silent when all is quiet.
-        holding_s: the same while any of them holds messages that it has not settled.
-        probation_s: the same, once, while a consumer does that never sent anything as time passed.
         patience_s: how long any consumer may be silent that has not settled all it got; 0: as long
             as others; None: 10 s if it has ever sent anything as time passed.
         busy_s: how long clients may go on without a rest.
@@ -45,17 +48,11 @@ class ManualTime:
         server: Server,
         clock: ManualClock,
         *,
-        quiet_s: float = QUIET_S,
-        holding_s: float = HOLDING_S,
-        probation_s: float = PROBATION_S,
         patience_s: float | None = None,
         busy_s: float = BUSY_S,
     ) -> None:
         self._server = server
         self._clock = clock
-        self._quiet_s = quiet_s
-        self._holding_s = holding_s
-        self._probation_s = probation_s
         self._patience_s = seconds_of_patience(patience_s)
         self._busy_s = busy_s
         self._acting: WeakSet[Connection] = WeakSet()
@@ -126,13 +123,13 @@ class ManualTime:
         Raises:
             TimeoutError: one of them does not settle.
         """
-        if silent_s < self._quiet_s:
+        if silent_s < QUIET_S:
             return False
         holding = {connection for connection, *_ in self._unsettled()}
         if patience_s is None and not self._acting.isdisjoint(holding):
             patience_s = PATIENCE_S
         if patience_s is None and holding.difference(self._waiting):
-            if silent_s < self._probation_s:
+            if silent_s < PROBATION_S:
                 return False
             self._waiting.update(holding)
         if patience_s and holding:
@@ -142,7 +139,7 @@ class ManualTime:
                 f"clients were silent for {patience_s:g} s{self._open()}; where that is meant, say "
                 "so with a patience of 0"
             )
-        return silent_s >= (self._holding_s if self._is_held() else self._quiet_s)
+        return silent_s >= (HOLDING_S if self._is_held() else QUIET_S)
 
     def _activity(self) -> tuple[int, int]:
         """What changes when a client does anything but ask queues that are empty."""

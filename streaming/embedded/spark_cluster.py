@@ -32,6 +32,9 @@ DAEMON_OPTIONS: Final = (
 )
 """A master and a worker only start and watch other processes."""
 
+_OFFER: Final = ("--cores", "1", "--memory", "1g")
+"""What each worker offers."""
+
 SCALA_VERSION: Final = "2.13"
 """Of pyspark's jars. Otherwise a worker looks for the folders of a build of Spark."""
 
@@ -42,8 +45,6 @@ class SparkCluster:
     Args:
         directory: folder of the workers.
         workers: number of workers at the start.
-        cores: cores that each worker offers.
-        memory: memory that each worker offers, as Java writes sizes.
         log_dir: folder of the logs; by default `directory/logs`.
 
     Attributes:
@@ -55,17 +56,12 @@ class SparkCluster:
         directory: Path,
         *,
         workers: int = 2,
-        cores: int = 1,
-        memory: str = "1g",
         log_dir: Path | None = None,
-        cache_dir: Path | None = None,
     ) -> None:
         self.workers: dict[int, Child] = {}
         self._directory = directory.absolute()
         self._log_dir = (log_dir or directory / "logs").absolute()
         self._first_workers = workers
-        self._offer = ("--cores", str(cores), "--memory", memory)
-        self._cache_dir = cache_dir
         self._master: Child | None = None
         self._port = 0
         self._started = 0
@@ -113,7 +109,7 @@ class SparkCluster:
         folder = self._directory / f"worker-{number}"
         folder.mkdir(exist_ok=True)
         place = ("--host", LOOPBACK, "--webui-port", "0", "--work-dir", str(folder))
-        command = (f"{DEPLOY}.worker.Worker", *place, *self._offer, self.master)
+        command = (f"{DEPLOY}.worker.Worker", *place, *_OFFER, self.master)
         with interrupts_deferred():
             self.workers[number] = self._launch(f"worker-{number}", command, prefix, spark_home)
         return number
@@ -145,7 +141,7 @@ class SparkCluster:
         spark_home: Path | None = None,
     ) -> Child:
         spark_home = spark_home or Path(pyspark.__file__).parent
-        java_home = spark_java_home(find_java(), self._cache_dir)
+        java_home = spark_java_home(find_java())
         hidden = {"SPARK_CONF_DIR", "SPARK_DAEMON_JAVA_OPTS", "SPARK_WORKER_OPTS"}
         environment = {
             **{key: value for key, value in os.environ.items() if key not in hidden},

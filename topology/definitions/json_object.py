@@ -148,9 +148,9 @@ class Fields:
             if name not in known
         ]
 
-    def skip_unknown(self, also_known: Iterable[str] = ()) -> None:
+    def skip_unknown(self) -> None:
         """Report the members that were not read as skipped."""
-        for path, what in self.unknown(also_known):
+        for path, what in self.unknown():
             self.report.skip(path, what, "unknown-member")
 
     def _given(self, name: str, default: object) -> object:

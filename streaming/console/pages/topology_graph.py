@@ -218,13 +218,14 @@ def _merged_ways(ways: Iterable[Way], stands_for: Mapping[str, str]) -> list[Way
     return list(found.values())
 
 
-def busiest(drawn: Picture, most: int = MAX_DRAWN) -> Picture:
+def busiest(drawn: Picture) -> Picture:
     """Keep the nodes that most messages went through or were lost at."""
     weights: dict[str, int] = {}
     for way in drawn.ways:
         for end in (way.source, way.target):
             weights[end] = weights.get(end, 0) + 1 + way.copies
-    kept = {spot.id for spot in sorted(drawn.spots, key=lambda one: -weights.get(one.id, 0))[:most]}
+    heaviest = sorted(drawn.spots, key=lambda one: -weights.get(one.id, 0))[:MAX_DRAWN]
+    kept = {spot.id for spot in heaviest}
     return Picture(
         [spot for spot in drawn.spots if spot.id in kept],
         [way for way in drawn.ways if way.source in kept and way.target in kept],

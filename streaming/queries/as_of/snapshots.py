@@ -141,15 +141,15 @@ def opening_batch(tables: Tables, *names: str) -> int:
     return max((one.batch_id for one in removals(tables, *names)), default=-1)
 
 
-def snapshot_before(tables: Tables, least: int = -1) -> Snapshot | None:
-    """The last snapshot that the cut sees whole, not before batch `least`; None: there is none.
+def snapshot_before(tables: Tables) -> Snapshot | None:
+    """The last snapshot that the cut sees whole; None: there is none.
 
     Raises:
         BeforeHistoryError: the events from the cut back to the nearest snapshot were removed.
     """
     end = None if tables.cut is None else tables.cut.batch_id
     known = list_snapshots(tables)
-    found = [one for one in known if one.batch_id >= least and (end is None or one.batch_id <= end)]
+    found = [one for one in known if end is None or one.batch_id <= end]
     opening = opening_batch(tables, "events")
     if opening >= 0 and (not found or found[-1].batch_id < opening):
         raise _forgotten("events", opening, known)
