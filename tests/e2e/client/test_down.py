@@ -22,6 +22,8 @@ from tests.fixtures.services import new_topic
 from tests.fixtures.waiting import WAIT_S
 
 TIMEOUT_S = 1.5
+NO_ANSWER_S = 5
+"""How long a check waits for a job that is not there: enough for Kafka to store the check."""
 
 __all__ = ["new_topic"]
 
@@ -36,6 +38,16 @@ def wait_for_answers(connection: Connection, seconds: float) -> None:
     """Change how long a connection waits; what it has connected to in peace may then be silent."""
     link = connection._link  # noqa: SLF001 (a user chooses it once)
     link.timeout_s = link.commands._timeout_s = seconds  # noqa: SLF001
+
+
+def wait_briefly_for_the_check(connection: Connection) -> None:
+    """Change how long the check of an open transaction waits; what comes before it is slow.
+
+    Returns once Kafka has taken a command: the next one needs no new connection.
+    """
+    commands = connection._link.commands  # noqa: SLF001
+    commands.ask_behind(connection.address.commands, "before the check")
+    connection._link.timeout_s = NO_ANSWER_S  # noqa: SLF001
 
 
 @pytest.fixture
@@ -85,17 +97,19 @@ def test_without_a_job_a_publish_fails(nobody):
 
 
 def test_without_a_job_a_transaction_fails_and_takes_no_effect(nobody):
-    nobody._link.timeout_s = WAIT_S  # noqa: SLF001 (a first transaction is slow)
+    wait_for_answers(nobody, WAIT_S)  # a first transaction is slow
     started = []
 
     def publish():
         with nobody.transaction() as transaction:
             started.append(transaction.publish("", "q", b"1"))
+            wait_briefly_for_the_check(nobody)
 
     with pytest.raises(NoAnswerError, match=r"is `dlx run` running.*none of it takes effect"):
         publish()
     with pytest.raises(TransactionAbortedError, match="NoAnswerError"):
         started[0].result(0)
+    wait_for_answers(nobody, WAIT_S)
     with nobody.transaction():
         pass  # nobody is asked about nothing
 
@@ -113,13 +127,13 @@ def test_a_transaction_without_kafka_fails_and_the_next_uses_a_new_producer(tmp_
         for made in admin.create_topics(topics).values():
             made.result(WAIT_S)
         with Connection(address, timeout_s=WAIT_S) as connection:
-            wait_for_answers(connection, TIMEOUT_S)
-            connection._link.timeout_s = WAIT_S  # noqa: SLF001 (a new broker is slow)
             started = []
 
             def publish(before_the_end):
+                wait_for_answers(connection, WAIT_S)  # a new broker is slow
                 with connection.transaction() as transaction:
                     started.append(transaction.publish("", "q", b"1"))
+                    wait_briefly_for_the_check(connection)
                     before_the_end()
 
             with pytest.raises(KafkaUnreachableError, match="the transaction is aborted"):
