@@ -38,14 +38,6 @@ def test_promtool_accepts_the_rules():
     assert f"{len(alert_names())} rules found" in checked.stdout
 
 
-def test_each_cause_fires_its_alerts_and_no_other(tmp_path):
-    program("promtool")
-
-    said = {case.cause: play(case, tmp_path) for case in CASES}
-
-    assert {cause: text for cause, text in said.items() if text} == {}
-
-
 def test_a_case_that_does_not_fire_is_reported(tmp_path):
     program("promtool")
 
