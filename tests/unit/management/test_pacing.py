@@ -24,6 +24,13 @@ _WHO_AM_I = {
 }
 
 
+async def clients(done: list[Any]) -> None:
+    """Be served in each round of the loop, and note it."""
+    while True:
+        done.append("clients")
+        await asyncio.sleep(0)
+
+
 def test_of_many_answers_one_makes_one_step_in_a_round_of_the_loop():
     done: list[str] = []
 
@@ -32,13 +39,8 @@ def test_of_many_answers_one_makes_one_step_in_a_round_of_the_loop():
             await next_turn()
             done.append(name)
 
-    async def clients() -> None:
-        while True:
-            done.append("clients")
-            await asyncio.sleep(0)
-
     async def run() -> None:
-        serving = asyncio.create_task(clients())
+        serving = asyncio.create_task(clients(done))
         await asyncio.gather(*(answer(f"answer {number}") for number in range(10)))
         serving.cancel()
 
@@ -83,13 +85,8 @@ def test_items_come_in_parts_with_rests_between(monkeypatch):
     monkeypatch.setattr("streaming.management.pacing._PART", 4)
     done: list[object] = []
 
-    async def clients() -> None:
-        while True:
-            done.append("clients")
-            await asyncio.sleep(0)
-
     async def run() -> None:
-        serving = asyncio.create_task(clients())
+        serving = asyncio.create_task(clients(done))
         async for part in Pace().parts(range(10)):
             done.append(list(part))  # noqa: PERF401 - in the order of what happens
         serving.cancel()
@@ -123,13 +120,8 @@ def test_clients_are_served_between_the_login_of_a_request_and_its_answer(monkey
     async def send(message: Any) -> None:
         done.append(str(message["type"]))
 
-    async def clients() -> None:
-        while True:
-            done.append("clients")
-            await asyncio.sleep(0)
-
     async def run() -> None:
-        serving = asyncio.create_task(clients())
+        serving = asyncio.create_task(clients(done))
         await management(dict(_WHO_AM_I), receive, send)
         serving.cancel()
 
@@ -149,13 +141,8 @@ def test_what_a_long_list_was_made_of_is_freed_in_parts(monkeypatch):
         def __del__(self) -> None:
             done.append("freed")
 
-    async def clients() -> None:
-        while True:
-            done.append("clients")
-            await asyncio.sleep(0)
-
     async def run() -> None:
-        serving = asyncio.create_task(clients())
+        serving = asyncio.create_task(clients(done))
         items = (Item(name=f"q{number}") for number in range(40))
         await Listing({}, ("name",)).reply(items)
         serving.cancel()
