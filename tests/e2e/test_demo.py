@@ -14,20 +14,13 @@ from streaming.embedded.kafka.broker import EmbeddedKafka
 from streaming.ledger.schema.schemas import TABLES
 from streaming.queries.duckdb_tables import Tables
 from streaming.user_folders import user_cache_folder
-from tests.fixtures.demo import PATIENCE_S, Demo
+from tests.fixtures.demo import PATIENCE_S, Demo, demo
 from tests.fixtures.wheel import install, make_environment, wheel_environment
 
-__all__ = ["wheel_environment"]
+__all__ = ["demo", "wheel_environment"]
 
 STAYS_S = 2
 """How long a test verifies that a process does not end."""
-
-
-@pytest.fixture
-def demo(tmp_path):
-    started = Demo(tmp_path / "demo")
-    yield started
-    started.end()
 
 
 def numbers(said):

@@ -22,10 +22,12 @@ from streaming.console.pages.redrives import TYPED_ABOVE
 from streaming.demo.order_process import FAILED_INVOICES, INVOICES, POISONED, VHOST
 from streaming.queries.duckdb_tables import Tables
 from tests.fixtures.browser import Visitor
-from tests.fixtures.demo import PATIENCE_S, Demo
+from tests.fixtures.demo import PATIENCE_S, demo
 from tests.fixtures.waiting import wait_until
 from tools.docs.film import Film
 from tools.docs.recordings import IMAGES
+
+__all__ = ["demo"]
 
 RENEW = os.environ.get("DLX_RENEW_DOCS") == "1"
 SECONDS = 30 if RENEW else 5
@@ -35,14 +37,6 @@ STAYS_S = 2
 """How long the test verifies that the demo does not end."""
 
 LAST_WORDS = "and the job keep running; Ctrl-C stops them.\n"
-
-
-@pytest.fixture
-def demo(tmp_path):
-    """A demo that waits for Enter before it tells the story itself."""
-    started = Demo(tmp_path / "demo")
-    yield started
-    started.end()
 
 
 class Story:
