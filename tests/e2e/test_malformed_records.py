@@ -99,19 +99,19 @@ def test_all_bad_records_are_quarantined_and_all_good_ones_processed(pipeline, s
     pipeline.command(op="declare_queue", queue={"name": "work"})
     pipeline.until(lambda: any(batch.events for batch in pipeline.batches))
 
-    expected: Counter[str] = Counter()
+    expected: Counter[tuple[str, bytes | None]] = Counter()
     for number, bad in zip(range(count), itertools.cycle(KINDS), strict=False):
-        expected[bad.cause] += 1
+        expected[bad.cause, bad.value] += 1
         topic = pipeline.commands if bad.is_command else pipeline.publishes
         pipeline.producer.produce(topic, bad.value, headers=list(bad.headers))
         pipeline.publish(f"good {number}".encode(), routing_key=b"work")
         if number % 1_000 == 0:
             pipeline.producer.flush(30)
     pipeline.until(lambda: pipeline.resident() == count)
-    found = ("quarantine", "cause, count(*)", "cause", "cause")
-    pipeline.until(lambda: sum(many for _cause, many in pipeline.query(*found)) >= count)
+    found = ("quarantine", "cause, record_value, count(*)", "ALL", "cause, record_value")
+    pipeline.until(lambda: sum(many for *_, many in pipeline.query(*found)) >= count)
 
-    assert dict(pipeline.query(*found)) == expected
+    assert {(cause, value): many for cause, value, many in pipeline.query(*found)} == expected
     assert pipeline.query("messages", "count(distinct body), min(body), count(*)", "1") == [
         (count, b"good 0", count)
     ]

@@ -135,65 +135,6 @@ def test_contents_by_net_changes_equal_those_by_events(pipeline, spark, monkeypa
     assert any(by_nets)
 
 
-def test_a_message_expires_by_the_wall_clock_without_any_traffic(pipeline, spark):
-    pipeline.start(spark)
-    pipeline.declare_work(**{"x-message-ttl": 1500})
-    pipeline.publish(b"short-lived", exchange=b"orders", routing_key=b"order.eu")
-
-    pipeline.until(lambda: any("expired" in r.deaths for b in pipeline.batches for r in b.reports))
-
-    assert pipeline.query("dead_letters", "reason, targets, body", "seq") == [
-        ("expired", ["dlq"], b"short-lived")
-    ]
-
-
-def test_bad_records_are_quarantined_completely_and_others_are_processed(pipeline, spark):
-    pipeline.start(spark)
-    pipeline.declare_work()
-    pipeline.publish(b"good 1", exchange=b"orders", routing_key=b"order.eu")
-    pipeline.publish(b"bad", exchange=b"orders", properties=b'{"x": 1}')
-    pipeline.publish(b"bad", exchange=b"orders", headers=b"{")
-    pipeline.publish(b"bad", exchange=b"\xff")
-    pipeline.publish(b"bad", exchange=b"orders", vhost=b"nowhere")
-    pipeline.publish(None, exchange=b"orders", routing_key=b"order.eu")
-    pipeline.publish(b"bad", exchange=b"orders", flags=b"urgent")
-    pipeline.producer.produce(pipeline.commands, b"no json", headers=[("dlx-op", b"get")])
-    pipeline.producer.produce(pipeline.commands, b'{"op":"jump"}', headers=[("dlx-op", b"")])
-    pipeline.publish(b"good 2", exchange=b"orders", routing_key=b"order.eu")
-
-    pipeline.until(lambda: pipeline.resident() == 2)
-    pipeline.until(lambda: len(pipeline.query("quarantine", "cause", "cause")) == 8)
-
-    assert pipeline.query("quarantine", "cause, record_value", "cause, record_value") == [
-        ("bad_json", b"bad"),
-        ("bad_json", b"no json"),
-        ("not_utf8", b"bad"),
-        ("null_body", None),
-        ("unknown_flag", b"bad"),
-        ("unknown_op", b'{"op":"jump"}'),
-        ("unknown_property", b"bad"),
-        ("unlisted_vhost", b"bad"),
-    ]
-    assert pipeline.query("messages", "body", '"offset"') == [(b"good 1",), (b"good 2",)]
-
-
-def test_a_restarted_job_resumes_where_it_left_off(pipeline, spark):
-    pipeline.start(spark)
-    pipeline.declare_work()
-    pipeline.publish(b"before", exchange=b"orders", routing_key=b"order.eu")
-    pipeline.until(lambda: pipeline.resident() == 1)
-    pipeline.stop()
-
-    pipeline.publish(b"meanwhile", exchange=b"orders", routing_key=b"order.eu")
-    pipeline.start(spark)
-    pipeline.until(lambda: pipeline.resident() == 2)
-    pipeline.command(op="get", queue="work", count=9, auto_ack=True, channel="worker")
-    pipeline.until(lambda: pipeline.resident() == 0)
-
-    assert pipeline.query("messages", "body", '"offset"') == [(b"before",), (b"meanwhile",)]
-    assert pipeline.query("events", "kind", "seq").count(("consumed",)) == 2
-
-
 def test_a_second_job_on_one_checkpoint_is_refused(pipeline, spark):
     pipeline.start(spark)
 
@@ -201,7 +142,9 @@ def test_a_second_job_on_one_checkpoint_is_refused(pipeline, spark):
         Job(pipeline.config).start(spark)
 
 
-def test_inputs_are_trimmed_up_to_the_oldest_message_in_a_queue(tmp_path, embedded_kafka, spark):
+def test_inputs_are_trimmed_up_to_the_oldest_message_and_a_restarted_job_resumes_there(
+    tmp_path, embedded_kafka, spark
+):
     servers = embedded_kafka.bootstrap_servers
     kafka = KafkaSettings(bootstrap_servers=(servers,), trim_interval_ms=500)
     tables = TablesSettings(contents_lag_ms=500)
@@ -224,13 +167,18 @@ def test_inputs_are_trimmed_up_to_the_oldest_message_in_a_queue(tmp_path, embedd
         pipeline.until(lambda: consumer.get_watermark_offsets(place, timeout=10) == (2, 4))
 
         pipeline.stop()
+        pipeline.publish(b"meanwhile", exchange=b"orders", routing_key=b"order.eu")
         pipeline.start(spark)
+        pipeline.until(lambda: pipeline.resident() == 3)
         pipeline.command(op="get", queue="work", count=9, auto_ack=True, channel="worker")
         pipeline.until(lambda: pipeline.resident() == 0)
     finally:
         consumer.close()
         pipeline.stop()
 
+    bodies = [body for (body,) in pipeline.query("messages", "body", '"offset"')]
+    assert bodies == [b"0", b"1", b"2", b"3", b"meanwhile"]
+    assert pipeline.query("events", "kind", "seq").count(("consumed",)) == 3
     [(detail,)] = pipeline.query(
         "events", "max_by(detail, batch_id)", "1", "kind having kind = 'batch'"
     )

@@ -49,9 +49,11 @@ def runs_no_batch(pipeline: Pipeline) -> bool:
 
 def test_deadlines_fire_without_traffic_and_despite_changed_clocks(pipeline, spark):
     pipeline.start(spark)
+    to_late = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}
     for name, arguments in (
         ("patient", {"x-message-ttl": 3_600_000}),
-        ("hasty", {"x-message-ttl": TTL_MS}),
+        ("late", {}),
+        ("hasty", {"x-message-ttl": TTL_MS, **to_late}),
         ("doomed", {"x-expires": TTL_MS}),
         ("leased", {}),
     ):
@@ -71,13 +73,16 @@ def test_deadlines_fire_without_traffic_and_despite_changed_clocks(pipeline, spa
     foreign = pipeline.config.inputs[2].topic
     for at_ms in (IN_2099_MS, 1_000, IN_2099_MS):
         pipeline.producer.produce(foreign, b"odd clock", timestamp=at_ms)
-    pipeline.until(lambda: pipeline.resident() == 4)
-    pipeline.publish(b"after", routing_key=b"patient")
     pipeline.until(lambda: pipeline.resident() == 5)
+    pipeline.publish(b"after", routing_key=b"patient")
+    pipeline.until(lambda: pipeline.resident() == 6)
 
     latest = pipeline.query("events", 'epoch_ms(max("at"))', "1")[0][0]
     assert latest <= time.time() * 1000
     assert happened(pipeline, "died") == [("hasty", "expired")]
+    assert pipeline.query("dead_letters", "reason, targets, body", "seq") == [
+        ("expired", ["late"], b"short")
+    ]
 
     wait_until(lambda: runs_no_batch(pipeline), lambda: "an idle job runs batches")
 
