@@ -91,38 +91,6 @@ def test_get_and_consume_need_read_on_the_queue(channel, clerk, publisher, name)
     assert clerk().get(queue, auto_ack=True).body == b"secret"
 
 
-def test_an_alternate_exchange_needs_read_on_the_exchange_and_write_on_the_alternate(
-    channel, clerk, name
-):
-    exchange, alternate = name("main"), name("alternate")
-    arguments = {"alternate-exchange": alternate}
-
-    def declare(write: str, read: str) -> None:
-        channel.set_permissions("clerk", configure=".*", write=write, read=read)
-        clerk().declare_exchange(exchange, arguments=arguments)
-
-    with pytest.raises(AccessRefusedError, match=exchange):
-        declare(f"^{alternate}$", "")
-    with pytest.raises(AccessRefusedError, match=alternate):
-        declare("", f"^{exchange}$")
-    declare(f"^{alternate}$", f"^{exchange}$")
-
-
-def test_a_dead_letter_exchange_needs_read_on_the_queue_and_write_on_it(channel, clerk, name):
-    queue, dead = name("queue"), name("dead")
-    arguments = {"x-dead-letter-exchange": dead}
-
-    def declare(write: str, read: str) -> None:
-        channel.set_permissions("clerk", configure=".*", write=write, read=read)
-        clerk().declare_queue(queue, arguments=arguments)
-
-    with pytest.raises(AccessRefusedError, match=queue):
-        declare(f"^{dead}$", "")
-    with pytest.raises(AccessRefusedError, match=dead):
-        declare("", f"^{queue}$")
-    declare(f"^{dead}$", f"^{queue}$")
-
-
 def test_only_administrators_set_policies_and_permissions(clerk):
     with pytest.raises(AccessRefusedError, match="403"):
         clerk().set_policy("p", ".*", {"max-length": 1})

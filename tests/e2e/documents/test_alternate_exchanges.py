@@ -127,9 +127,10 @@ def test_document_000_the_user_needs_read_on_the_exchange_and_write_on_its_alter
     exchange, alternate = name("my-direct"), name("my-ae")
     arguments = {"alternate-exchange": alternate}
     with running_job.connect("clerk") as clerk:
-        for read, write in (("", ".*"), (".*", "")):
+        for read, write, refused in (("", ".*", exchange), (".*", "", alternate)):
             channel.set_permissions("clerk", configure=".*", write=write, read=read)
-            with pytest.raises(AccessRefusedError):
+            with pytest.raises(AccessRefusedError, match=refused):
                 clerk.channel().declare_exchange(exchange, arguments=arguments)
-        channel.set_permissions("clerk", configure=".*", write=f"^{alternate}$", read=".*")
+        needed = {"read": f"^{exchange}$", "write": f"^{alternate}$"}
+        channel.set_permissions("clerk", configure=".*", **needed)
         clerk.channel().declare_exchange(exchange, arguments=arguments)

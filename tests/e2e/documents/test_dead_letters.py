@@ -318,11 +318,12 @@ def test_document_002_declaring_needs_read_on_the_queue_and_write_on_the_exchang
     queue = name("mine")
     arguments = {"x-dead-letter-exchange": exchange}
     with running_job.connect("clerk") as clerk:
-        for read, write in (("", ".*"), (".*", "")):
+        for read, write, refused in (("", ".*", queue), (".*", "", exchange)):
             channel.set_permissions("clerk", configure=".*", write=write, read=read)
-            with pytest.raises(AccessRefusedError):
+            with pytest.raises(AccessRefusedError, match=refused):
                 clerk.channel().declare_queue(queue, arguments=arguments)
-        channel.set_permissions("clerk", configure=".*", write=".*", read=".*")
+        needed = {"read": f"^{queue}$", "write": f"^{exchange}$"}
+        channel.set_permissions("clerk", configure=".*", **needed)
         assert clerk.channel().declare_queue(queue, arguments=arguments).queue == queue
 
 
