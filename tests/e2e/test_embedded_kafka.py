@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -205,18 +204,6 @@ def test_too_little_memory_is_reported_with_a_remedy(tmp_path):
         kafka.start()
 
     assert not kafka.is_running
-
-
-def test_a_port_in_use_is_reported_before_any_process_starts(tmp_path):
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen(1)
-        port = server.getsockname()[1]
-        kafka = EmbeddedKafka(tmp_path / "kafka", port=port)
-        with pytest.raises(EmbeddedError, match=f"port {port} on 127.0.0.1 is in use"):
-            kafka.start()
-
-    assert not (tmp_path / "kafka" / "logs" / "kafka.out").exists()
 
 
 def test_several_brokers_can_start_concurrently(tmp_path):

@@ -80,7 +80,7 @@ def test_without_a_port_it_listens_where_the_configuration_says(start, tmp_path)
     assert process.wait() == 0
 
 
-def test_a_port_in_use_is_refused_in_one_line(tmp_path):
+def test_a_port_in_use_is_refused_in_one_line_before_any_process_starts(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         out, err = tmp_path / "out", tmp_path / "err"
@@ -90,3 +90,4 @@ def test_a_port_in_use_is_refused_in_one_line(tmp_path):
     assert out.read_text() == ""
     [line] = err.read_text().splitlines()
     assert f"port {port} on 127.0.0.1 is in use" in line
+    assert not (tmp_path / "k" / "logs" / "kafka.out").exists()

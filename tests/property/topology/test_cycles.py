@@ -43,18 +43,6 @@ def arguments_of(definitions):
     return {queue.name: queue.arguments for queue in definitions.queues}
 
 
-def comes_back(vhost, arguments, queue, key, died_in=()):
-    """Whether a message that always expires can return to a queue in which it died."""
-    if queue in died_in:
-        return True
-    its = arguments[queue]
-    if not {"x-dead-letter-exchange", "x-message-ttl"} <= its.keys():
-        return False
-    key = its.get("x-dead-letter-routing-key", key)
-    targets = vhost.router.route(its["x-dead-letter-exchange"], (key,)).queues
-    return any(comes_back(vhost, arguments, each, key, (*died_in, queue)) for each in targets)
-
-
 def returns_over_its_alternate(vhost, arguments, queue, key):
     """Whether a message can return to a queue that sent it to its alternate exchange."""
     if (
@@ -78,17 +66,6 @@ def returns_over_its_alternate(vhost, arguments, queue, key):
                 seen.add((target, onward))
                 work.append((target, onward))
     return False
-
-
-@given(topologies())
-def test_an_automatic_cycle_is_found_exactly_if_a_message_returns_to_its_queue(definitions):
-    vhost, arguments = Vhost.from_definitions(definitions), arguments_of(definitions)
-
-    cycles = automatic_cycles(vhost)
-
-    assert bool(cycles) == any(
-        comes_back(vhost, arguments, queue, key) for queue, key in arrivals(definitions)
-    )
 
 
 @given(topologies())

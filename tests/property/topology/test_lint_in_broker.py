@@ -30,9 +30,11 @@ def topologies(draw: st.DrawFn) -> Definitions:
     for name in QUEUES:
         arguments: Table = {"x-message-ttl": 10} if draw(st.integers(0, 3)) else {}
         if draw(st.integers(0, 3)):
-            arguments["x-dead-letter-exchange"] = draw(st.sampled_from(("x", "y", "")))
+            arguments["x-dead-letter-exchange"] = draw(st.sampled_from(("x", "y", "", "missing")))
             if not draw(st.integers(0, 2)):
                 arguments["x-dead-letter-routing-key"] = draw(st.sampled_from(("k", "k.l", "b")))
+        if not draw(st.integers(0, 2)):
+            arguments["x-alternate-exchange"] = draw(st.sampled_from(("x", "y", "")))
         queues.append(Queue(name, arguments=arguments))
     alternate: Table = {"alternate-exchange": "y"} if draw(st.booleans()) else {}
     exchanges = (
