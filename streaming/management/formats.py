@@ -279,6 +279,13 @@ def consumer_item(vhost: OpenVhost, queue: Queue, consumer: Consumer) -> Item:
     }
 
 
+def _connection_state(connection: Connection) -> str:
+    """Whether it is read: one that publishes is not while publishers are blocked."""
+    if connection.blocked_by is None:
+        return "running"
+    return "blocked" if connection.publishes else "blocking"
+
+
 def connection_item(connection: Connection, now_ms: int, age_s: float) -> Item:
     """A connection."""
     host, port = place_of(connection.name)
@@ -313,7 +320,7 @@ def connection_item(connection: Connection, now_ms: int, age_s: float) -> Item:
             "send_oct": connection.output.taken_bytes,
             "send_oct_details": {"rate": 0.0},
             "send_pend": 0,
-            "state": "running",
+            "state": _connection_state(connection),
             "timeout": connection.heartbeat_s,
             "type": "network",
             "user": connection.user,

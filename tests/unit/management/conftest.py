@@ -38,6 +38,16 @@ class _Socket:
 @pytest.fixture
 def amqp(broker):
     """A client whose connection the server lists."""
+    return _listed(broker)
+
+
+@pytest.fixture
+def reading(broker):
+    """Another one."""
+    return _listed(broker)
+
+
+def _listed(broker):
     client = RawClient(broker)
     broker.server.connections[client.connection] = _Socket()
     return client

@@ -32,6 +32,29 @@ def test_connections(api, amqp):
     assert len(api.get("vhosts/%2F/connections")) == 1
 
 
+def test_a_connection_is_blocked_if_it_publishes_while_publishers_are(api, amqp, reading):
+    amqp.publish("", "q", b"x")
+    names = [amqp.connection.name, reading.connection.name]
+
+    def states():
+        found = {one["name"]: one["state"] for one in api.get("connections")}
+        return [found[name] for name in names]
+
+    before = states()
+    for client in (amqp, reading):
+        client.connection.block("low on memory")
+    blocked = states()
+    reading.publish("", "q", b"x")
+    later = states()
+    for client in (amqp, reading):
+        client.connection.block(None)
+
+    assert before == ["running", "running"]
+    assert blocked == ["blocked", "blocking"]
+    assert later == ["blocked", "blocked"]
+    assert states() == ["running", "running"]
+
+
 def test_addresses_of_ipv6_stand_in_brackets_in_names_and_without_them_elsewhere(api, amqp):
     amqp.connection.name = f"{host_and_port('::1', 50_000)} -> {host_and_port('fe80::2', 5672)}"
 
