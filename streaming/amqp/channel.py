@@ -134,9 +134,14 @@ class Channel:
         return self._outgoing.confirms.selected
 
     @property
-    def is_transactional(self) -> bool:
-        """Whether it has transactions."""
-        return self._transaction is not None
+    def unconfirmed(self) -> int:
+        """How many publishes wait for their confirm."""
+        return self._outgoing.confirms.missing
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """What waits for a commit; None if it has no transactions."""
+        return self._transaction
 
     def consumer_arguments(self, consumer_tag: str) -> Table | None:
         """The arguments of a consumer; None if there is none of that tag."""

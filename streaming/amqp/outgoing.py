@@ -75,7 +75,7 @@ class Confirms:
 
     def __init__(self) -> None:
         self.selected = False
-        self._published = 0
+        self._published = self._taken = 0
         self._numbers: dict[int, int] = {}  # offset of the message -> number of the publish
         self._acked: list[int] = []
         self._refused: list[int] = []
@@ -84,6 +84,11 @@ class Confirms:
     def waits(self) -> bool:
         """Whether there are frames to send."""
         return bool(self._acked or self._refused)
+
+    @property
+    def missing(self) -> int:
+        """How many publishes the broker has not yet confirmed or refused."""
+        return self._published - self._taken - len(self._acked) - len(self._refused)
 
     def next_number(self) -> int:
         """Count a publish; 0 if the channel does not confirm."""
@@ -110,6 +115,7 @@ class Confirms:
         """Number, ack and multiple of each frame to send; publishes in a row share one."""
         acked, self._acked = sorted(self._acked), []
         refused, self._refused = sorted(self._refused), []
+        self._taken += len(acked) + len(refused)
         oldest = min(self._numbers.values(), default=self._published + 1)
         acks = _together(acked, min([oldest, *refused[:1]]), single=len(acked) == 1)
         nacks = _together(refused, min([oldest, *acked[:1]]), single=False)

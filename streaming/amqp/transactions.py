@@ -43,6 +43,16 @@ class Transaction:
         """Whether nothing was published."""
         return not self._publishes
 
+    @property
+    def messages(self) -> int:
+        """How many publishes wait for the commit."""
+        return len(self._publishes)
+
+    @property
+    def acks(self) -> int:
+        """How many deliveries wait to be acked; RabbitMQ counts no others."""
+        return sum(len(tags) for outcome, tags in self._settlements if outcome == "ack")
+
     def publish(self, publication: Publication, stored: Stored, flags: int) -> None:
         """Keep a publish that was checked and routed.
 

@@ -338,17 +338,20 @@ def channel_item(connection: Connection, channel: Channel) -> Item:
     consumers = [] if known is None else known.active_consumers()
     every = [] if known is None else known.consumers.values()
     unacked = sum(one.deliveries.unacked for one in every)
+    transaction = channel.transaction
+    if known is not None and transaction is not None and transaction.settled:
+        unacked = len(known.by_tag().keys() - transaction.settled)
     host, port = place_of(connection.name)
     limit = 0 if known is None or known.limiter is None else known.limiter.limit
     return ({"global_prefetch_count": limit} if limit else {}) | {
-        "acks_uncommitted": 0,
+        "acks_uncommitted": 0 if transaction is None else transaction.acks,
         "confirm": channel.confirms,
         "connection_details": {"name": connection.name, "peer_host": host, "peer_port": port},
         "consumer_count": len([one for one in consumers if one.number]),
         "garbage_collection": GARBAGE,
         "messages_unacknowledged": unacked,
-        "messages_uncommitted": 0,
-        "messages_unconfirmed": 0,
+        "messages_uncommitted": 0 if transaction is None else transaction.messages,
+        "messages_unconfirmed": channel.unconfirmed,
         "name": channel.name,
         "node": NODE,
         "number": channel.number,
@@ -357,7 +360,7 @@ def channel_item(connection: Connection, channel: Channel) -> Item:
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "state": "running",
-        "transactional": channel.is_transactional,
+        "transactional": transaction is not None,
         "user": connection.user,
         "user_who_performed_action": connection.user,
         "vhost": vhost.name,

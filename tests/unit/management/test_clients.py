@@ -5,6 +5,7 @@ import pytest
 from streaming.amqp import methods as m
 from streaming.listening import host_and_port
 from streaming.management.formats import NODE
+from tests.delayed_broker import delayed_broker
 from topology.values import Table
 
 
@@ -102,10 +103,64 @@ def test_a_consumer_whose_client_is_not_connected_here_has_the_arguments_that_th
     assert api.get("consumers")[0]["arguments"] == {"x-priority": 3}
 
 
-def test_a_channel_with_transactions(api, amqp):
-    amqp.ask(m.TxSelect())
+WAITING = ("messages_uncommitted", "acks_uncommitted", "messages_unacknowledged")
 
-    assert api.get("channels")[0]["transactional"] is True
+
+def test_a_channel_with_transactions_counts_what_is_not_committed(api, amqp):
+    amqp.ask(m.QueueDeclare(queue="q"))
+    for _ in range(6):
+        amqp.publish("", "q", b"x")
+    amqp.ask(m.TxSelect())
+    for _ in range(6):
+        amqp.ask(m.BasicGet(queue="q"))
+    amqp.publish("", "q", b"x")
+    amqp.publish("", "nowhere", b"x")
+    amqp.send(1, m.BasicAck(1))
+    amqp.send(1, m.BasicAck(3, multiple=True))
+    amqp.send(1, m.BasicReject(4, requeue=True))
+    amqp.send(1, m.BasicNack(5, requeue=False))
+
+    (waiting,) = api.get("channels")
+    amqp.ask(m.TxRollback())
+    (without,) = api.get("channels")
+
+    assert waiting["transactional"] is True
+    assert [waiting[name] for name in WAITING] == [2, 3, 1], "as RabbitMQ 4.0.5 does"
+    assert [without[name] for name in WAITING] == [0, 0, 6]
+
+
+def test_a_delivery_of_a_deleted_queue_is_not_unacknowledged_in_a_transaction(api, amqp):
+    for queue in ("q", "other"):
+        amqp.ask(m.QueueDeclare(queue=queue))
+        amqp.publish("", queue, b"x")
+    amqp.ask(m.TxSelect())
+    amqp.ask(m.BasicGet(queue="q"))
+    amqp.ask(m.BasicGet(queue="other"))
+    amqp.send(1, m.BasicAck(1))
+
+    amqp.ask(m.QueueDelete(queue="q"))
+
+    (channel,) = api.get("channels")
+    assert [channel[name] for name in WAITING] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("broker", [delayed_broker()])
+def test_a_channel_counts_publishes_that_wait_for_their_confirm(api, amqp):
+    limits: Table = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    amqp.ask(m.ConfirmSelect())
+    amqp.ask(m.QueueDeclare(queue="q", arguments=limits))
+    amqp.publish("", "q", b"confirmed")
+    amqp.publish("", "q", b"refused")
+    amqp.received()
+
+    amqp.publish("", "q", b"x")
+    amqp.publish("", "nowhere", b"x")
+    (waiting,) = api.get("channels")
+    amqp.received()
+    (confirmed,) = api.get("channels")
+
+    assert waiting["messages_unconfirmed"] == 2
+    assert confirmed["messages_unconfirmed"] == 0
 
 
 def test_a_single_active_consumer_is_named(api, amqp):
