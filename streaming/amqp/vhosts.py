@@ -32,6 +32,7 @@ MAX_MESSAGE_SIZE: Final = 16 * 1024 * 1024
 """The largest body that is accepted, in bytes: RabbitMQ 4.0's default."""
 
 _ACKED: Final = int(Kind.ACKED)
+_VOID: Final = int(Kind.VOID)
 
 
 class Listener(Protocol):
@@ -102,9 +103,9 @@ class OpenVhost:
         watchers: are shown all events.
         applied: the ticket of the newest entry that was applied.
         asking: whose command is being carried out and answered; None for nobody's.
-        published, confirmed: how many messages were published, and of them with a confirm.
-        got, gets: how many gets there were, by kind, and by kind and queue.
-        published_to: how many messages were published, by exchange.
+        published, confirmed: how many publishes were taken, and of them with a confirm.
+        got, gets: how many gets there were, by kind, and by kind and queue that is there.
+        published_to: how many publishes were taken, by exchange that is there.
         traffic: what open channels did.
         uncommitted_bytes: what publishes in open transactions and unfinished bodies take, about.
         polled_bytes: of frames that asked empty queues, and of their answers.
@@ -216,22 +217,16 @@ class OpenVhost:
         if isinstance(entry, Publish):
             message = self.stored.add(entry.stored, offset)
             self._published.append(offset)
-            self.published += 1
-            self.published_to[entry.publication.exchange] += 1
-            traffic = self.traffic.get(entry.actor.channel)
-            if traffic is not None:
-                traffic.publish += 1
-            if entry.flags & CONFIRM and entry.publication.routed is None:
-                self.confirmed += 1
-                if traffic is not None:
-                    traffic.confirm += 1
             if entry.number:
                 entry.confirms.expect(offset, entry.number)
             refusal = self._fold.publish(
                 at_ms, message, entry.publication, entry.flags, entry.actor
             )
+            kinds = self.shard.events.kinds
             if refusal is not None:
                 self.flush()
+            elif not kinds or kinds[-1] != _VOID:  # else its channel was closed before
+                self._count_publish(entry)
         elif isinstance(entry, Settle):
             before = len(self.shard.events)
             refusal = self._fold.settle(
@@ -257,6 +252,18 @@ class OpenVhost:
         else:
             self.flush()
             entry.done()
+
+    def _count_publish(self, entry: Publish) -> None:
+        """Count a publish that was taken: its exchange is there."""
+        self.published += 1
+        self.published_to[entry.publication.exchange] += 1
+        traffic = self.traffic.get(entry.actor.channel)
+        if traffic is not None:
+            traffic.publish += 1
+        if entry.flags & CONFIRM and entry.publication.routed is None:
+            self.confirmed += 1
+            if traffic is not None:
+                traffic.confirm += 1
 
     def _acked(self, entry: Settle, before: int) -> int:
         """How many deliveries a settlement acknowledged; `before`: how many events there were."""
@@ -372,5 +379,15 @@ class OpenVhost:
         if len(events) or self._published:
             for watch in self.watchers:
                 watch(events)  # while the messages that these events end are still there
+            for detail in events.details.values():
+                self._forget_counts(detail.get("what"), detail.get("name"))
             self.stored.count(events, self._published)
             self._published = []
+
+    def _forget_counts(self, what: object, name: object) -> None:
+        """Count from zero what is declared again."""
+        if what == "queue_deleted":
+            for kind in ("get", "get_no_ack", "get_empty"):
+                self.gets.pop((kind, str(name)), None)
+        elif what == "exchange_deleted":
+            self.published_to.pop(str(name), None)

@@ -7,7 +7,8 @@ minute, those of a vhost and of all together for an hour.
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import compress
 from operator import attrgetter
 from typing import Any, Final
@@ -72,10 +73,14 @@ class VhostCounts:
         touched: queues in which anything happened since the last sample.
         churn: channels and queues that came and went.
         from_exchanges: copies that publishes put into queues, by exchange.
+
+    Args:
+        ended: hears what ended (`queue_deleted`, `exchange_deleted`) and its name.
     """
 
-    def __init__(self, vhost: OpenVhost) -> None:
+    def __init__(self, vhost: OpenVhost, ended: Callable[[str, str], None]) -> None:
         self.vhost = vhost
+        self._ended = ended
         self.by_queue: Counter[tuple[int, str]] = Counter()
         self.kinds: Counter[int] = Counter()
         self.touched: set[str] = set()
@@ -126,14 +131,14 @@ class VhostCounts:
         what = detail.get("what")
         if what in _CHURN_OF:
             self.churn[_CHURN_OF[what]] += 1
+        if what in ("queue_deleted", "exchange_deleted"):
+            name = str(detail.get("name"))
             if what == "queue_deleted":
-                self._forget(str(detail.get("name")))
-
-    def _forget(self, queue: str) -> None:
-        for kind in (0, *Kind):
-            self.by_queue.pop((int(kind), queue), None)
-        for name in ("get", "get_no_ack", "get_empty"):
-            self.vhost.gets.pop((name, queue), None)
+                for kind in (0, *Kind):
+                    self.by_queue.pop((int(kind), name), None)
+            else:
+                self.from_exchanges.pop(name, None)
+            self._ended(what, name)
 
     def of_queue(self, queue: str) -> dict[str, int]:
         """The counts of a queue's messages."""
@@ -310,8 +315,14 @@ class Counting:
     def watch(self, vhost: OpenVhost) -> None:
         """Count what happens in a vhost from now on."""
         self._forget(vhost.name)
-        counts = self._vhosts[vhost.name] = VhostCounts(vhost)
+        ended = partial(self._ended, vhost.name)
+        counts = self._vhosts[vhost.name] = VhostCounts(vhost, ended)
         vhost.watchers.append(counts.watch)
+
+    def _ended(self, vhost: str, what: str, name: str) -> None:
+        """Forget the samples of what ended: what is declared with its name is something else."""
+        series = self._of_queues if what == "queue_deleted" else self._of_exchanges
+        series.pop((vhost, name), None)
 
     def keep(self, vhosts: Collection[str]) -> None:
         """Forget all other vhosts, which are gone."""
@@ -412,17 +423,14 @@ class Counting:
         self.last_ms = at_ms
 
     def _sample_exchanges(self, vhost: str, counts: VhostCounts, at_ms: int) -> None:
-        """Take a sample of the exchanges to which anything was published; forget those gone."""
+        """Take a sample of the exchanges to which anything was published."""
         known = counts.vhost.shard.vhost.router.exchanges
         published = counts.vhost.published_to
-        for name in list(published):
-            if name in known:
-                series = self._of_exchanges.setdefault((vhost, name), Series(_OF_QUEUE))
-                series.add(at_ms, counts.of_exchange(name))
-            else:
-                del published[name]
-                counts.from_exchanges.pop(name, None)
-                self._of_exchanges.pop((vhost, name), None)
+        for name in published:
+            series = self._of_exchanges.setdefault((vhost, name), Series(_OF_QUEUE))
+            series.add(at_ms, counts.of_exchange(name))
+        for name in counts.from_exchanges.keys() - known.keys():  # named by letters alone
+            del counts.from_exchanges[name]
 
     def _sample_queues(
         self, vhost: str, counts: VhostCounts, at_ms: int

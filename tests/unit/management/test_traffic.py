@@ -10,6 +10,8 @@ import pytest
 from streaming.amqp import methods as m
 from streaming.amqp.clocks import ManualClock
 from streaming.management.counting import SAMPLE_MS
+from tests.amqp_client import RawClient, memory_broker
+from tests.delayed_broker import delayed_broker
 from topology.values import Table
 
 ROUNDS = 30
@@ -159,3 +161,57 @@ def test_what_is_gone_keeps_no_samples(api, amqp, sample, management, broker):
 
     assert counting.exchange("/", "x") == ({"publish_in": 0, "publish_out": 0}, None)
     assert counting.connection(connection)[1] is None
+
+
+def test_an_exchange_or_queue_that_is_declared_again_counts_from_zero(api, amqp, sample):
+    publish_everywhere(amqp)
+    amqp.ask(m.BasicGet(queue="q"))
+    sample()
+    publish_everywhere(amqp)
+    sample()
+
+    amqp.ask(m.ExchangeDelete(exchange="x"))
+    amqp.ask(m.ExchangeDeclare(exchange="x", type="fanout"))
+    amqp.ask(m.QueueDelete(queue="q"))
+    amqp.ask(m.QueueDeclare(queue="q"))
+
+    assert "message_stats" not in api.get("exchanges/%2F/x")
+    assert "message_stats" not in api.get("queues/%2F/q")
+    amqp.publish("x", "", b"x")
+    amqp.publish("", "q", b"x")
+    sample()
+    exchange, queue = api.get("exchanges/%2F/x"), api.get("queues/%2F/q")
+    assert counts(exchange) == {"publish_in": 1}
+    assert exchange["message_stats"]["publish_in_details"] == {"rate": 0.0}
+    assert queue["message_stats"]["publish"] == 1
+    assert queue["message_stats"]["publish_details"] == {"rate": 0.0}
+
+
+@pytest.mark.parametrize("broker", [memory_broker(), delayed_broker()])
+def test_a_publish_that_is_refused_counts_nowhere(api, amqp, broker):
+    amqp.ask(m.ExchangeDeclare(exchange="internal", type="fanout", internal=True))
+    for channel, exchange in enumerate(["nowhere", "internal"], 3):
+        amqp.ask(m.ChannelOpen(), channel)
+        amqp.ask(m.ConfirmSelect(), channel)
+        for _ in range(3):
+            amqp.publish(exchange, "", b"x", channel)
+        assert isinstance(amqp.received()[-1].method, m.ChannelClose)
+
+    assert "publish" not in api.get("overview")["message_stats"]
+    assert "message_stats" not in api.get("exchanges/%2F/internal")
+    assert not broker.server.vhosts["/"].published_to
+
+
+def test_what_is_gone_is_forgotten_by_a_broker_whose_counts_nobody_asks_for():
+    broker = memory_broker()
+    client = RawClient(broker)
+    vhost = broker.server.vhosts["/"]
+    client.ask(m.ExchangeDeclare(exchange="x", type="fanout", auto_delete=True))
+    client.ask(m.QueueDeclare(queue="q"))
+    client.ask(m.QueueBind(queue="q", exchange="x"))
+    client.publish("x", "", b"x")
+    client.ask(m.BasicGet(queue="q"))
+
+    client.ask(m.QueueDelete(queue="q"))
+
+    assert (dict(vhost.published_to), dict(vhost.gets)) == ({}, {})
