@@ -92,9 +92,9 @@ def _hashed(algorithm: str, salt: bytes, password: bytes) -> bytes:
 
 
 def new_password_hash(password: str, salt: bytes | None = None) -> str:
-    """The hash of a password as definitions.json has it."""
+    """The hash of a password, text or as `surrogateescape` reads it, as definitions.json has it."""
     salt = os.urandom(_SALT_SIZE) if salt is None else salt
-    hashed = _hashed(HASHING_ALGORITHM, salt, password.encode())
+    hashed = _hashed(HASHING_ALGORITHM, salt, password.encode("utf-8", "surrogateescape"))
     return base64.b64encode(salt + hashed).decode("ascii")
 
 

@@ -40,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 _NOBODY: Final = User("")
 _WEIGHT: Final = re.compile(r"(?:^|;)\s*q=([01](?:\.[0-9]{0,3})?)\s*(?:;|$)")
+_BYTES: Final = re.compile("[\ud800-\udfff]")
+"""What stands in a name for bytes that are not UTF-8."""
+
 _SERVER: Final = re.compile(rb"^https?://[^/?#]*", re.IGNORECASE)
 """What precedes the path if a proxy sends the whole address."""
 
@@ -162,6 +165,8 @@ class Management:
             refuse_bare(request.scope["query_string"], PAGES | ORDER if is_list else PAGES)
         if method in {"GET", "DELETE"}:
             return asked
+        if any(map(_BYTES.search, names.values())):
+            raise bad_request("a name in the path is not UTF-8")
         if not resource.takes(request.headers.get("content-type")):
             raise ApiError(415)
         try:

@@ -355,6 +355,8 @@ async def _loaded(
     for member in _OBJECTS:
         for one in _list(document, member):
             name = one.get("vhost", default_vhost)
+            if not isinstance(name, str):
+                raise bad_request(f"{member}: the name of a vhost must be a text")
             if name not in known:
                 raise bad_request(
                     f'Please create virtual host "{name}" prior to importing definitions.'

@@ -262,11 +262,31 @@ def test_names_may_have_any_character(client, name):
     assert client.delete(path, auth=AUTH).status_code == 204
 
 
-def test_a_name_that_utf_8_cannot_write_is_answered(client, broker):
-    path = "/api/queues/%2F/%ff"
-    assert client.put(path, auth=AUTH).status_code in {201, 400}
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "vhosts/%ff", {}),
+        ("PUT", "users/%ff", {"password": "x", "tags": ""}),
+        ("PUT", "queues/%2F/%ff", {}),
+        ("PUT", "exchanges/%2F/%ff", {"type": "fanout"}),
+        ("PUT", "policies/%2F/%ff", {"pattern": "", "definition": {"max-length": 1}}),
+        ("PUT", "operator-policies/%2F/%ff", {"pattern": "", "definition": {"max-length": 1}}),
+        ("PUT", "global-parameters/%ff", {"value": 1}),
+        ("POST", "exchanges/%2F/%ff/publish", {}),
+    ],
+)
+def test_a_name_that_is_not_utf_8_is_refused(client, method, path, body):
+    before = client.get("/api/definitions", auth=AUTH).json()
 
-    assert client.get("/api/queues", auth=AUTH).status_code == 200
+    response = client.request(method, f"/api/{path}", json=body, auth=AUTH)
+
+    assert (response.status_code, response.json()["reason"]) == (
+        400,
+        "a name in the path is not UTF-8",
+    )
+    assert client.get(f"/api/{path}", auth=AUTH).status_code in {404, 405}
+    assert client.post("/api/definitions", json={}, auth=AUTH).status_code == 204
+    assert client.get("/api/definitions", auth=AUTH).json() == before
 
 
 def test_a_get_ends_before_its_answer_is_too_large(client, monkeypatch):

@@ -149,12 +149,13 @@ def test_those_who_monitor_may_count_logins_again(api, tag, status):
     assert api.ask("DELETE", f"auth/attempts/{NODE}", user=("u", "p")).status_code == status
 
 
-def test_a_password_is_hashed_for_a_definitions_file(api):
-    hashed = api.get("auth/hash_password/secret")["ok"]
+@pytest.mark.parametrize(("path", "password"), [("secret", "secret"), ("%FFx", b"\xffx")])
+def test_a_password_is_hashed_for_a_definitions_file(api, path, password):
+    hashed = api.get(f"auth/hash_password/{path}")["ok"]
 
     api.put("users/new", {"password_hash": hashed, "tags": "management"})
 
-    assert api.get("whoami", user=("new", "secret"))["name"] == "new"
+    assert api.get("whoami", user=("new", password))["name"] == "new"
 
 
 def test_methods_and_answers_that_are_not_there(client):

@@ -88,6 +88,14 @@ def test_columns_of_an_export(api):
         ({"users": [{"name": "x"}]}, "tags_not_present"),
         ({"users": [{"tags": ""}]}, "a user has no name"),
         ({"users": 5}, "users must be an array of objects"),
+        (
+            {"queues": [{"name": "q", "vhost": [], "arguments": {}}]},
+            "queues: the name of a vhost must be a text",
+        ),
+        (
+            {"parameters": [{"name": "p", "vhost": {"a": 1}}]},
+            "parameters: the name of a vhost must be a text",
+        ),
         ({"queues": [5]}, "queues must be an array of objects"),
         (
             {"queues": [{"name": "q", "vhost": "nowhere"}]},
