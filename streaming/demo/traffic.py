@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -36,7 +36,12 @@ from streaming.demo.order_process import (
 )
 from streaming.demo.screen import LINE_EVERY_S, say, traffic_words
 from streaming.demo.shop import Desk, Incoming, Shop
+from streaming.protocol.defaults import DEFAULT_VHOST
 from streaming.waiting import Flag
+from topology.errors import InvalidDocumentError, Problem
+
+if TYPE_CHECKING:
+    from streaming.config import JobConfig
 
 ORDERS_PER_S: Final = 40.0
 QUOTE_WORK_S: Final = 0.4
@@ -188,6 +193,22 @@ class Traffic:
             return shipment(delivery.body)
         self._stopping.wait(QUOTE_WORK_S)
         return "ack"
+
+
+def traffic_vhost(config: "JobConfig") -> str:
+    """The vhost in which clients of the wire format can work: /, or else the first such one.
+
+    Raises:
+        InvalidDocumentError: all vhosts are sequenced.
+    """
+    possible = [name for name, vhost in config.vhosts.items() if not vhost.sequenced]
+    if not possible:
+        what = (
+            "all are sequenced, but the traffic consists of clients of the wire format: add a "
+            "vhost without `sequenced = true`, and start the job again"
+        )
+        raise InvalidDocumentError((Problem("vhosts", what),))
+    return DEFAULT_VHOST if DEFAULT_VHOST in possible else possible[0]
 
 
 def run_traffic_only(

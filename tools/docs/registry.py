@@ -96,6 +96,7 @@ NOT_RUN: Final = {
     "DLX_TLS_DIR=/etc/ssl/mine docker compose": "needs a container engine",
     "DLX_KAFKA_PORT=19092 docker compose": "needs a container engine",
     "docker compose": "needs a container engine, with which tests/e2e/containers runs it",
+    "./dlx publish hello": "needs the containers: tests/e2e/containers runs it",
     "./dlx test": "runs these tests",
     "./dlx docs": "tests/unit/docs runs what it does",
     ".venv/bin/mutmut": "takes hours",

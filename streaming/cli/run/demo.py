@@ -50,7 +50,7 @@ def demo(
         typer.Option(
             "--traffic-only",
             help="Only publish and consume, for the running job of --config, as clients of the "
-            "wire format.",
+            "wire format. The vhost is /, or else the first one that is not sequenced.",
         ),
     ] = False,
     cluster: Annotated[
@@ -164,10 +164,11 @@ def _traffic(file: Path, seconds: float | None) -> int:
 
     from streaming.client.address import address_of
     from streaming.config import load_config
-    from streaming.demo.traffic import run_traffic_only
+    from streaming.demo.traffic import run_traffic_only, traffic_vhost
     from streaming.waiting import Flag
 
-    address = address_of(load_config(file))
+    config = load_config(file)
+    address = address_of(config, vhost=traffic_vhost(config))
     stopping = Flag()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())

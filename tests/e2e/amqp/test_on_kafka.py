@@ -90,11 +90,7 @@ def test_what_was_confirmed_and_settled_survives_a_stop_and_a_kill(fronts):
 
 def test_the_definitions_of_docker_compose_let_its_user_in(fronts):
     document = json.loads((DOCKER / "amqp.json").read_text("utf-8"))
-    document["vhosts"] = [{"name": "/"}]
-    for permission in document["permissions"]:
-        permission["vhost"] = "/"
-    file = fronts.root / "amqp.json"
-    file.write_text(json.dumps(document))
+    file = DOCKER / "amqp.json"
 
     for front in (fronts.start("--definitions", str(file)) for _ in range(2)):
         channel = fronts.connect(front).channel()

@@ -149,9 +149,9 @@ def test_the_demo_comes_up_healthy_and_messages_flow(compose):
     wait_until(lambda: 'queue="invoices"' in compose.get("METRICS", "/metrics/per-object"))
 
 
-def test_a_client_of_rabbitmq_is_served_at_the_opened_port(compose):
-    url = f"amqp://guest:guest@localhost:{compose.ports['AMQP']}/amqp"
-    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+def test_a_client_of_rabbitmq_is_served_at_the_opened_port_without_further_settings(compose):
+    where = pika.ConnectionParameters("localhost", int(compose.ports["AMQP"]))
+    with pika.BlockingConnection(where) as connection:
         channel = connection.channel()
         channel.confirm_delivery()
         channel.queue_declare("from-outside", durable=True)
@@ -159,6 +159,12 @@ def test_a_client_of_rabbitmq_is_served_at_the_opened_port(compose):
         _method, _properties, body = channel.basic_get("from-outside", auto_ack=True)
 
     assert body == b"order 1"
+
+    def listed():
+        said = compose("run", "--rm", "-T", "tools", "queues", "list", "--json", "--vhost", "/")
+        return [json.loads(line)["queue"] for line in said.splitlines() if line.startswith("{")]
+
+    wait_until(lambda: listed() == ["from-outside"], listed, timeout_s=120, pause_s=2)
 
 
 def test_a_tool_and_the_sql_shell_see_the_tables(compose):

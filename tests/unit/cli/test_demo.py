@@ -30,6 +30,16 @@ def test_traffic_only_needs_the_configuration_of_a_job(dlx, tmp_path):
     assert "missing.toml" in err
 
 
+def test_traffic_only_does_not_wait_for_ever_in_a_vhost_of_rabbitmqs_clients(dlx, tmp_path):
+    config = tmp_path / "dlx.toml"
+    config.write_text('[vhosts."/"]\nsequenced = true\n')
+
+    status, _, err = dlx("demo", "--traffic-only", "--config", config)
+
+    assert status == 2
+    assert err.startswith("vhosts: all are sequenced")
+
+
 def test_a_folder_that_cannot_be_created_is_named(dlx, tmp_path):
     (tmp_path / "file").write_text("")
 

@@ -6,10 +6,13 @@ import pytest
 from rich.console import Console
 
 from streaming.client.address import Address
+from streaming.config import JobConfig
+from streaming.config.vhosts import VhostSettings
 from streaming.demo.amqp_shop import AmqpShop
 from streaming.demo.kafka_shop import KafkaShop
-from streaming.demo.traffic import Traffic, run_traffic_only
+from streaming.demo.traffic import Traffic, run_traffic_only, traffic_vhost
 from streaming.waiting import Flag
+from topology.errors import InvalidDocumentError
 
 NOWHERE = Address(bootstrap="127.0.0.1:1", kafka={"log_level": "0"})
 
@@ -42,3 +45,24 @@ def test_traffic_for_another_job_says_what_it_waits_for():
         "waiting for the job and its topics on 127.0.0.1:1",
         "closed: 0 published, 0 confirmed, 0 acked, 0 rejected, 0 requeued",
     ]
+
+
+KAFKA, RABBITMQ = VhostSettings(), VhostSettings(sequenced=True)
+
+
+@pytest.mark.parametrize(
+    ("vhosts", "chosen"),
+    [
+        ({"/": KAFKA}, "/"),
+        ({"orders": KAFKA, "/": KAFKA}, "/"),
+        ({"shop": RABBITMQ, "/": KAFKA}, "/"),
+        ({"/": RABBITMQ, "kafka": KAFKA, "more": KAFKA}, "kafka"),
+    ],
+)
+def test_the_traffic_is_in_a_vhost_of_kafkas_clients(vhosts, chosen):
+    assert traffic_vhost(JobConfig(vhosts=vhosts)) == chosen
+
+
+def test_without_a_vhost_for_kafkas_clients_there_is_no_traffic():
+    with pytest.raises(InvalidDocumentError, match=r"^vhosts: all are sequenced, .* add a vhost"):
+        traffic_vhost(JobConfig(vhosts={"/": RABBITMQ}))

@@ -24,6 +24,7 @@ from streaming.cli.main import build_app
 from streaming.cli.run.amqp import AMQP_PORT
 from streaming.config import load_config
 from streaming.config.definitions_files import load_vhost_definitions
+from streaming.demo.traffic import traffic_vhost
 from streaming.embedded.jvm.pinned_jars import lock_file, read_lock
 from streaming.embedded.kafka.broker_properties import BrokerLimits, broker_properties
 from streaming.embedded.kafka.ports import Ports
@@ -233,7 +234,7 @@ def test_ports_are_open_to_this_machine_alone_and_chosen_by_variables():
     assert found["job"][0][3] == listen.rpartition(":")[2]
 
 
-def test_rabbitmqs_clients_find_its_port_its_user_and_a_sequenced_vhost():
+def test_rabbitmqs_clients_find_its_port_its_user_and_the_vhost_that_they_open_by_themselves():
     config = load_config(CONFIG)
     service = OURS["amqp"]
     [*options, last] = service["command"]
@@ -241,7 +242,6 @@ def test_rabbitmqs_clients_find_its_port_its_user_and_a_sequenced_vhost():
     arguments = dict(zip(options[1::2], options[2::2], strict=True))
     document = json.loads(in_checkout(arguments["--definitions"]).read_text("utf-8"))
     loaded = load_definitions(document)
-    [vhost] = config.log_topics()
     anywhere = Client(is_loopback=False)
 
     metrics_port = str(config.amqp.metrics_port)
@@ -256,13 +256,23 @@ def test_rabbitmqs_clients_find_its_port_its_user_and_a_sequenced_vhost():
     assert arguments["--host"] == "0.0.0.0"  # noqa: S104 (of the container, for its port)
     assert service["healthcheck"]["test"][-2] == "front"
     assert loaded.skipped == ()
-    assert [*loaded.vhosts] == [vhost]
+    assert [*loaded.vhosts] == [*config.log_topics()] == ["/"]
     user = Users(users_in(document, remote_guest=True)).login("PLAIN", b"\0guest\0guest", anywhere)
     assert [each["user"] for each in document["permissions"]] == [user.name]
     assert config.job.checkpoint_location in mounts(service), "its snapshots are beside it"
-    url = f"amqp://guest:guest@localhost:{AMQP_PORT}/{vhost}"
-    for page in ("docker-compose.yml", "docker/dlx.toml", "docs/docker.md"):
+    url = f"amqp://guest:guest@localhost:{AMQP_PORT}"
+    for page in ("docker-compose.yml", "docker/dlx.toml", "docs/docker.md", "README.md"):
         assert url in (CHECKOUT / page).read_text("utf-8"), page
+
+
+def test_the_traffic_has_a_vhost_beside_that_of_rabbitmqs_clients():
+    config = load_config(CONFIG)
+    vhost = traffic_vhost(config)
+
+    assert [name for name, each in config.vhosts.items() if not each.sequenced] == [vhost]
+    page = (CHECKOUT / "docs" / "docker.md").read_text("utf-8")
+    assert f"in the vhost `{vhost}`" in page
+    assert f"# in the vhost `{vhost}`" in (CHECKOUT / "docker-compose.yml").read_text("utf-8")
 
 
 def test_with_a_certificate_amqp_speaks_tls_too():
@@ -369,11 +379,29 @@ def test_prometheus_and_grafana_have_the_job_and_the_shipped_files():
     assert (grafana / "datasources" / "dlx.yml").is_file()
 
 
-def test_the_configuration_of_the_host_names_kafkas_port():
+def test_the_configuration_of_the_host_names_kafkas_port_and_the_vhosts_of_the_job():
     [(_, _, port, _)] = published(KAFKA)
     config = load_config(CHECKOUT / "docker" / "host.toml")
 
     assert [*config.kafka.bootstrap_servers] == [f"localhost:{port}"]
+    assert config.vhosts == load_config(CONFIG).vhosts
+
+
+def test_the_command_for_the_host_publishes_where_a_client_of_the_wire_format_may():
+    config = CHECKOUT / "docker" / "host.toml"
+    [command] = re.findall(r"^#   \./(dlx publish .*)$", config.read_text("utf-8"), re.MULTILINE)
+    _dlx, name, *arguments = command.split()
+    group = typer.main.get_group(build_app())
+    found = group.get_command(group.make_context("dlx", [name]), name)
+    assert found is not None
+
+    at = arguments.index("--config") + 1
+    assert CHECKOUT / arguments[at] == config
+    arguments[at] = str(config)
+    parsed = found.make_context(name, arguments).params
+
+    assert parsed["vhost"] == traffic_vhost(load_config(config))
+    assert f"./{command}\n" in (CHECKOUT / "docs" / "docker.md").read_text("utf-8")
 
 
 COMPOSE_TOOLS = (["docker", "compose"], ["docker-compose"])
