@@ -17,20 +17,18 @@ from tests.unit.queries.drawing import remove
 from tests.unit.queries.random_play import RandomPlay
 from tests.unit.queries.recording import Recording, apart
 from tests.unit.queries.state import contents_of
-from tests.unit.queries.test_as_of import contents_at, topology_at
+from tests.unit.queries.test_as_of import (
+    contents_at,
+    contents_of_tables,
+    tables_at,
+    topology_of_tables,
+)
 
 
-def drawn_at(root, batch_id, **options):
-    tables = Tables(str(root))
-    tables.cut = Cut(batch_id)
-    return balance(tables, **options)
-
-
-def answers_at(root, cut):
-    tables = Tables(str(root))
-    tables.cut = cut
+def answers_of(tables):
+    """What tables say of queues, declarations and clients."""
     clients = [list_channels(tables), list_consumers(tables), list_queues(tables)]
-    return [contents_at(root, cut), topology_at(root, cut), *clients]
+    return [contents_of_tables(tables), topology_of_tables(tables), *clients]
 
 
 def rows_of(root, name):
@@ -50,8 +48,8 @@ def test_the_answers_are_the_same_from_any_snapshot(tmp_path, seed):
         for play in plays:
             play.steps(play.chance.randrange(1, 50))
         batch_id = recording.commit()
-        unclosed = answers_at(tmp_path, Cut(batch_id))
-        live.append((unclosed, drawn_at(tmp_path, batch_id)))
+        tables = tables_at(tmp_path, Cut(batch_id))
+        live.append((answers_of(tables), balance(tables)))
         if batch_id in {1, 3}:
             closed = writer.write()
             assert closed is not None
@@ -60,13 +58,13 @@ def test_the_answers_are_the_same_from_any_snapshot(tmp_path, seed):
     assert [one.batch_id for one in list_snapshots(Tables(str(tmp_path)))] == [1, 3]
 
     for batch_id, (contents, before) in enumerate(live):
-        cut = Cut(batch_id)
-        assert answers_at(tmp_path, cut) == contents
-        found = drawn_at(tmp_path, batch_id)
+        tables = tables_at(tmp_path, Cut(batch_id))
+        assert answers_of(tables) == contents
+        found = balance(tables)
         opening = {1: 1, 2: 1, 3: 3, 4: 3, 5: 3}.get(batch_id)
         assert found == msgspec.structs.replace(before, opening_batch_id=opening)
         assert found.findings == []
-        whole = drawn_at(tmp_path, batch_id, whole=True)
+        whole = balance(tables, whole=True)
         assert whole == msgspec.structs.replace(before, opening_batch_id=None)
     mine = [row for row in contents_at(tmp_path, Cut(5)) if row["vhost"] == "/"]
     assert mine == contents_of(plays[0].broker)

@@ -20,18 +20,31 @@ from tests.unit.queries.recording import Recording
 from tests.unit.queries.state import contents_of
 
 
-def contents_at(root, cut):
+def tables_at(root, cut):
+    """The tables as of a cut."""
     tables = Tables(str(root))
     tables.cut = cut
+    return tables
+
+
+def contents_of_tables(tables):
+    """What is in the queues."""
     return tables.rows(
         f"SELECT {COLUMNS} FROM ({prepare_contents(tables)}) ORDER BY vhost, lane, copy_id"
     )
 
 
-def topology_at(root, cut):
-    tables = Tables(str(root))
-    tables.cut = cut
+def topology_of_tables(tables):
+    """What is declared in the vhost `/`."""
     return declared(tables)["/"].definitions()
+
+
+def contents_at(root, cut):
+    return contents_of_tables(tables_at(root, cut))
+
+
+def topology_at(root, cut):
+    return topology_of_tables(tables_at(root, cut))
 
 
 @pytest.mark.parametrize("seed", seeds(1, 4))
@@ -44,9 +57,10 @@ def test_a_difference_leads_from_the_contents_at_one_instant_to_those_at_the_oth
         recording.commit()
         live.append(contents_of(play.broker))
 
+    tables = Tables(str(tmp_path))
     for first, last in ((0, 1), (1, 3), (2, 2)):
         for name in QUEUES:
-            rows = queue_changes(Tables(str(tmp_path)), name, Cut(first), Cut(last))
+            rows = queue_changes(tables, name, Cut(first), Cut(last))
             copies = {row["copy_id"] for row in live[first] if row["queue"] == name}
             for row in rows:
                 if row["change"] == "entered":
@@ -72,10 +86,9 @@ def test_every_batch_is_seen_as_the_broker_was_after_it(tmp_path, seed):
         live.append((contents_of(play.broker), topology_at(tmp_path, None)))
 
     for batch_id, (contents, topology) in enumerate(live):
-        assert contents_at(tmp_path, Cut(batch_id)) == contents
-        assert topology_at(tmp_path, Cut(batch_id)) == topology
-        tables = Tables(str(tmp_path))
-        tables.cut = Cut(batch_id)
+        tables = tables_at(tmp_path, Cut(batch_id))
+        assert contents_of_tables(tables) == contents
+        assert topology_of_tables(tables) == topology
         found = balance(tables)
         assert (found.batch_id, found.findings) == (batch_id, [])
 
