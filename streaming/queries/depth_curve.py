@@ -10,8 +10,10 @@ from typing import Final
 import msgspec
 
 from streaming.queries.actions import WHO
-from streaming.queries.as_of.contents import LEAVING, prepare_contents
-from streaming.queries.duckdb_tables import Tables, iso, text
+from streaming.queries.as_of.contents import prepare_contents
+from streaming.queries.as_of.crossings import ENTERED, LEFT, crossings, depths_back
+from streaming.queries.as_of.snapshots import last_snapshot_before
+from streaming.queries.duckdb_tables import Tables, iso
 from streaming.queries.vhosts.changes import changes_in, concerning
 from streaming.queries.vhosts.declared import Declared
 from topology.sentences import say_count
@@ -95,44 +97,30 @@ def depth_curve(
             [vhost, queue],
         )
     width_s = max((end - begin).total_seconds(), 1.0) / parts
-    leaving = ", ".join(map(text, LEAVING))
-    of_queue = 'vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)'
-    place = [vhost, queue, begin.isoformat()]
-    held = _events(tables, begin, ["held"])
-    tables.connection.execute(
-        "CREATE OR REPLACE TEMP TABLE held_here AS "
-        f"SELECT lane, copy_id FROM {held} WHERE {of_queue} AND kind = 'held'",
-        place,
-    )
-    once = "true"  # a held copy leaves once: when it is held
-    if tables.values("SELECT 1 FROM held_here LIMIT 1"):
-        once = "(kind IN ('enqueued', 'held') OR (lane, copy_id) NOT IN (FROM held_here))"
+    moved = crossings(tables, _events(tables, begin), last_snapshot_before(tables, begin))
     found = tables.values(
         f"""
-        SELECT part, coalesce(sum(events) FILTER (kind = 'enqueued'), 0)::BIGINT AS entered,
-               coalesce(sum(events) FILTER (kind IN ({leaving}) AND NOT is_own), 0)::BIGINT AS gone,
-               coalesce(sum(events) FILTER (kind IN ('died', 'held') AND NOT is_own), 0)::BIGINT,
-               coalesce(sum(events) FILTER (kind = 'purged' AND NOT is_own), 0)::BIGINT
+        SELECT part, coalesce(sum(events) FILTER ({ENTERED}), 0)::BIGINT AS entered,
+               coalesce(sum(events) FILTER ({LEFT}), 0)::BIGINT AS gone,
+               coalesce(sum(events) FILTER (kind IN ('died', 'held') AND {LEFT}), 0)::BIGINT,
+               coalesce(sum(events) FILTER (kind = 'purged' AND {LEFT}), 0)::BIGINT
         FROM (  -- grouped by kind: conditions on it for each event take longer
-            SELECT kind, copy_id = seq AS is_own, count(*) AS events,
+            SELECT kind, was_out, count(*) AS events,
                    least(greatest(floor((epoch("at") - ?) / ?), 0), ?)::INTEGER AS part
-            FROM {_events(tables, begin)} WHERE {of_queue} AND {once} GROUP BY ALL)
+            FROM {moved} WHERE vhost = ? AND queue = ? AND "at" >= CAST(? AS TIMESTAMPTZ)
+            GROUP BY ALL)
         GROUP BY part HAVING entered > 0 OR gone > 0
         """,
-        [begin.timestamp(), width_s, parts - 1, *place],
+        [begin.timestamp(), width_s, parts - 1, vhost, queue, begin.isoformat()],
     )
     columns = [[0] * parts for _ in range(4)]
     for part, *counts in found:
         for column, count in zip(columns, counts, strict=True):
             column[part] = count
     entered, left, died, purged = columns
-    depth = [0] * parts
-    for part in range(parts - 1, -1, -1):
-        depth[part] = max(deep, 0)
-        deep += left[part] - entered[part]
     return DepthCurve(
         at_s=[round(begin.timestamp() + width_s * (part + 1), 3) for part in range(parts)],
-        depth=depth,
+        depth=depths_back(entered, left, deep),
         entered=entered,
         left=left,
         died=died,

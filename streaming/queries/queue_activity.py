@@ -4,7 +4,8 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.as_of.contents import SQL_ENDINGS
+from streaming.queries.as_of.crossings import COLUMNS, ENTERED, LEFT, crossings
+from streaming.queries.as_of.snapshots import last_snapshot_before
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import QueueDepth, list_queues
 from streaming.queries.vhosts.clients import consumer_counts
@@ -45,15 +46,19 @@ def queue_activity(tables: Tables, after_batch: int | None) -> QueueActivity:
         after_batch: the batches after this one count as traffic; None: no batch does.
     """
     queues = list_queues(tables)
-    tables.view("events", columns=["query_id", "batch_id", "vhost", "at", "kind", "queue"])
+    tables.view("events", columns=["query_id", "batch_id", "at", "kind"])
     [(query_id, last)] = tables.values(_LAST_BATCH)
     traffic = {}
     if query_id is not None and after_batch is not None:
+        files = tables.files("events", {"batch_id": after_batch})
+        columns = [*COLUMNS, "query_id", "batch_id"]
+        tables.view("events", files=files, columns=columns, view="later_events")
+        since = last_snapshot_before(tables, after_batch + 1)
+        moved = crossings(tables, "later_events", since)
         found = tables.values(
             f"""
-            SELECT vhost, queue, count(*) FILTER (WHERE kind = 'enqueued'),
-                   count(*) FILTER (WHERE kind IN {SQL_ENDINGS})
-            FROM events WHERE batch_id > ? AND query_id = ? AND queue IS NOT NULL GROUP BY ALL
+            SELECT vhost, queue, count(*) FILTER ({ENTERED}), count(*) FILTER ({LEFT})
+            FROM {moved} WHERE batch_id > ? AND query_id = ? AND queue IS NOT NULL GROUP BY ALL
             """,
             [after_batch, query_id],
         )

@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.as_of.contents import LEAVING
+from streaming.queries.as_of.crossings import COLUMNS, ENTERED, LEFT, crossings, depths_back
+from streaming.queries.as_of.snapshots import last_snapshot_before
 from streaming.queries.duckdb_tables import Tables, text
 
 PARTS: Final = 30
@@ -18,8 +19,6 @@ PART_S: Final = 30
 WINDOW: Final = timedelta(seconds=PARTS * PART_S)
 RATE_PARTS: Final = 2
 """How many of the last parts a rate is of: a minute."""
-
-_COLUMNS: Final = ("vhost", "lane", "seq", "at", "kind", "copy_id", "queue")
 
 
 class QueueFlow(msgspec.Struct, frozen=True):
@@ -45,11 +44,7 @@ class QueueFlow(msgspec.Struct, frozen=True):
 
     def depths(self, deep: int) -> list[int]:
         """The depth at the end of each part, if it is `deep` at the end of the last."""
-        found = []
-        for entered, left in zip(reversed(self.entered), reversed(self.left), strict=True):
-            found.append(max(deep, 0))
-            deep += left - entered
-        return found[::-1]
+        return depths_back(self.entered, self.left, deep)
 
 
 NO_FLOW: Final = QueueFlow((0,) * PARTS, (0,) * PARTS)
@@ -74,35 +69,25 @@ def queue_flows(tables: Tables, end: datetime) -> dict[tuple[str, str], QueueFlo
     """
     begin = end - WINDOW
     files = tables.files("events", {"at": begin})
-    view = tables.view("events", files=files, columns=_COLUMNS, view=tables.new_name("events"))
-    leaving = ", ".join(map(text, LEAVING))
+    view = tables.view("events", files=files, columns=COLUMNS, view=tables.new_name("events"))
+    moved = crossings(tables, view, last_snapshot_before(tables, begin))
     lasts_us = PART_S * 1_000_000
     begin_us, end_us = (round(one.timestamp() * 1e6) for one in (begin, end))
     within = f'"at" > make_timestamptz({begin_us}) AND "at" <= make_timestamptz({end_us})'
-    once = "true"  # a held copy leaves once: when it is held
-    files = tables.files("events", {"at": begin}, kinds=["held"])
-    held = tables.view("events", files=files, columns=_COLUMNS, view=tables.new_name("events"))
-    tables.connection.execute(
-        "CREATE OR REPLACE TEMP TABLE flowed_held AS "
-        f"SELECT vhost, lane, copy_id FROM {held} WHERE kind = 'held' AND {within}"
-    )
-    if tables.values("SELECT 1 FROM flowed_held LIMIT 1"):
-        once = "(kind IN ('enqueued', 'held') OR (vhost, lane, copy_id) NOT IN (FROM flowed_held))"
     counts: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
     takings: Counter[tuple[str, str]] = Counter()
     for vhost, queue, part, entered, left, taken in tables.values(
         f"""
         SELECT vhost, queue, part,
-               coalesce(sum(events) FILTER (kind = 'enqueued'), 0)::BIGINT AS entered,
-               coalesce(sum(events) FILTER (kind IN ({leaving}) AND NOT is_own),
-                   0)::BIGINT AS "left",
+               coalesce(sum(events) FILTER ({ENTERED}), 0)::BIGINT AS entered,
+               coalesce(sum(events) FILTER ({LEFT}), 0)::BIGINT AS "left",
                coalesce(sum(events) FILTER (kind = 'delivered'
-                   OR (kind IN ('consumed', 'acked') AND NOT is_own)), 0)::BIGINT AS taken
+                   OR (kind IN ('consumed', 'acked') AND {LEFT})), 0)::BIGINT AS taken
         FROM (  -- grouped by kind: a condition on its text for each event takes longer
-            SELECT vhost, queue, kind, copy_id = seq AS is_own,
+            SELECT vhost, queue, kind, was_out,
                    {PARTS - 1} - ({end_us} - epoch_us("at")) // {lasts_us} AS part,
                    count(*) AS events
-            FROM {view} WHERE {within} AND {once} GROUP BY ALL)
+            FROM {moved} WHERE {within} GROUP BY ALL)
         GROUP BY vhost, queue, part HAVING entered > 0 OR "left" > 0 OR taken > 0
         """
     ):

@@ -54,20 +54,22 @@ _COLUMNS: Final = (
     "channel",
 )
 _KEY: Final = "vhost, lane, copy_id"
-_HELD: Final = Kind.HELD.name.lower()
+HELD: Final = Kind.HELD.name.lower()
+"""The kind of the event that says that a copy is held."""
+
 _ENDINGS: Final = sorted(kind.name.lower() for kind in ENDINGS)
 SQL_ENDINGS: Final = f"({', '.join(map(text, _ENDINGS))})"
 """The kinds of the events that end a copy's life in its queue, as a list of SQL."""
 
-LEAVING: Final = sorted([*_ENDINGS, _HELD])
-"""The kinds of events with which a copy leaves its queue."""
+LEAVING: Final = sorted([*_ENDINGS, HELD])
+"""The kinds of events with which a copy leaves its queue, if it is in it: see `crossings`."""
 
 _LATEST: Final = {
-    "delivered_seq": (("delivered", _HELD), "latest.seq"),
+    "delivered_seq": (("delivered", HELD), "latest.seq"),
     "delivered_at": (("delivered",), 'latest."at"'),
-    "reason": ((_HELD,), "latest.reason"),
-    "held_at": ((_HELD,), 'latest."at"'),
-    "cause": ((_HELD,), "latest.cause"),
+    "reason": ((HELD,), "latest.reason"),
+    "held_at": ((HELD,), 'latest."at"'),
+    "cause": ((HELD,), "latest.cause"),
 }
 """The columns of a copy that its latest event tells, and no event of another kind than these."""
 
@@ -160,7 +162,7 @@ def collect_moves(tables: Tables, behind: Sequence[Progress], *, whole: bool = F
     since = _since(behind)
     moves = ", ".join(text(kind) for kind in _MOVES)
     leaving = ", ".join(text(kind) for kind in (_ENDINGS if whole else LEAVING))
-    moving = ", ".join(map(text, ("delivered", "requeued", *((_HELD,) if whole else ()))))
+    moving = ", ".join(map(text, ("delivered", "requeued", *((HELD,) if whole else ()))))
     cause = ", 'seq': seq, 'cause': detail ->> '$.cause'" if whole else ""
     run = tables.connection.execute
     run(  # narrow, and read once
@@ -310,7 +312,7 @@ def prepare_contents(tables: Tables, *, whole: bool = False) -> str:
 def _collect_accepted(tables: Tables, stored: str | None, as_of: int) -> None:
     """Create the table of the targets that got the dead letters of held copies since a batch."""
     before = (
-        f" UNION ALL SELECT (vhost, lane, copy_id) FROM {stored} WHERE state = '{_HELD}'"
+        f" UNION ALL SELECT (vhost, lane, copy_id) FROM {stored} WHERE state = '{HELD}'"
         if stored
         else ""
     )
@@ -320,7 +322,7 @@ def _collect_accepted(tables: Tables, stored: str | None, as_of: int) -> None:
         SELECT vhost, lane, parent_copy_id AS copy_id, list(queue ORDER BY seq) AS accepted
         FROM {_MOVED} WHERE kind = 'enqueued' AND parent_copy_id IS NOT NULL
         AND batch_id > {as_of} AND (vhost, lane, parent_copy_id) IN (
-            SELECT (vhost, lane, copy_id) FROM changed WHERE latest.kind = '{_HELD}'{before})
+            SELECT (vhost, lane, copy_id) FROM changed WHERE latest.kind = '{HELD}'{before})
         GROUP BY ALL
         """
     )

@@ -14,7 +14,15 @@ import msgspec
 
 from streaming.ledger.batch_detail import BatchDetail
 from streaming.queries.cut import Cut
-from streaming.queries.duckdb_tables import BeforeHistoryError, QueryError, Row, Tables, iso, quoted
+from streaming.queries.duckdb_tables import (
+    BeforeHistoryError,
+    QueryError,
+    Row,
+    Tables,
+    iso,
+    quoted,
+    text,
+)
 
 SNAPSHOTS: Final = "snapshots"
 SNAPSHOT_CONTENTS: Final = "snapshot_contents"
@@ -156,6 +164,24 @@ def snapshot_before(tables: Tables) -> Snapshot | None:
     return found[-1] if found else None
 
 
+def last_snapshot_before(tables: Tables, begin: datetime | int) -> Snapshot | None:
+    """The last snapshot of which all events are before an instant or batch; None: there is none.
+
+    If retention removed the events from there on, it is the one where they begin.
+    """
+    opening = opening_batch(tables, "events")
+    found = [
+        one for one in list_snapshots(tables) if one.batch_id == opening or _is_before(one, begin)
+    ]
+    return max(found, key=lambda one: one.batch_id, default=None)
+
+
+def _is_before(snapshot: Snapshot, begin: datetime | int) -> bool:
+    if isinstance(begin, int):
+        return snapshot.batch_id < begin
+    return snapshot.at is not None and snapshot.at < begin
+
+
 def opening_snapshot(tables: Tables, *names: str) -> Snapshot | None:
     """The snapshot before which rows of these tables were removed; None: they are all there."""
     opening = opening_batch(tables, *(names or ("events", "messages", "dead_letters")))
@@ -277,12 +303,45 @@ def events_after_snapshot(
         BeforeHistoryError: as `snapshot_before`.
     """
     snapshot = snapshot_before(tables)
+    events_after(tables, snapshot, columns, view, kinds=kinds)
+    return snapshot
+
+
+def events_after(
+    tables: Tables,
+    snapshot: Snapshot | None,
+    columns: Iterable[str],
+    view: str,
+    *,
+    kinds: Collection[str] = (),
+) -> None:
+    """The same from another snapshot on; None: all events."""
     since = -1 if snapshot is None else snapshot.batch_id
     files = tables.files("events", {"batch_id": since}, kinds=kinds)
     told = f"{view}, and before"
     tables.view("events", files=files, columns=list({*columns, "batch_id"}), view=told)
     tables.define(view, f"FROM {quoted(told)} WHERE batch_id > {since}")
-    return snapshot
+
+
+def is_in_topology(tables: Tables, snapshot: Snapshot | None, word: str) -> bool:
+    """Whether a detail of the topology has a word, from a snapshot on; None: from the beginning."""
+    batch_id = None if snapshot is None else snapshot.batch_id
+    return tables.once(
+        f"{word} in the topology after {batch_id}", lambda: _find_word(tables, snapshot, word)
+    )
+
+
+def _find_word(tables: Tables, snapshot: Snapshot | None, word: str) -> bool:
+    events_after(tables, snapshot, ["kind", "detail"], "later", kinds=["topology"])
+    having = f"kind = 'topology' AND contains(detail, {text(word)})"
+    found = f"SELECT 1 FROM later WHERE {having}"
+    if snapshot is not None:
+        files = tables.files(SNAPSHOTS, kinds=["topology"])
+        columns = ["kind", "batch_id", "detail"]
+        stored = tables.view(SNAPSHOTS, files=files, columns=columns, view="stored_topology")
+        batch = f"batch_id = {snapshot.batch_id}"
+        found += f" UNION ALL SELECT 1 FROM {stored} WHERE {batch} AND {having}"
+    return bool(tables.values(f"{found} LIMIT 1"))
 
 
 def topology_events(tables: Tables) -> None:
