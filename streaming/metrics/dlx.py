@@ -155,7 +155,8 @@ OWN: Final[tuple[JobFamily, ...]] = (
     Family(
         "dlx_unhandled_dead_letters",
         "gauge",
-        "Dead letters that wait in a queue, ready or unacked.",
+        "Dead letters that wait in a queue, ready or unacked. What was redriven, or is back where "
+        "it first died, is none.",
         QUEUE,
         _unhandled(lambda one: one.count),
         detailed=("dlx_dead_letters",),

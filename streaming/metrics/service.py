@@ -17,6 +17,7 @@ from streaming.config.console import ConsoleSettings
 from streaming.config.metrics import split_address
 from streaming.config.tables import period_ms
 from streaming.config.types import is_url
+from streaming.exposition.families import Queue
 from streaming.exposition.server import ExpositionServer
 from streaming.job_locations import checkpoint_place
 from streaming.kafka_offsets import ends_of, quiet_admin
@@ -30,13 +31,9 @@ from streaming.metrics.server import job_server
 from streaming.pipeline.job import Job
 from streaming.pipeline.reports import BatchDone
 from streaming.queries.audit.balance import balance
+from streaming.queries.dead_letters.waiting import waiting_queues
 from streaming.queries.duckdb_tables import Tables
-from streaming.queries.job_totals import (
-    LedgerTotals,
-    earliest_event_s,
-    totals_through,
-    waiting_letters,
-)
+from streaming.queries.job_totals import LedgerTotals, earliest_event_s, totals_through
 from streaming.queries.queues import list_queues
 from streaming.queries.redrives.outcomes import letters_by_outcome
 from streaming.queries.table_info import describe
@@ -224,10 +221,7 @@ class Metrics:
             if not figures.is_seeded:
                 figures.seed(self._totals_before(tables), _queues_at_rest(tables))
             if tables.has("queue_contents"):
-                figures.unhandled = {
-                    (one.vhost, one.queue): Unhandled(one.count, one.oldest_s)
-                    for one in waiting_letters(tables)
-                }
+                figures.unhandled = unhandled_letters(tables)
             if figures.count("redrive"):
                 figures.redrives = letters_by_outcome(tables)
             figures.earliest_s = earliest_event_s(tables)
@@ -290,6 +284,13 @@ def _existing(path: str) -> str:
     while not folder.is_dir():
         folder = folder.parent
     return str(folder)
+
+
+def unhandled_letters(tables: Tables) -> dict[Queue, Unhandled]:
+    """The dead letters that wait, by queue, as the console counts them."""
+    return {
+        (one.vhost, one.queue): Unhandled(one.count, one.oldest_s) for one in waiting_queues(tables)
+    }
 
 
 def _queues_at_rest(tables: Tables) -> Iterator[tuple[str, QueueOverview]]:

@@ -33,15 +33,6 @@ class LedgerTotals(msgspec.Struct, frozen=True):
     quarantined: Counter[tuple[str, str]]
 
 
-class WaitingLetters(msgspec.Struct, frozen=True):
-    """The dead letters that wait in one queue, ready or unacked."""
-
-    vhost: str
-    queue: str
-    count: int
-    oldest_s: float
-
-
 def totals_through(tables: Tables, query_id: str, batch_id: int) -> LedgerTotals:
     """Add up the ledger, without the batches of a query after this one.
 
@@ -110,18 +101,6 @@ def _from_snapshot(tables: Tables, batch_id: int, totals: LedgerTotals) -> int:
 def _texts(key: list[Any]) -> tuple[str, str, str, str]:
     vhost, queue, reason, outcome = key
     return vhost, queue, reason, outcome
-
-
-def waiting_letters(tables: Tables) -> list[WaitingLetters]:
-    """List the queues in which dead letters wait, according to `queue_contents`."""
-    tables.view("queue_contents", columns=["vhost", "queue", "parent_copy_id", "enqueued_at"])
-    found = tables.values(
-        """
-        SELECT vhost, queue, count(*), coalesce(min(epoch(enqueued_at)), 0)
-        FROM queue_contents WHERE parent_copy_id IS NOT NULL GROUP BY ALL ORDER BY ALL
-        """
-    )
-    return [WaitingLetters(*row) for row in found]
 
 
 def last_batches(tables: Tables, count: int) -> list[BatchRow]:

@@ -152,7 +152,7 @@ def _summary(found: "DeadLetterSummary", which: Filter) -> "Iterator[tuple[str, 
     yield f"last  {relative(found.last_seen, now)}: {found.last_seen}", "plain"
     ends = f"{found.lost:,} lost, {found.dropped:,} dropped as declared"
     yield f"{found.bytes:,} bytes; {ends}", "bad" if found.lost else "plain"
-    yield f"{found.in_queues:,} dead-lettered copies are in queues now", "plain"
+    yield f"{found.in_queues:,} dead letters wait in queues now", "plain"
     for title, names, rows in (
         ("largest groups", ("queue", "reason"), found.groups),
         ("largest causes", ("cause",), found.causes),

@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 
-from streaming.queries.as_of.contents import prepare_contents
 from streaming.queries.dead_letters.filters import DeadLetterFilter, Selection
 from streaming.queries.dead_letters.groups import (
     CAUSE,
@@ -14,6 +13,7 @@ from streaming.queries.dead_letters.groups import (
     group_by,
     groups_query,
 )
+from streaming.queries.dead_letters.waiting import waiting_queues
 from streaming.queries.duckdb_tables import Row, Tables
 from streaming.queries.ends import IS_DROPPED, IS_LOST
 from streaming.queries.result import QueryResult, plain
@@ -35,7 +35,8 @@ class DeadLetterSummary(msgspec.Struct, frozen=True):
         first_seen, last_seen: the instants of the first and the last death; None if there is none.
         bytes: size of the bodies.
         lost, dropped: deaths of which no queue took the dead letter; see `streaming.queries.ends`.
-        in_queues: copies that a death made and that are in a queue now, of all queues.
+        in_queues: dead letters that wait in a queue now, whatever else the filter asks for; those
+            that were redriven, or are back where they first died, are messages again.
         queues: in how many queues messages died.
         groups: the largest groups by queue and reason.
         causes: the largest groups by cause.
@@ -79,7 +80,9 @@ def summary_of(tables: Tables, wanted: DeadLetterFilter) -> DeadLetterSummary:
         bytes=_count(size),
         lost=_count(lost),
         dropped=_count(dropped),
-        in_queues=_in_queues(tables, wanted),
+        in_queues=sum(
+            one.count for one in waiting_queues(tables) if wanted.vhost in {None, one.vhost}
+        ),
         queues=_count(queues),
         groups=[_without_news(one) for one in groups[:TOP]],
         causes=[_without_news(one) for one in causes[:TOP]],
@@ -119,13 +122,3 @@ def _count(value: object) -> int:
 
 def _without_news(group: Row) -> Row:
     return {name: value for name, value in group.items() if name not in {"is_new", "new"}}
-
-
-def _in_queues(tables: Tables, wanted: DeadLetterFilter) -> int:
-    contents = prepare_contents(tables)
-    [(count,)] = tables.values(
-        f"SELECT count(*) FROM ({contents}) "
-        "WHERE parent_copy_id IS NOT NULL AND vhost = coalesce(?, vhost)",
-        [wanted.vhost],
-    )
-    return int(count)

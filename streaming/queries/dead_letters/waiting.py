@@ -1,10 +1,12 @@
 """The dead letters that wait in queues: where each died, and why.
 
 A letter waits while the copy that its death made is in a queue. One that was redriven is a message
-again, and so is one that is back where it first died: a retry.
+again, and so is one that is back where it first died: a retry. The console, the metrics, the alerts
+and the commands all count by this rule.
 """
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Final, Literal
 
 import msgspec
@@ -50,6 +52,11 @@ class WaitingQueue(msgspec.Struct, frozen=True):
     queue: str
     count: int
     oldest_at: str
+
+    @property
+    def oldest_s(self) -> float:
+        """The same instant as epoch seconds."""
+        return datetime.fromisoformat(self.oldest_at).timestamp()
 
 
 def waiting_letters(tables: Tables) -> list[WaitingLetters]:

@@ -3,12 +3,12 @@
 import pytest
 
 from streaming.contents.updater import ContentsUpdater
+from streaming.queries.dead_letters.waiting import waiting_queues
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.job_totals import (
     earliest_event_s,
     last_batches,
     totals_through,
-    waiting_letters,
 )
 from tests.builders import Broker
 from tests.unit.queries.recording import Recording
@@ -52,7 +52,7 @@ def test_totals_end_with_the_batch_that_is_asked(recording, tmp_path):
 
 
 def test_dead_letters_wait_where_a_death_brought_them(recording, tmp_path):
-    [waiting] = waiting_letters(Tables(str(tmp_path)))
+    [waiting] = waiting_queues(Tables(str(tmp_path)))
 
     assert (waiting.vhost, waiting.queue, waiting.count) == ("/", "dead", 1)
     assert waiting.oldest_s > 0

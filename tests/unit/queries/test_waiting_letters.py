@@ -4,6 +4,7 @@ from collections import Counter
 
 from streaming.broker.redrive_letters import RedriveOptions
 from streaming.queries.dead_letters.filters import DeadLetterFilter
+from streaming.queries.dead_letters.summary import summary_of
 from streaming.queries.dead_letters.waiting import deaths_before, waiting_letters, waiting_queues
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.queues import peek
@@ -71,6 +72,21 @@ def test_a_message_that_is_back_where_it_first_died_is_no_letter(tmp_path):
     assert waits == ({("retry", "work", "rejected"): 1}, {"retry": 1})
     assert asked(tmp_path, counts) == {}
     assert asked(tmp_path, by_queue) == {}
+
+
+def test_a_summary_counts_the_letters_that_wait(tmp_path):
+    shop = Shop(tmp_path)
+
+    def in_queues(tables):
+        return [
+            summary_of(tables, DeadLetterFilter(vhost=vhost)).in_queues
+            for vhost in (None, "/", "other")
+        ]
+
+    before = shop.ask(in_queues)
+    shop.approve(shop.plan())
+
+    assert (before, shop.ask(in_queues)) == ([4, 4, 0], [0, 0, 0])
 
 
 def test_they_are_those_that_a_plan_would_move(tmp_path):
