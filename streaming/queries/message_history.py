@@ -147,23 +147,20 @@ def message_named(tables: Tables, name: str) -> MessageId:
 def _hidden_in(rights: ReadRights | None, rows: list[Row], deaths: dict[int, Row]) -> list[str]:
     """The queues whose contents a user may not read; none if the message is not hidden by that.
 
-    It is hidden by one death that the user may not read. If it never died, one queue is enough
-    that the user may read.
+    One that reached no queue is not.
     """
-    if rights is None:
-        return []
-    if deaths:
-        hidden = [
-            queue
-            for death in deaths.values()
-            if not rights.may_read_letter(death["vhost"], death["queue"], death["targets"])
-            for queue in death["targets"] or [death["queue"]]
-        ]
-        return sorted(set(hidden))
     places = {(row["vhost"], row["queue"]) for row in rows if row["vhost"] and row["queue"]}
-    if any(rights.may_read(*place) for place in places):
+    if rights is None or rights.may_read_message(places, deaths.values()):
         return []
-    return sorted({queue for _vhost, queue in places})
+    if not deaths:
+        return sorted({queue for _vhost, queue in places})
+    hidden = [
+        queue
+        for death in deaths.values()
+        if not rights.may_read_death(death)
+        for queue in death["targets"] or [death["queue"]]
+    ]
+    return sorted(set(hidden))
 
 
 def _original(tables: Tables, key: MessageId) -> str | None:

@@ -8,7 +8,7 @@ and properties are null.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from topology.refusals import Refusal
 from topology.vhost import Vhost
@@ -69,9 +69,26 @@ class ReadRights:
         """Whether the user may get from a queue."""
         return vhost in self._vhosts and self.refusal(vhost, queue) is None
 
-    def may_read_letter(self, vhost: str, queue: str, targets: Collection[str] | None) -> bool:
-        """Whether the user may read a dead letter, which died in a queue and went to others."""
-        return any(self.may_read(vhost, one) for one in targets or (queue,))
+    def may_read_death(self, death: Mapping[str, Any]) -> bool:
+        """Whether a row of `dead_letters` may be read: in a queue that took it, if one did."""
+        places = death["targets"] or (death["queue"],)
+        return any(self.may_read(death["vhost"], one) for one in places)
+
+    def may_read_message(
+        self, places: Iterable[QueueName], deaths: Collection[Mapping[str, Any]]
+    ) -> bool:
+        """Whether the user may read what is in a message.
+
+        One death that the user may not read hides it. If it never died, one queue is enough that
+        the user may read. No right to read a queue shows a message that reached none.
+
+        Args:
+            places: the queues that it was in.
+            deaths: its rows of `dead_letters`.
+        """
+        if deaths:
+            return all(map(self.may_read_death, deaths))
+        return any(self.may_read(*place) for place in places)
 
 
 def _condition(readable: Mapping[str, list[str]]) -> str:

@@ -139,17 +139,8 @@ def readable(tables: Tables, hits: list[IndexedMessage]) -> list[FoundMessage]:
     alive = []
     for hit in hits:
         died = deaths.get(hit.message_id, [])
-        if rights is not None:
-            may_read = (
-                all(
-                    rights.may_read_letter(row["vhost"], row["queue"], row["targets"])
-                    for row in died
-                )
-                if died
-                else any(rights.may_read(*place) for place in places.get(hit.message_id, ()))
-            )
-            if not may_read:
-                continue
+        if rights is not None and not rights.may_read_message(places.get(hit.message_id, ()), died):
+            continue
         died.sort(key=lambda row: (row["at"], row["seq"]))
         one = FoundMessage(str(hit.message_id), hit.path, hit.vhost)
         if died:

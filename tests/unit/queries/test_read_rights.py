@@ -106,6 +106,31 @@ def test_the_history_of_a_hidden_message_and_a_peek_show_no_content(root):
     assert (shown.hidden_in, shown.message["body"]) == ([], "secret mail 0")
 
 
+@pytest.mark.parametrize(
+    ("places", "targets", "may_read"),
+    [
+        (["work"], [["bounced"]], True),
+        (["work"], [["bounced", "graveyard"]], True),
+        (["work"], [["bounced"], ["graveyard"]], False),
+        (["work"], [["graveyard"]], False),
+        (["work"], [[]], True),
+        (["graveyard", "work"], [], True),
+        (["graveyard"], [], False),
+        ([], [], False),
+    ],
+    ids=str,
+)
+def test_every_death_of_a_message_hides_it_but_one_queue_shows_one_that_never_died(
+    root, places, targets, may_read
+):
+    deaths = [{"vhost": "/", "queue": "work", "targets": each} for each in targets]
+    with open_tables(root, user=ANN) as queries:
+        rights = queries.tables.rights
+
+    assert rights is not None
+    assert rights.may_read_message([("/", name) for name in places], deaths) is may_read
+
+
 def test_nobody_without_permissions_reads_anything_but_administrators(root):
     with open_tables(root, user="eve") as queries:
         assert not any(contents(queries).values())
