@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from streaming.kafka_headers import headers_of
 from streaming.kafka_offsets import quiet_admin
 from streaming.protocol.copied_records import Source
 from streaming.sequencer.copied_positions import CopiedPositions
@@ -205,12 +206,11 @@ def _record(message: Message, ids: Mapping[str, str]) -> InputRecord:
     assert topic is not None, "a record that was read has a place"
     assert partition is not None, "a record that was read has a place"
     assert offset is not None, "a record that was read has a place"
-    headers: Any = message.headers() or ()  # its stubs allow a dict, which it never returns
     key: Any = message.key()
     return InputRecord(
         Source(topic, partition, offset, ids[topic]),
         message.timestamp()[1],
         key,
         message.value(),
-        tuple(headers),
+        headers_of(message),
     )

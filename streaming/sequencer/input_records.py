@@ -21,6 +21,7 @@ from streaming.amqp.publications import Publications, publication_seen, stored_s
 from streaming.broker.events import COPIED_CHANNEL, Actor
 from streaming.broker.message import BROKER_HEADERS
 from streaming.config.inputs import InputSettings
+from streaming.kafka_headers import are_readable
 from streaming.protocol.command_codec import encode_command
 from streaming.protocol.copied_records import (
     Source,
@@ -105,6 +106,8 @@ class InputRecords:
         topic = record.source.topic
         mapper = self._mappers.get(topic)
         user = self._users[topic]
+        if not are_readable(record.headers):
+            return None
         try:
             if mapper is None:
                 return self._unmapped(record, user)

@@ -12,6 +12,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from streaming.kafka_headers import headers_of
 from streaming.kafka_offsets import ELECTION_S, once_led, quiet_admin
 from streaming.protocol.copied_records import COPIED
 from streaming.protocol.log_records import CONTENT, LOG
@@ -169,8 +170,7 @@ def _raw(message: Message) -> RawRecord:
     header: bytes | None = None
     content: bytes | None = None
     copied: bytes | None = None
-    pairs: Any = message.headers() or ()  # its stubs allow a dict, which it never returns
-    for name, value in pairs:
+    for name, value in headers_of(message):
         if name == LOG:
             header = value
         elif name == CONTENT:

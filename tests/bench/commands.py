@@ -189,9 +189,9 @@ def pipeline(
     with the core alone. shapes: the same with one lane, by what the messages carry. consume:
     publish, deliver and acknowledge through Kafka. settle: the same with single acks and rejects.
     versus: dead-lettering and consuming beside a real RabbitMQ, driven by its own PerfTest; then
-    versus_amqp, which can be chosen by itself: PerfTest's messages through dlx amqp, on Kafka and followed by the job, beside
-    RabbitMQ's; then at steady rates, with the delay of confirms and rows, one at a time, and for
-    --minutes as fast as the tables follow.
+    versus_amqp, which can be chosen by itself: PerfTest's messages through dlx amqp, on Kafka and
+    followed by the job, beside RabbitMQ's; then at steady rates, with the delay of confirms and
+    rows, one at a time, and for --minutes as fast as the tables follow.
     latency: from a reject to its row in dead_letters. resident, queues, commits: the time of a
     batch or commit with many messages, queues or earlier batches, compared with few. idle: the
     cores in use while nothing is published.

@@ -1,6 +1,6 @@
 """Parsing of command records in the first stage: the shards a command is for, or its fault."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -37,6 +37,7 @@ def read_commands(
     sequenced: Collection[int] = (),
     *,
     copied: bool = False,
+    unreadable: Sequence[bool] = (),
 ) -> tuple[list[CommandRow], Faults]:
     """Parse records with `dlx-op`: the valid commands, and the faulty rows with their faults.
 
@@ -47,6 +48,7 @@ def read_commands(
     Args:
         sequenced: the grouping keys of sequenced vhosts.
         copied: whether fronts copy records of this topic.
+        unreadable: of each record, whether a front cannot read its headers; by default, it can.
     """
     commands: list[CommandRow] = []
     faults: Faults = []
@@ -61,6 +63,8 @@ def read_commands(
                 raise unlisted_vhost(record.vhost)
             if keys[0] in sequenced and not isinstance(record.command, Tick):
                 _refuse_unless_copied(record, copied=copied)
+                if len(unreadable) and unreadable[index]:
+                    raise unreadable_name()
         except MalformedRecordError as error:
             faults.append((index, error))
         else:
@@ -80,6 +84,11 @@ def unlisted_vhost(vhost: str) -> MalformedRecordError:
 def sequenced_vhost(vhost: str) -> MalformedRecordError:
     """Return the fault of a record for a vhost whose log only the AMQP front writes."""
     return MalformedRecordError(SEQUENCED, served_by_front(vhost))
+
+
+def unreadable_name() -> MalformedRecordError:
+    """Return the fault of a record for a sequenced vhost that no front can read."""
+    return MalformedRecordError("not_utf8", "a name of a header is not UTF-8: no front can read it")
 
 
 def _refuse_unless_copied(record: CommandRecord, *, copied: bool) -> None:

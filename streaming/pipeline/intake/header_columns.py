@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streaming.kafka_headers import REPLACED
 from streaming.pipeline.rows.bounds import HEADER_BYTES
 from streaming.protocol.record_headers import INBOUND, OP, OURS
 
@@ -65,6 +66,19 @@ def with_header_columns(
         foreign = ~np.array([name.startswith(OURS) for name in found_names], bool)[codes]
         columns[FOREIGN] = _lists(elements, foreign, row_of, rows, headers.type)
     return pa.record_batch(columns)
+
+
+def unreadable_names(rows: pa.RecordBatch) -> Any:
+    """Whether each record has a name of a header that is not UTF-8: fronts cannot read those."""
+    found = np.zeros(rows.num_rows, bool)
+    headers = rows["headers"]
+    names = headers.flatten().field(0).dictionary_encode()
+    odd = np.array([REPLACED in name for name in names.dictionary.to_pylist()], bool)
+    if odd.any():
+        lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
+        row_of = np.repeat(np.arange(rows.num_rows), lengths)
+        found[row_of[odd[names.indices.to_numpy()]]] = True
+    return found
 
 
 def _last_values(values: pa.Array, found: Any, row_of: Any, rows: int) -> pa.Array:

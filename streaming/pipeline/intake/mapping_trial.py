@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streaming.config import InputSettings, InvalidConfigError, JobConfig
 from streaming.config.types import join_index
 from streaming.kafka_errors import KafkaErrors
+from streaming.kafka_headers import headers_of
 from streaming.protocol.record_headers import MalformedRecordError
 from streaming.topic_mapping import (
     MappedPublish,
@@ -158,7 +159,7 @@ def _outcome(
     record: Message, mapper: TopicMapper, max_body_bytes: int, max_header_bytes: int
 ) -> MappedPublish | MalformedRecordError:
     """What the intake would make of a record."""
-    headers = tuple((name, _bytes(value)) for name, value in _pairs(record.headers()))
+    headers = tuple((name, _bytes(value)) for name, value in headers_of(record))
     size = sum(len(name.encode()) + len(value or b"") for name, value in headers)
     value = _bytes(record.value())
     if size > max_header_bytes:
@@ -186,10 +187,6 @@ def _outcome(
             "body_too_large", f"the body has {len(value)} bytes, more than {max_body_bytes}"
         )
     return mapped
-
-
-def _pairs(headers: Any) -> list[tuple[str, Any]]:
-    return list(headers.items()) if isinstance(headers, dict) else list(headers or ())
 
 
 def _bytes(value: Any) -> bytes | None:

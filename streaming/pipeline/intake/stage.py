@@ -23,8 +23,12 @@ from streaming.broker.lanes import BY_HEADER, HOME, ROUTING_KEY, lane_of_key
 from streaming.broker.message import AWAY
 from streaming.broker.redrives.version_keys import VERSION_KEY
 from streaming.ledger.write.data_file import DataFile
-from streaming.pipeline.intake.command_records import CommandRow, read_commands
-from streaming.pipeline.intake.header_columns import with_header_columns
+from streaming.pipeline.intake.command_records import (
+    CommandRow,
+    read_commands,
+    unreadable_name,
+)
+from streaming.pipeline.intake.header_columns import unreadable_names, with_header_columns
 from streaming.pipeline.intake.log_records import LogRecords
 from streaming.pipeline.intake.publications import (
     COPIED,
@@ -163,8 +167,10 @@ class Intake:
         rows, codes = self._publishes.read(rows, topic)
         sizes = pc.fill_null(pc.binary_length(rows["value"]), -1).to_numpy()
         header_bytes = rows[HEADER_BYTES].to_numpy()
+        to_log = codes == COPIED
         suspects = np.flatnonzero(
             (codes == MALFORMED)
+            | (to_log & unreadable_names(rows) if to_log.any() else to_log)
             | (sizes < 0)
             | (sizes > self._settings.max_body_bytes)
             | (header_bytes > self._settings.max_header_bytes)
@@ -294,6 +300,8 @@ class Intake:
             )
         if code == MALFORMED:
             return self._publishes.fault(row, topic)
+        if size <= settings.max_body_bytes:
+            return unreadable_name()
         return MalformedRecordError(
             "body_too_large", f"the body has {size} bytes, more than {settings.max_body_bytes}"
         )
@@ -302,7 +310,10 @@ class Intake:
 
     def _add_commands(self, rows: pa.RecordBatch, topic: TopicTask) -> Faults:
         settings = self._settings
-        commands, faults = read_commands(rows, settings.vhosts, settings.terms, copied=topic.copied)
+        unreadable = unreadable_names(rows) if settings.terms else ()
+        commands, faults = read_commands(
+            rows, settings.vhosts, settings.terms, copied=topic.copied, unreadable=unreadable
+        )
         self.commands += rows.num_rows - len(faults)
         self.command_bytes += sum(len(one.value) for one in commands)
         by_shard: dict[int, list[CommandRow]] = {}

@@ -15,6 +15,7 @@ from typing import Any
 
 import pika
 import pytest
+from kafka import KafkaProducer
 
 from streaming.config.inputs import TopicMapping
 from streaming.config.selectors import JsonValue
@@ -94,6 +95,24 @@ def feed(fronts: Fronts, log: KafkaLog, numbers: range) -> None:
     log.flush()
 
 
+class RawName(str):
+    """The name of a header, of which Kafka gets other bytes."""
+
+    __slots__ = ()
+
+    def encode(self, *_arguments: Any) -> bytes:  # type: ignore[override]
+        return b"\xff" + super().encode()
+
+
+def feed_unreadable(fronts: Fronts) -> None:
+    """Write a record to the mapped topic that confluent_kafka cannot read."""
+    producer = KafkaProducer(bootstrap_servers=fronts.servers)
+    headers = [(RawName("source"), b"erp")]
+    value = json.dumps({"queue": "fed", "n": -1}).encode()
+    producer.send(f"{fronts.name}.mapped", value, headers=headers).get(WAIT_S)
+    producer.close()
+
+
 def take(channel: Any, queue: str, count: int) -> list[tuple[bytes, Any]]:
     """Consume and ack messages."""
     taken: list[tuple[bytes, Any]] = []
@@ -130,6 +149,7 @@ def test_letters_are_redriven_although_the_front_is_killed_meanwhile(fed):
     plan = json.loads(dlx("dead-letters", "redrive", "--queue", "work", "--json"))
     approve = ("redrives", "approve", plan["id"], "--reason", "fixed", "--yes", "--rate", "5")
     dlx(*approve, "--no-follow", "--timeout", "120")
+    feed_unreadable(fed)
     feed(fed, log, range(40))
     redriven_at = "SELECT coalesce(min(seq), 0), max(seq) FROM events WHERE kind = 'redriven'"
     wait_until(lambda: rows(fed, redriven_at, "events")[0][0], job.log_end, WAIT_S, 0.1)
@@ -176,8 +196,10 @@ def test_letters_are_redriven_although_the_front_is_killed_meanwhile(fed):
     wait_until(lambda: fates() == {"acked": LETTERS}, job.log_end, WAIT_S, 1.0)
     wait_until(
         lambda: (
-            rows(fed, "SELECT cause, count(*) FROM quarantine GROUP BY ALL", "quarantine")
-            == [("unmapped", 2)]
+            rows(
+                fed, "SELECT cause, count(*) FROM quarantine GROUP BY ALL ORDER BY 1", "quarantine"
+            )
+            == [("not_utf8", 1), ("unmapped", 2)]
         ),
         job.log_end,
         WAIT_S,

@@ -392,11 +392,15 @@ def test_what_a_front_copies_is_not_quarantined_and_reaches_no_shard(job):
         LogRecord(1, 1, [vhost, (wire.OP, b"get")], b'{"queue": "q"}'),
         LogRecord(2, 1, [vhost, (wire.ROUTING_KEY, b"q")], b"body"),
         LogRecord(3, 1, [vhost, (wire.ROUTING_KEY, VERSION)], b"body"),
+        LogRecord(4, 1, [vhost, (wire.OP, b"purge"), ("x\ufffd", b"1")], b'{"queue": "q"}'),
+        LogRecord(5, 1, [("x\ufffd", b"1"), vhost, (wire.ROUTING_KEY, VERSION)], b"body"),
     ]
     mapped = [
         LogRecord(0, 1, [], b'{"queue": "q"}'),
         LogRecord(1, 1, [], b"{}"),
         LogRecord(2, 1, [], b'{"queue": "q", "more": "%s"}' % (b"x" * 1_000)),
+        LogRecord(3, 1, [("ok", b"1"), ("\ufffd", b"1")], b'{"queue": "q"}'),
+        LogRecord(4, 1, [("ok", b"1")], b'{"queue": "q"}'),
     ]
 
     assert {row.shard for row in job.read(sent, "dlx.commands")} == {FILES_KEY}
@@ -406,8 +410,11 @@ def test_what_a_front_copies_is_not_quarantined_and_reaches_no_shard(job):
     assert found == {
         (COMMANDS, 1, "sequenced_vhost"),
         (COMMANDS, 2, "sequenced_vhost"),
+        (COMMANDS, 4, "not_utf8"),
+        (COMMANDS, 5, "not_utf8"),
         (ORDERS, 1, "unmapped"),
         (ORDERS, 2, "body_too_large"),
+        (ORDERS, 3, "not_utf8"),
     }
     assert job.rows("messages") == []
 

@@ -47,6 +47,15 @@ def test_a_command_becomes_one_of_the_user_of_the_input_on_a_channel_of_its_own(
     assert entry == Ask(Actor("ann", "kafka:c"), purge, COMMAND)
 
 
+def test_a_record_that_front_and_job_read_differently_is_left_out():
+    odd = ("x\ufffd", b"1")
+
+    assert a_command(b'{"queue": "q"}', ("dlx-op", b"purge")) is not None
+    assert a_command(b'{"queue": "q"}', ("dlx-op", b"purge"), odd) is None
+    assert entry_of(PLACE, b'{"key": "k"}') is not None
+    assert entry_of(PLACE, b'{"key": "k"}', odd) is None
+
+
 def test_a_command_that_no_record_has_room_for_is_left_out_with_a_word(caplog):
     def declaring(*numbers):
         value = {"op": "declare_queue", "queue": {"name": "q", "arguments": {"x": numbers}}}
