@@ -14,13 +14,16 @@ import msgspec
 
 from topology.declarations import Exchange, Policy, Queue
 from topology.patterns import Pattern
-from topology.values import AmqpValue, Compat, Table
+from topology.values import AmqpValue, Compat, Table, Timestamp
 
 Value = TypeVar("Value")
 Overflow = Literal["drop-head", "reject-publish", "reject-publish-dlx"]
 
 DEFAULT_DELIVERY_LIMIT = 20
 """For quorum queues on 4.0 if neither argument nor policy sets a limit (R-DLV-5)."""
+
+NO_TIMEOUT_MS = 1 << 62
+"""The consumer timeout of a queue whose deliveries may be unsettled for ever."""
 
 UNSUPPORTED_KEYS: Mapping[str, frozenset[str]] = {
     "classic": frozenset(
@@ -61,6 +64,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
         max_length, max_length_bytes: ready messages and their body bytes; None for no limit.
         delivery_limit: how often a message may be returned; None for no limit.
         max_priority: highest effective priority; None if priorities are ignored (R-PRI-6).
+        consumer_timeout_ms: of deliveries; None: that of the vhost counts (R-SET-13).
         alternate_exchange: where rejected and orphaned messages go (R-QPID-1).
         reroute_once: whether a message that was rerouted before is discarded instead (R-QPID-5).
         single_lane: in a vhost of several lanes, whether the queue is on one of them only.
@@ -78,6 +82,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     max_length_bytes: int | None = None
     delivery_limit: int | None = None
     max_priority: int | None = None
+    consumer_timeout_ms: int | None = None
     alternate_exchange: str | None = None
     reroute_once: bool = True
     single_lane: bool = False
@@ -181,6 +186,7 @@ class PolicyTable:
             max_length_bytes=_smaller(arguments, merged, "max-length-bytes"),
             delivery_limit=delivery_limit,
             max_priority=None if quorum else _integer(arguments, "x-max-priority"),
+            consumer_timeout_ms=None if compat == "3.10" else _consumer_timeout(arguments, merged),
             alternate_exchange=_first(
                 _text(arguments, "x-alternate-exchange"), _text(merged, "queue-alternate-exchange")
             ),
@@ -272,6 +278,26 @@ def _delivery_limit(
         limits = (argument, set_by_policy, default, of_version)
         limit = next(limit for limit in limits if limit is not None)
     return None if limit < 0 else limit
+
+
+def _consumer_timeout(arguments: Table, policy: Table) -> int | None:
+    """The smaller of argument and policy; RabbitMQ compares them as terms of Erlang (R-SET-13).
+
+    There a number is less than whatever is none, and what is no integer is no timeout.
+    """
+    argument, set_by_policy = (
+        arguments.get("x-consumer-timeout"),
+        _integer(policy, "consumer-timeout"),
+    )
+    if isinstance(argument, Timestamp):
+        argument = argument.seconds
+    if argument is None:
+        return set_by_policy
+    if isinstance(argument, int) and not isinstance(argument, bool):
+        return argument if set_by_policy is None else min(argument, set_by_policy)
+    if set_by_policy is None or (isinstance(argument, float) and argument < set_by_policy):
+        return NO_TIMEOUT_MS
+    return set_by_policy
 
 
 def _smaller(arguments: Table, policy: Table, key: str) -> int | None:

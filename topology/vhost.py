@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from topology.declarations import Binding, Definitions, Exchange, Queue, VhostLimits
 from topology.permissions import Access, Need, PermissionTable, TopicPermissionTable
-from topology.policies import PolicyTable, QueueSettings
+from topology.policies import NO_TIMEOUT_MS, PolicyTable, QueueSettings
 from topology.refusals import Refusal, access_refused, exchange_in
 from topology.routing.router import Router
 from topology.values import Compat
@@ -52,6 +52,8 @@ class Vhost:
         self.default_delivery_limit: int | None = None
         self._settings: dict[str, QueueSettings] = {}
         self._settings_basis: tuple[int, int | None] = (0, None)
+        self._shortest_timeout_ms = NO_TIMEOUT_MS
+        self._shortest_timeout_basis = (-1, -1)
 
     @classmethod
     def from_definitions(
@@ -140,6 +142,21 @@ class Vhost:
     def all_settings(self) -> dict[str, QueueSettings]:
         """The effective settings of every declared queue, by name."""
         return {name: self.settings(queue) for name, queue in self.queues.items()}
+
+    def shortest_timeout_ms(self) -> int:
+        """The shortest consumer timeout that a queue has of its own; `NO_TIMEOUT_MS` if none has.
+
+        Like `version`, it counts when a change of the vhost is complete.
+        """
+        basis = (self.version, self.policies.changes)
+        if basis != self._shortest_timeout_basis:
+            every = (one.consumer_timeout_ms for one in self.all_settings().values())
+            self._shortest_timeout_ms = min(
+                (timeout_ms for timeout_ms in every if timeout_ms is not None),
+                default=NO_TIMEOUT_MS,
+            )
+            self._shortest_timeout_basis = basis
+        return self._shortest_timeout_ms
 
     def update_alternates(self) -> None:
         """Recompute every exchange's alternate exchange, after policies changed (R-AE-5)."""

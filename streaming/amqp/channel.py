@@ -452,7 +452,7 @@ class Channel:
             case PublishErrorOut():
                 self._refused(AmqpError(out.refusal.code, out.refusal.text), PUBLISH_METHOD)
 
-    def _timed_out(self, timeout_ms: int | None) -> None:
+    def _timed_out(self, timeout_ms: int) -> None:
         """The broker has closed the channel: a delivery was not settled for so long."""
         text = (
             f"delivery acknowledgement on channel {self.number} timed out. "

@@ -66,7 +66,7 @@ class AnswerListener:
             self._answered(out)
 
 
-TimedOut = Callable[[int | None], None]
+TimedOut = Callable[[int], None]
 """Told that the broker closed a channel: a delivery was not settled for so many milliseconds."""
 
 Watcher = Callable[[Events], None]
@@ -370,9 +370,9 @@ class OpenVhost:
             self._pass_events_on()
         finally:
             self._is_telling = False
-        for name in self.shard.take_timed_out():
+        for name, timeout_ms in self.shard.take_timed_out():
             if (told := self._timed_out.get(name)) is not None:
-                told(self.config.consumer_timeout_ms)
+                told(timeout_ms)
 
     def _pass_events_on(self) -> None:
         events = self._fold.take_events()

@@ -6,7 +6,7 @@ import msgspec
 
 from topology.values import Compat
 
-CORE_VERSION: Final = 6
+CORE_VERSION: Final = 7
 """The version of the broker's behaviour: raised if the same log would have another outcome."""
 
 
@@ -24,6 +24,8 @@ class ShardConfig(msgspec.Struct, frozen=True):
         default_delivery_limit: for quorum queues without one; -1: no limit; None: the compat's
             default (R-DLV-5).
         consumer_timeout_ms: a channel with a delivery unacked for this long is closed; None: never.
+            Queues may have timeouts of their own (R-SET-13).
+        ignores_timeouts: whether no delivery is ever unacked for too long, whatever queues say.
         dead_letter_retry_ms: how often at-least-once dead-lettering retries (R-ALO-3).
         away_ms: with `clock = wall`, a shard called later than this after its earliest deadline was
             away, and leases did not run (D4).
@@ -43,6 +45,7 @@ class ShardConfig(msgspec.Struct, frozen=True):
     editors: tuple[str, ...] = ()
     default_delivery_limit: int | None = None
     consumer_timeout_ms: int | None = 1_800_000
+    ignores_timeouts: bool = False
     dead_letter_retry_ms: int = 180_000
     away_ms: int = 30_000
     outbound_from: int = 1

@@ -19,7 +19,8 @@ class ShardContext:
         vhost: what is declared; its `version` grows with every change.
         published: reads the published headers of a message, for headers exchanges.
         outbound: what clients are told, in order.
-        timed_out: the names of channels that were closed for a delivery that nobody settled.
+        timed_out: the names of channels that were closed for a delivery that nobody settled, each
+            with its consumer timeout in milliseconds.
         actor: who causes what happens now.
         place: the record of the current command, in a vhost of several lanes.
         new_versions: hashes of the versions of letters that this batch has received.
@@ -60,7 +61,7 @@ class ShardContext:
         self.alternate_warnings = alternate_warnings
         self.published = published
         self.outbound: list[Outbound] = []
-        self.timed_out: list[str] = []
+        self.timed_out: list[tuple[str, int]] = []
         self.actor: Actor = CLOCK
         self.place: RecordId | None = None
         self.new_versions: set[str] = set()

@@ -425,8 +425,8 @@ class Shard:
         self.state.first_outbound += len(taken)
         return taken
 
-    def take_timed_out(self) -> list[str]:
-        """Remove and return the names of channels that a consumer timeout closed since the start.
+    def take_timed_out(self) -> list[tuple[str, int]]:
+        """Remove and return the channels that a consumer timeout closed, each with the timeout.
 
         They are in no outbound record: a client of Kafka learns it from its next settlement.
         """

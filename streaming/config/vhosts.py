@@ -64,7 +64,8 @@ class VhostSettings(Section):
     consumer_timeout_ms: int = setting(
         1_800_000,
         "A channel that leaves a delivery unsettled for longer is closed, and its messages are "
-        "requeued. 30 minutes is RabbitMQ's default. 0: never.",
+        "requeued. 30 minutes is RabbitMQ's default. 0: never. A queue may have a timeout of its "
+        "own (`x-consumer-timeout`, or `consumer-timeout` of a policy).",
         milliseconds(),
         outcome=True,
     )

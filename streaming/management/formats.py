@@ -15,6 +15,7 @@ from streaming.broker.queues.queue import Queue
 from streaming.management.binding_keys import properties_key
 from topology.declarations import Binding, Exchange, Policy
 from topology.declarations import Queue as Declaration
+from topology.policies import NO_TIMEOUT_MS
 from topology.values import Table, Timestamp
 
 NODE: Final = f"rabbit@{socket.gethostname().partition('.')[0]}"
@@ -23,7 +24,6 @@ NODE: Final = f"rabbit@{socket.gethostname().partition('.')[0]}"
 INTERNAL: Final = "rmq-internal"
 """RabbitMQ's name for itself as the maker of objects."""
 
-CONSUMER_TIMEOUT_MS: Final = 1_800_000
 GARBAGE: Final = {
     "fullsweep_after": 65_535,
     "max_heap_size": 0,
@@ -257,6 +257,14 @@ def _consumer_arguments(vhost: OpenVhost, consumer: Consumer) -> Item:
     return plain_table(given)
 
 
+def _consumer_timeout(vhost: OpenVhost, queue: Queue) -> Any:
+    """In milliseconds; an argument that is none is shown as it is, as by RabbitMQ."""
+    timeout_ms = queue.settings.consumer_timeout_ms
+    if timeout_ms == NO_TIMEOUT_MS:
+        return plain(queue.declaration.arguments["x-consumer-timeout"])
+    return vhost.config.consumer_timeout_ms if timeout_ms is None else timeout_ms
+
+
 def consumer_item(vhost: OpenVhost, queue: Queue, consumer: Consumer) -> Item:
     """A consumer."""
     channel = consumer.channel
@@ -272,7 +280,7 @@ def consumer_item(vhost: OpenVhost, queue: Queue, consumer: Consumer) -> Item:
         else "waiting",
         "channel_details": {**_channel_place(channel.name), "user": channel.user},
         "consumer_tag": consumer.label,
-        "consumer_timeout": CONSUMER_TIMEOUT_MS,
+        "consumer_timeout": _consumer_timeout(vhost, queue),
         "exclusive": consumer.exclusive,
         "prefetch_count": consumer.prefetch,
         "queue": {"name": queue.name, "vhost": vhost.name},

@@ -30,7 +30,6 @@ def _one_of(*choices: Any) -> Callable[[Any], bool]:
 
 
 _ANY_OF: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    "consumer-timeout": (_whole(0), "consumer timeout"),
     "initial-cluster-size": (_whole(0), "cluster size"),
     "max-age": (lambda value: isinstance(value, str) and bool(_AGE.fullmatch(value)), "max age"),
     "max-in-memory-bytes": (_whole(0), "maximum memory in bytes"),

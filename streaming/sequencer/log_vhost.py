@@ -465,9 +465,9 @@ class LogVhost(OpenVhost):
         if untold:
             self._asker = self.asking or self._asker
             return
-        for name in self.shard.take_timed_out():
+        for name, timeout_ms in self.shard.take_timed_out():
             if (told := self._timed_out.get(name)) is not None:
-                told(self.config.consumer_timeout_ms)
+                told(timeout_ms)
 
     def _tell(self, untold: deque[Outbound]) -> None:
         """Tell channels what is for them, up to the first message that is not in memory yet."""

@@ -236,7 +236,7 @@ COMPARED_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 """The arguments of each queue type in the order in which RabbitMQ compares two declarations."""
 
 _OF_SOME_TYPE = {*_QUEUE_CHECKS, *_STREAM_ONLY}
-_NOT_CHECKED = {"x-quorum-target-group-size", "x-stream-filter-size-bytes"}
+_NOT_CHECKED = {"x-consumer-timeout", "x-quorum-target-group-size", "x-stream-filter-size-bytes"}
 """What RabbitMQ takes for any type of queue and with any value, and does not compare."""
 
 QUEUE_ARGUMENTS = tuple(sorted(_OF_SOME_TYPE | _NOT_CHECKED))
@@ -244,6 +244,7 @@ QUEUE_ARGUMENTS = tuple(sorted(_OF_SOME_TYPE | _NOT_CHECKED))
 
 _POLICY_CHECKS: Mapping[str, tuple[Check, str]] = {
     "alternate-exchange": (text, "alternate exchange name"),
+    "consumer-timeout": (_at_least_zero, "consumer timeout"),
     "dead-letter-exchange": (text, "dead letter exchange name"),
     "dead-letter-routing-key": (text, "dead letter routing key"),
     "dead-letter-strategy": (one_of(DEAD_LETTER_STRATEGIES, ""), "dead letter strategy"),
@@ -261,7 +262,6 @@ _POLICY_CHECKS: Mapping[str, tuple[Check, str]] = {
 
 INERT_POLICY_KEYS = frozenset(
     {
-        "consumer-timeout",
         "federation-upstream",
         "federation-upstream-pattern",
         "federation-upstream-set",
@@ -334,6 +334,8 @@ def policy_value_errors(policy: Policy, compat: Compat = "4.0") -> list[tuple[st
         check, name = _POLICY_CHECKS.get(key, (None, ""))
         if key == "delivery-limit" and compat == "3.10":
             check = _at_least_zero
+        if key == "consumer-timeout" and compat == "3.10":
+            check = None  # it does not know this key, which has no effect then
         error = None if check is None else check(value)
         if error is not None:
             reply = f"{erlang_term(value)} is not a valid {name}"

@@ -401,10 +401,6 @@ class Channel:
             }
         return tags
 
-    def oldest_ms(self) -> int:
-        """When its oldest unacked delivery was handed out; NEVER if there is none."""
-        return min(consumer.deliveries.oldest_ms() for consumer in self.consumers.values())
-
     def next_timer_ms(self) -> int:
         """The earlier of its timers."""
         return min(self.lease_timer_ms, self.timeout_timer_ms)

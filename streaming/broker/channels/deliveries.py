@@ -142,13 +142,6 @@ class Deliveries:
                     )
                     yield delivery
 
-    def oldest_ms(self) -> int:
-        """When the oldest unacked delivery was handed out; NEVER if there is none."""
-        if not self._pages:
-            return NEVER
-        page = self._page(min(self._pages))
-        return next(iter(page.values())).at_ms
-
     def lowest_number(self) -> int:
         """A lower bound of the delivery numbers; NEVER if there are no deliveries."""
         if not self._pages:

@@ -1,5 +1,7 @@
 """How channels, consumers, queues and exchanges begin and end, by command or by time."""
 
+from collections.abc import Iterable
+
 from streaming.broker.channels.channel import Channel, Consumer
 from streaming.broker.channels.owners import Connection
 from streaming.broker.clock import TimerKind
@@ -8,12 +10,16 @@ from streaming.broker.handlers.access import record_change, record_channel, reco
 from streaming.broker.handlers.settlement import requeue_all
 from streaming.broker.message import NEVER, Copy
 from streaming.broker.outbound import OUTBOUND_STEP, CancelOut
+from streaming.broker.queues import consumer_timeout
 from streaming.broker.queues.queue import Queue
 from streaming.broker.shard_state import ShardState
-from streaming.broker.state.schema import DetachedRecord, LevelRecord
+from streaming.broker.state.schema import NO_QUEUE, DetachedRecord, LevelRecord
 from topology.declarations import Binding
 from topology.declarations import Queue as Declaration
+from topology.policies import QueueSettings
 from topology.refusals import Refusal
+
+_NO_SETTINGS = QueueSettings(queue_type="classic")
 
 # -- channels
 
@@ -143,7 +149,6 @@ def channel_timer_due(shard: ShardState, kind: int, number: int, due_ms: int) ->
     if not shard.channels.exists(number):
         return
     channel = shard.channels.by_number(number)
-    timeout_ms = shard.context.config.consumer_timeout_ms
     if kind == TimerKind.LEASE and channel.lease_timer_ms == due_ms:
         channel.lease_timer_ms = NEVER
         if channel.lease_ms is not None:
@@ -155,15 +160,59 @@ def channel_timer_due(shard: ShardState, kind: int, number: int, due_ms: int) ->
                 shard.context.clock.arm(ends_ms, TimerKind.LEASE, number)
     elif kind == TimerKind.CONSUMER_TIMEOUT and channel.timeout_timer_ms == due_ms:
         channel.timeout_timer_ms = NEVER
-        oldest_ms = channel.oldest_ms()
-        if oldest_ms != NEVER and timeout_ms is not None:
-            ends_ms = shard.context.clock.postponed(oldest_ms + timeout_ms)
-            if ends_ms <= shard.context.clock.now_ms:
-                shard.context.timed_out.append(channel.name)
-                close_channel(shard, channel, "consumer_timeout")
-            else:
-                channel.timeout_timer_ms = ends_ms
-                shard.context.clock.arm(ends_ms, TimerKind.CONSUMER_TIMEOUT, number)
+        first_ms, waited_ms = _first_timeout(shard, channel)
+        ends_ms = shard.context.clock.postponed(first_ms)
+        if ends_ms <= shard.context.clock.now_ms:
+            shard.context.timed_out.append((channel.name, waited_ms))
+            close_channel(shard, channel, "consumer_timeout")
+        else:
+            _time_out_at(shard, channel, ends_ms)
+
+
+def timeout_changed(shard: ShardState, channels: Iterable[int]) -> None:
+    """Let another consumer timeout count for the deliveries on these channels."""
+    for number in channels:
+        channel = shard.channels.by_number(number)
+        first_ms, _ = _first_timeout(shard, channel)
+        _time_out_at(shard, channel, max(first_ms, shard.context.clock.now_ms + 1))
+
+
+def _time_out_at(shard: ShardState, channel: Channel, due_ms: int) -> None:
+    """Look at the timeouts of a channel then, unless that happens before."""
+    if due_ms < channel.timeout_timer_ms:
+        channel.timeout_timer_ms = due_ms
+        shard.context.clock.arm(due_ms, TimerKind.CONSUMER_TIMEOUT, channel.number)
+
+
+def _first_timeout(shard: ShardState, channel: Channel) -> tuple[int, int]:
+    """When the first delivery of a channel is unsettled for too long, and how long that is.
+
+    The later of deliveries with one timeout never comes first, so a consumer's oldest is enough,
+    and of gets those before which no shorter timeout can begin.
+
+    Returns:
+        NEVER and 0 if none ever is.
+    """
+    shortest_ms = min(_timeout_ms(shard, NO_QUEUE), shard.context.vhost.shortest_timeout_ms())
+    first_ms, waited_ms = NEVER, 0
+    for consumer in channel.consumers.values():
+        least_ms = _timeout_ms(shard, consumer.queue_number) if consumer.number else shortest_ms
+        for delivery in consumer.deliveries:
+            if delivery.at_ms + max(1, least_ms) >= first_ms:
+                break
+            timeout_ms = _timeout_ms(shard, delivery.queue_number)
+            ends_ms = delivery.at_ms + max(1, timeout_ms)
+            if ends_ms < first_ms:
+                first_ms, waited_ms = ends_ms, timeout_ms
+    return first_ms, waited_ms
+
+
+def _timeout_ms(shard: ShardState, queue_number: int) -> int:
+    """The timeout of deliveries of a queue; one that is deleted has that of the vhost."""
+    vhost, config = shard.context.vhost, shard.context.config
+    name = vhost.queue_names.get(queue_number)
+    settings = _NO_SETTINGS if name is None else vhost.settings(vhost.queues[name])
+    return consumer_timeout.timeout_ms(config, settings)
 
 
 # -- consumers
@@ -254,6 +303,7 @@ def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
     if queue.owner >= 0:
         shard.channels.owners.take(queue.owner, queue.number)
     copies, detached = queue.empty()
+    channels = list(queue.unacked_on)
     copies.extend(_take_unacked(shard, queue))
     copies.sort(key=queue.place)
     copies.extend([held.copy for held in queue.held.take_all()])
@@ -263,6 +313,8 @@ def delete_queue(shard: ShardState, queue: Queue, cause: str) -> int:
     removed = shard.context.vhost.remove_queue(queue.name)
     shard.context.vhost.version += 1
     settings = queue.settings
+    if settings.consumer_timeout_ms is not None:
+        timeout_changed(shard, channels)
     for copy in copies:
         _lose(shard, queue.name, settings.alternate_exchange, copy, once=settings.reroute_once)
     detail = {"what": "queue_deleted", "name": queue.name, "cause": cause, "ready": ready}

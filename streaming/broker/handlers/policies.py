@@ -10,6 +10,7 @@ from streaming.broker.handlers.access import (
     record_declaration,
     refuse_administration,
 )
+from streaming.broker.handlers.lifecycle import timeout_changed
 from streaming.broker.shard_state import ShardState
 from topology.declarations import Permission, Policy, TopicPermission, VhostLimits
 from topology.errors import UnsupportedPatternError
@@ -96,6 +97,8 @@ def _apply_changed_settings(shard: ShardState, before: dict[str, QueueSettings])
     for name in changed:
         queue = shard.queues.named(name)
         at_least_once.release_unwanted(queue)
+        if after[name].consumer_timeout_ms != before[name].consumer_timeout_ms:
+            timeout_changed(shard, queue.unacked_on)
         queue.settings_changed()
         at_least_once.retry_unrouted(queue)
         shard.dead_lettering.cascade()

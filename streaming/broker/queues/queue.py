@@ -29,6 +29,7 @@ from streaming.broker.message import NEVER, Copy, Envelope, Message
 from streaming.broker.outbound import DeliveryOut
 from streaming.broker.queues import step_size
 from streaming.broker.queues.consumer_line import ConsumerLine
+from streaming.broker.queues.consumer_timeout import timeout_ms
 from streaming.broker.queues.held_copies import HeldCopies
 from streaming.broker.queues.queue_expiry import QueueExpiry
 from streaming.broker.queues.ready_order import Order
@@ -87,6 +88,7 @@ class Queue(QueueExpiry):
             to date while it is `blocked`.
         owner: the channel that declared it, if it is exclusive.
         line: its consumers.
+        consumer_timeout_ms: how long a delivery may be unsettled; NEVER for ever.
         paused: whether handing out ready copies continues later.
     """
 
@@ -164,7 +166,6 @@ class Queue(QueueExpiry):
         self.context = context
         self.clock = context.clock
         self.events = context.events
-        self.consumer_timeout_ms = context.config.consumer_timeout_ms
         self.channels = channels
         self.line.take_part(context, channels)
         self.held.take_part(context)
@@ -179,6 +180,7 @@ class Queue(QueueExpiry):
         self.max_bytes = NEVER if settings.max_length_bytes is None else settings.max_length_bytes
         self.expires_ms = settings.expires_ms
         self.holds_deaths = settings.at_least_once
+        self.consumer_timeout_ms = max(1, timeout_ms(self.context.config, settings))
 
     # -- what the two types do differently
 
@@ -435,9 +437,9 @@ class Queue(QueueExpiry):
             self.unacked_bytes += copy.message.size
             channel_number = channel.number
             self.unacked_on[channel_number] = self.unacked_on.get(channel_number, 0) + 1
-            timeout_ms = self.consumer_timeout_ms
-            if timeout_ms is not None and channel.timeout_timer_ms == NEVER:
-                due_ms = channel.timeout_timer_ms = now_ms + timeout_ms
+            due_ms = now_ms + self.consumer_timeout_ms
+            if due_ms < channel.timeout_timer_ms:
+                channel.timeout_timer_ms = due_ms
                 self.clock.arm(due_ms, TimerKind.CONSUMER_TIMEOUT, channel_number)
         context.outbound.append(
             DeliveryOut(

@@ -129,7 +129,7 @@ class Replay:
             lane=job.lane,
             lanes=job.lanes,
             compat=job.compat,
-            consumer_timeout_ms=None,  # what it requeued is recorded
+            ignores_timeouts=True,  # what they requeued is recorded
         )
         self._shard = self._open()
         self._publishes = self._unplayed = 0

@@ -27,6 +27,7 @@ labels = st.sampled_from(LABELS)
 users = st.sampled_from([None, None, None, None, None, "ann"])
 small = st.integers(0, 3)
 lives_ms = st.sampled_from([0, 1, 5, 20])
+timeouts_ms = st.sampled_from([0, 20, 90, "never"])
 overflows = st.sampled_from(["drop-head", "reject-publish", "reject-publish-dlx"])
 
 
@@ -43,6 +44,7 @@ _COMMON: dict[str, st.SearchStrategy[Any]] = {
     "x_max_length_bytes": st.integers(0, 9),
     "x_overflow": overflows,
     "x_expires": st.sampled_from([10, 50]),
+    "x_consumer_timeout": timeouts_ms,
     "x_alternate_exchange": sources,
 }
 _classic_arguments = tables(**_COMMON, x_max_priority=st.sampled_from([1, 3, 255]))
@@ -97,6 +99,7 @@ _definitions = st.one_of(
     tables(message_ttl=lives_ms, max_length=small, overflow=overflows),
     tables(dead_letter_exchange=sources, dead_letter_routing_key=keys),
     tables(expires=st.just(20), delivery_limit=st.integers(-1, 2)),
+    tables(consumer_timeout=st.sampled_from([0, 20, 90])),
     tables(alternate_exchange=sources, queue_alternate_exchange=sources),
 )
 names = st.sampled_from(["p", "r"])

@@ -123,7 +123,7 @@ def dead_letters_and_a_redrive(draw: st.DrawFn) -> tuple[list[Step], int]:
 def test_each_sealed_letter_is_moved_or_listed(case, data):
     script, count = case
     cuts = data.draw(st.sets(st.integers(0, len(script) - 1)))
-    config = msgspec.structs.replace(CONFIG, consumer_timeout_ms=None)
+    config = msgspec.structs.replace(CONFIG, ignores_timeouts=True)
     moves = Moves()
 
     with tiny_pages():

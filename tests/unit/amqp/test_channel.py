@@ -665,6 +665,20 @@ def test_a_delivery_that_nobody_settles_closes_its_channel_and_others_get_it(bro
     assert client.ask(m.ChannelOpen()) == m.ChannelOpenOk()
 
 
+def test_the_timeout_of_a_queue_is_said_to_the_client_whose_channel_it_closes(broker, client):
+    timeout: Table = {"x-consumer-timeout": 4_000}
+    client.ask(m.QueueDeclare(queue="q", arguments=timeout))
+    client.publish("", "q", b"x")
+    client.ask(m.BasicConsume(queue="q"))
+
+    broker.clock.move_to(broker.clock.now_ms() + 4_000)
+    broker.server.vhosts["/"].advance()
+
+    (closed,) = client.received()
+    assert isinstance(closed.method, m.ChannelClose)
+    assert "timed out. Timeout value used: 4000 ms. This timeout" in closed.method.reply_text
+
+
 def test_a_queue_that_names_no_type_has_its_vhosts_default_if_it_can(broker):
     broker.load({"vhosts": [{"name": "/", "default_queue_type": "quorum"}]})
     client = RawClient(broker)

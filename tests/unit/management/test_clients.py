@@ -254,3 +254,36 @@ def test_without_statistics_little_is_said_of_a_connection(api, amqp):
     assert listed == {"name": name, "vhost": "/", "user": "guest", "node": NODE}
     path = f"connections/{quote(name, safe='')}?disable_stats=true"
     assert api.get(path) == {"name": name}
+
+
+def test_a_consumer_has_the_timeout_of_its_queue(api, amqp):
+    shown = {"usual": 1_800_000, "own": 5_000, "smaller": 4_000, "never": "5000"}
+    given: dict[str, int | str] = {"own": 5_000, "smaller": 5_000, "never": "5000"}
+    api.put("policies/%2F/p", {"pattern": "^smaller$", "definition": {"consumer-timeout": 4_000}})
+    for queue in shown:
+        arguments: Table = {"x-consumer-timeout": given[queue]} if queue in given else {}
+        amqp.ask(m.QueueDeclare(queue=queue, arguments=arguments))
+        of_consumer: Table = {"x-consumer-timeout": 1}
+        amqp.ask(m.BasicConsume(queue=queue, arguments=of_consumer))
+
+    found = {one["queue"]["name"]: one["consumer_timeout"] for one in api.get("consumers")}
+
+    assert found == shown, "as RabbitMQ 4.0.5 shows them"
+    assert api.get("queues/%2F/own")["consumer_details"][0]["consumer_timeout"] == 5_000
+
+
+@pytest.mark.parametrize("value", [-1, "5"])
+def test_a_consumer_timeout_of_a_policy_is_checked(api, value):
+    body = {"pattern": "", "definition": {"consumer-timeout": value}}
+
+    status, _, reason = api.refusal("PUT", "policies/%2F/p", body)
+
+    shown = "-1" if value == -1 else '&lt;&lt;"5"&gt;&gt;'
+    assert (status, reason) == (
+        400,
+        f"Validation failed\n\n{shown} is not a valid consumer timeout\n",
+    )
+    body["definition"] = {"consumer-timeout": 5}
+    assert api.refusal("PUT", "operator-policies/%2F/p", body)[2] == (
+        'Validation failed\n\n[{<<"consumer-timeout">>,5}] are not recognised policy settings\n'
+    )

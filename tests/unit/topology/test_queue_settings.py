@@ -3,7 +3,8 @@
 import pytest
 
 from tests.unit.topology.short_forms import a_policy, a_queue, a_quorum_queue
-from topology.policies import PolicyTable, QueueSettings
+from topology.policies import NO_TIMEOUT_MS, PolicyTable, QueueSettings
+from topology.values import Timestamp
 
 
 def settings(queue, policy=None, operator=None, compat="4.0"):
@@ -202,3 +203,28 @@ def test_the_default_delivery_limit_applies_without_argument_and_policy(
     queue = a_quorum_queue() if argument is None else a_quorum_queue(delivery_limit=argument)
 
     assert PolicyTable().queue_settings(queue, compat, default).delivery_limit == limit
+
+
+@pytest.mark.parametrize(
+    ("argument", "policy", "timeout_ms"),
+    [
+        (None, None, None),
+        (5, None, 5),
+        (None, 7, 7),
+        (5, 7, 5),
+        (9, 7, 7),
+        (-1, 7, -1),
+        (Timestamp(3), None, 3),
+        ("5", None, NO_TIMEOUT_MS),
+        (False, 7, 7),
+        (6.5, 7, NO_TIMEOUT_MS),
+        (7.0, 7, 7),
+    ],
+)
+def test_the_consumer_timeout_is_the_smaller_of_argument_and_policy(argument, policy, timeout_ms):
+    """R-SET-13."""
+    queue = a_queue() if argument is None else a_queue(consumer_timeout=argument)
+    definition = {} if policy is None else {"consumer-timeout": policy}
+
+    assert settings(queue, definition).consumer_timeout_ms == timeout_ms
+    assert settings(queue, definition, compat="3.10").consumer_timeout_ms is None

@@ -5,6 +5,7 @@ import pytest
 from tests.fixtures.steps import lines_run
 from topology.declarations import Binding, Definitions, Exchange, Permission, Policy, Queue
 from topology.permissions import Need
+from topology.policies import NO_TIMEOUT_MS
 from topology.vhost import Vhost
 
 DEFINITIONS = Definitions(
@@ -181,3 +182,22 @@ def test_only_administrators_and_the_operator_change_policies(vhost):
     refusals = [vhost.refuse_administration(user, "/") for user in ("ann", "bob", None)]
 
     assert [refusal and refusal.code for refusal in refusals] == [None, 403, None]
+
+
+def test_the_shortest_consumer_timeout_of_all_queues_follows_changes(vhost):
+    def shortest():
+        vhost.version += 1  # as the broker does
+        return vhost.shortest_timeout_ms()
+
+    first = shortest()
+    vhost.add_queue(Queue("slow", arguments={"x-consumer-timeout": 500}))
+    with_slow = shortest()
+    vhost.add_queue(Queue("quick", arguments={"x-consumer-timeout": 300}))
+    with_quick = shortest(), vhost.shortest_timeout_ms()
+    vhost.policies.set(Policy("p", "^work$", {"consumer-timeout": 100}))
+    with_policy = vhost.shortest_timeout_ms()
+    vhost.policies.clear("p")
+    vhost.remove_queue("quick")
+
+    assert (first, with_slow, with_quick, with_policy) == (NO_TIMEOUT_MS, 500, (300, 300), 100)
+    assert shortest() == 500

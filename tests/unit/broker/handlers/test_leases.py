@@ -257,5 +257,5 @@ def test_a_shard_that_stays_open_names_the_channels_that_timed_out_once():
 
     broker.at(1_000)
 
-    assert broker.shard.take_timed_out() == ["c0"]
+    assert broker.shard.take_timed_out() == [("c0", 1_000)]
     assert broker.shard.take_timed_out() == []
