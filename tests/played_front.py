@@ -137,7 +137,7 @@ class PlayedFront:
             )
             self.fold.publish(self.at_ms, message, publication, flags, actor)
         else:
-            self.fold.void(self.at_ms, message, actor)
+            self.fold.void(message, actor)
         self.hear()
         return offset
 

@@ -341,10 +341,8 @@ class Shard:
         self._finish_step()
         return refusal
 
-    def void(self, at_ms: int, message: Message, actor: Actor) -> None:
-        """Record a publish that does not count (`sequence.fold`)."""
-        if at_ms > self._clock.now_ms:
-            self.advance(at_ms)
+    def void(self, message: Message, actor: Actor) -> None:
+        """Record a publish that does not count (`sequence.fold`): it moves no time either."""
         self._act(actor)
         events = self._context.events
         events.messages[events.add(Kind.VOID)] = (message, None)

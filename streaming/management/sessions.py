@@ -6,6 +6,7 @@ Answers come when the vhost has applied what was asked: at once in memory, else 
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Final, Literal, TypeVar
 
@@ -102,7 +103,7 @@ class Session:
         self._actor = actor
         self._heard = _Heard()
         self.deliveries = self._heard.deliveries
-        vhost.listen(actor.channel, self._heard)
+        vhost.listen(actor.channel, self._heard, partial(self._heard.timed_out, actor))
 
     async def do(self, command: Callable[[str], commands.Command]) -> AnswerOut:
         """Carry out a command, which is made for the name of the channel."""
@@ -133,12 +134,15 @@ class _Heard:
     def __init__(self) -> None:
         self.deliveries: list[tuple[DeliveryOut, Stored]] = []
         self._returned = False
+        self._closed: AnswerOut | None = None
         self.expect()
 
     def expect(self) -> None:
         """Wait for one more answer or confirm."""
         loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[AnswerOut] = loop.create_future()
+        if self._closed is not None:
+            self.answer.set_result(self._closed)
         self.published: asyncio.Future[Published] = loop.create_future()
 
     def delivered(self, out: DeliveryOut, stored: Stored) -> None:
@@ -149,6 +153,13 @@ class _Heard:
         """See `Listener`."""
         if not self.published.done():
             self.published.set_result(not self._returned if out.ack else REJECTED)
+
+    def timed_out(self, actor: Actor, timeout_ms: int) -> None:
+        """Hear that the broker closed the channel, which held messages for too long."""
+        text = f"PRECONDITION_FAILED - messages were held for {timeout_ms} ms, the consumer timeout"
+        self._closed = AnswerOut(0, actor, "", None, {}, Refusal(406, text))
+        if not self.answer.done():
+            self.answer.set_result(self._closed)
 
     def hear(self, out: Outbound, _stored: Stored | None) -> None:
         """See `Listener`."""

@@ -58,7 +58,7 @@ def fold_log(
             if fold.begin(offset, epoch):
                 fold.publish(at_ms, message, publications[code], flags, actor)
             else:
-                fold.void(at_ms, message, actor)
+                fold.void(message, actor)
         else:
             fold_record(fold, (offset, at_ms), flags, epoch, values[row].as_py(), actor)
     return fold.finish(), fold.compared

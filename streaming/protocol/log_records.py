@@ -19,7 +19,7 @@ import msgspec
 
 from streaming.broker.commands import Command, SettleOutcome
 from streaming.broker.events import COPIED_CHANNEL
-from streaming.broker.message import Routed
+from streaming.broker.message import CONFIRM, IMMEDIATE, MANDATORY, Routed
 from streaming.protocol.command_codec import decode_command
 from topology.errors import DlxError
 
@@ -129,6 +129,7 @@ _settlements: Final = msgspec.msgpack.Decoder(list[Settlement])
 _epoch: Final = msgspec.msgpack.Decoder(Epoch)
 _digest: Final = msgspec.msgpack.Decoder(Digest)
 _KINDS: Final = frozenset(LogKind)
+_ALL_FLAGS: Final = MANDATORY | IMMEDIATE | CONFIRM
 _Value = TypeVar("_Value")
 
 
@@ -160,6 +161,8 @@ def read_header(data: bytes | None) -> LogHeader:
             f"no record has version {header.version} and kind {header.kind}: another program "
             "wrote it"
         )
+    if not 0 <= header.flags <= _ALL_FLAGS:
+        raise UnknownRecordError(f"no publish has the flags {header.flags}: another program did it")
     if header.kind == LogKind.PUBLISH and header.user is None and header.channel != COPIED_CHANNEL:
         raise UnknownRecordError("a publish has no user: another program wrote it")
     return header
@@ -169,7 +172,10 @@ def read_command(value: bytes) -> Command:
     """Read the value of a record with a command; UnknownRecordError if it is damaged."""
     try:
         return decode_command(value, 1)
-    except (msgspec.MsgspecError, zlib.error, ValueError, IndexError, RecursionError) as error:
+    except (
+        *(msgspec.MsgspecError, zlib.error, ValueError, IndexError, RecursionError),
+        ArithmeticError,  # of a decimal number
+    ) as error:
         raise UnknownRecordError(f"the command cannot be read: {error}") from error
 
 

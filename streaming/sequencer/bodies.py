@@ -15,11 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from typing import Final
 
-from streaming.amqp.properties import see
-from streaming.amqp.publications import stored_seen
+from streaming.amqp.publications import see_logged, stored_seen
 from streaming.amqp.stored import Stored, StoredMessages
 from streaming.broker.events import ENDING_KINDS, Events, Kind
 from streaming.broker.message import Message, PublishedHeaders
+from streaming.protocol.log_records import UnknownRecordError
 from streaming.sequencer.log_reader import LogReader
 from streaming.sequencer.needed_offsets import NeededOffsets
 from topology.errors import DlxError
@@ -214,9 +214,14 @@ class Bodies(StoredMessages):
         self._next_ahead = (found[len(found) // 2][0], found[-1][0] + 1)
 
 
-def stored_from(properties: bytes, body: bytes) -> Stored:
-    """A message as its record in the log has it."""
-    return stored_seen(properties, body, see(properties))
+def stored_from(properties: bytes | None, body: bytes) -> Stored:
+    """A message as its record in the log has it.
+
+    Raises:
+        UnknownRecordError: it has none.
+    """
+    seen = see_logged(properties)
+    return stored_seen(properties or b"", body, seen)
 
 
 def _size(stored: Stored) -> int:
@@ -259,8 +264,10 @@ class BodyReader:
                 break
             for record in records:
                 self._position = record.offset + 1
-                if record.content is not None:
+                try:
                     stored = stored_from(record.content, record.value or b"")
-                    found.append((record.offset, stored))
-                    size += _size(stored)
+                except UnknownRecordError:
+                    continue  # it has no message, or another program wrote it
+                found.append((record.offset, stored))
+                size += _size(stored)
         return found

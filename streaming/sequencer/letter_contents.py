@@ -18,6 +18,7 @@ from streaming.broker.commands import Redrive
 from streaming.broker.events import COPIED_CHANNEL, Actor
 from streaming.broker.redrive_letters import NOT_IN_LOG, Letter
 from streaming.broker.redrives.version_keys import VERSION_KEY, name_of_content
+from streaming.protocol.log_records import UnknownRecordError
 from streaming.sequencer.bodies import stored_from
 from streaming.sequencer.input_records import published_at
 from streaming.sequencer.log_reader import LogReader, LogUnreadableError
@@ -49,9 +50,12 @@ class LetterContents:
                 return None  # it was trimmed
             if found:
                 [record] = found
-                if record.offset != offset or record.content is None:
+                if record.offset != offset:
                     return None
-                return stored_from(record.content, record.value or b"")
+                try:
+                    return stored_from(record.content, record.value or b"")
+                except UnknownRecordError:
+                    return None
         raise LogUnreadableError(f"the log {self._reader.topic} cannot be read: no answer")
 
     def close(self) -> None:

@@ -179,6 +179,7 @@ class LogVhost(OpenVhost):
         for record in records:
             self._take(record)
         self.fold.take_outbound()  # the clients of that front were told
+        self.shard.take_timed_out()
         self.stored.count(self.fold.take_events(), self._replay.take_published())
 
     def _take(self, record: RawRecord) -> LogHeader | None:

@@ -87,7 +87,7 @@ class Replay:
         actor = self._actor(header.user, header.channel)
         if not fold.begin(record.offset, header.epoch):
             message = Message(0, 0, record.offset, 0, 0, len(body))
-            fold.void(record.at_ms, message, actor)
+            fold.void(message, actor)
             return
         message = self._bodies.add(stored_seen(content, body, seen), record.offset)
         self._published.append(record.offset)

@@ -45,6 +45,7 @@ _OUTBOUND: Final[dict[type, int]] = {
 }
 _SHIFT: Final = 8
 _WIDE: Final = 3
+_MOST: Final = (1 << 63) - 1
 _CONSUMER, _REQUEUED = 40, 20
 """Where the number of a consumer, and how often a copy was requeued, are in that of a delivery."""
 
@@ -184,11 +185,12 @@ def _add_wide(outbound: list[Outbound], wide: list[int]) -> None:
         kind = type(out)
         if kind is DeliveryOut:
             names.append(out.label)  # type: ignore[union-attr] # a delivery
-            numbers.append(
+            number = (
                 (out.consumer_number << _CONSUMER)  # type: ignore[union-attr]
                 + (out.requeue_count << _REQUEUED)  # type: ignore[union-attr]
                 + out.failures  # type: ignore[union-attr]
             )
+            numbers.append(number & _MOST)  # a channel may have had very many consumers
         elif kind is ConfirmOut:
             continue
         elif isinstance(out, AnswerOut):

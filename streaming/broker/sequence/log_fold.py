@@ -184,13 +184,13 @@ class LogFold:
         """Publish a message on a channel; return why it was refused."""
         self.tick(at_ms)  # which may close it
         if not self._may_act(actor):
-            self.void(at_ms, message, actor)
+            self.void(message, actor)
             return None
         return self.shard.publish(at_ms, message, publication, flags, actor)
 
-    def void(self, at_ms: int, message: Message, actor: Actor) -> None:
+    def void(self, message: Message, actor: Actor) -> None:
         """Record a publish that does not count, because of its epoch or its channel."""
-        self.shard.void(at_ms, message, actor)
+        self.shard.void(message, actor)
 
     def command(self, at_ms: int, command: Command, actor: Actor) -> bool:
         """Carry out a command of a channel, or of the operator; return whether it counts."""

@@ -121,7 +121,7 @@ def take(fold: LogFold, offset: int, record: Record, epochs: list[int]) -> None:
         if counts:
             fold.publish(at_ms, message, publication, step.flags, actor)
         else:
-            fold.void(at_ms, message, actor)
+            fold.void(message, actor)
     elif counts and isinstance(step, commands.Settle):
         fold.settle(at_ms, actor, step.tag, step.last, multiple=step.multiple, outcome=step.outcome)
     elif counts:

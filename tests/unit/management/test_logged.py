@@ -278,6 +278,26 @@ def test_a_message_that_the_log_does_not_take_is_refused(first):
     assert first.api.refusal("POST", path, long)[2] == ["too_long", "routing_key"]
 
 
+def test_a_request_that_holds_messages_for_too_long_says_so(first, monkeypatch):
+    first.api.put("queues/%2F/q", {"arguments": {"x-consumer-timeout": 60_000}})
+    for number in range(3):
+        body = a_message(str(number)) | {"properties": {}}
+        first.api.ask("POST", "exchanges/%2F/amq.default/publish", body)
+    acknowledge = first.port._acknowledge  # noqa: SLF001 - what Kafka does
+
+    def slowly(vhost):
+        first.port.now_ms += 50_000
+        acknowledge(vhost)
+
+    monkeypatch.setattr(first.port, "_acknowledge", slowly)
+    asked = {"count": 3, "ackmode": "ack_requeue_true", "encoding": "auto"}
+
+    status, _, reason = first.api.refusal("POST", "queues/%2F/q/get", asked)
+
+    assert (status, "held for 60000 ms" in str(reason)) == (400, True)
+    assert first.vhost.ready_in("q") == 3
+
+
 def test_a_request_does_not_wait_for_ever(first, monkeypatch):
     monkeypatch.setattr(sessions, "ANSWER_S", 0.0)
     first.port.is_full = True

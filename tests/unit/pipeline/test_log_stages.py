@@ -27,6 +27,7 @@ from streaming.pipeline.sequenced_fold import copied_out
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import OutboundTask, TaskSettings, TopicTask
 from streaming.protocol import record_headers as wire
+from streaming.protocol.command_codec import encode_command
 from streaming.protocol.copied_records import copied_command
 from streaming.protocol.log_records import (
     CONTENT,
@@ -312,6 +313,11 @@ def test_arguments_of_every_client_reach_the_tables(job, front, value):
 
 
 PUBLISH = encode(LogHeader(LOG_VERSION, 0, LogKind.PUBLISH, "ann", "c1", "", "q"))
+OF_FLAGS = encode(LogHeader(LOG_VERSION, 99, LogKind.PUBLISH, "ann", "c1", "", "q", 300))
+COMMAND = encode(LogHeader(LOG_VERSION, 0, LogKind.COMMAND, "ann", "c1"))
+BAD_DECIMAL = encode_command(
+    commands.DeclareQueue(queue=Queue("q", arguments={"x": Decimal("1.5")}))
+).replace(b"1.5", b"x.y")
 
 
 @pytest.mark.parametrize(
@@ -326,6 +332,8 @@ PUBLISH = encode(LogHeader(LOG_VERSION, 0, LogKind.PUBLISH, "ann", "c1", "", "q"
         ([(LOG, PUBLISH), (CONTENT, b"")], b"x", "the properties cannot be read"),
         ([(LOG, PUBLISH), (CONTENT, b"\x80\x00\x05a")], b"x", "the properties cannot be read"),
         ([(LOG, PUBLISH), (CONTENT, b"\0\0")], None, "a publish has no value"),
+        ([(LOG, OF_FLAGS), (CONTENT, b"\0\0")], b"x", "no publish has the flags 300"),
+        ([(LOG, COMMAND)], BAD_DECIMAL, "the command cannot be read"),
         *(
             ([(LOG, encode(LogHeader(LOG_VERSION, 0, kind, "ann", "c1")))], b"\xc1", words)
             for kind, words in (

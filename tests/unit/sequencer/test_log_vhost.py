@@ -518,6 +518,26 @@ def test_a_message_that_is_not_in_memory_is_fetched_and_what_follows_waits():
     assert vhost.is_idle
 
 
+def test_a_consumer_timeout_of_a_channel_before_is_told_nobody():
+    port = LogPort()
+    vhost = a_leader(port)
+    ear = a_channel(vhost, port)
+    vhost.submit(Ask(CHANNEL, commands.Consume(queue="q", label="tag", channel="c1")))
+    publish(vhost, ear, b"message")
+    port.acknowledge(vhost)
+    port.now_ms += 1_800_001
+    vhost.advance()
+    port.acknowledge(vhost)
+
+    again = a_leader(port)
+    told: list[int] = []
+    again.listen("c1", Ear(), told.append)
+    again.submit(Ask(CHANNEL, commands.OpenChannel(channel="c1", connection="n1")))
+    port.acknowledge(again)
+
+    assert told == []
+
+
 def test_time_passes_by_a_record_and_once():
     port = LogPort()
     vhost = a_leader(port)
