@@ -199,6 +199,7 @@ def main() -> None:
     """Run the command line and exit; never returns."""
     escape_unencodable()
     _let_children_name_files()
+    _refuse_bytes(sys.argv[1:])
     with flushed_output():
         try:
             sys.exit(_run(sys.argv[1:]))
@@ -230,6 +231,16 @@ def _let_children_name_files() -> None:
     """
     if "LC_ALL" in os.environ and codecs.lookup(locale.getencoding()).name == "ascii":
         os.environ["LC_ALL"] = "C.UTF-8"
+
+
+def _refuse_bytes(arguments: list[str]) -> None:
+    """Refuse arguments that are not UTF-8: only a file may have such a name."""
+    for number, argument in enumerate(arguments, 1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            if not os.path.lexists(argument) and not os.path.lexists(argument.partition("=")[2]):
+                _fail(f"{PROGRAM}: argument {number}, {argument!a}, is not UTF-8, nor a file")
 
 
 def _run(arguments: list[str]) -> Any:

@@ -196,9 +196,7 @@ class InputSettings(types.Section):
         """Whether its mapping can name a vhost."""
         if self.mapping is None:
             return False
-        named = self.mapping.vhost
-        fed = literal_text(named) if isinstance(named, str) else None
-        return fed in {None, vhost}
+        return literal_text(self.mapping.vhost) in {None, vhost}
 
     def contradictions(self) -> Iterator[Problem]:
         """The job never creates a foreign topic, and reads only publishes from it."""

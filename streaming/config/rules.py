@@ -145,10 +145,12 @@ def _members(parts: Parts) -> Iterator[Conflict]:
 def _unknown_names(parts: Parts) -> Iterator[Conflict]:
     for path, each in parts.readable_inputs():
         yield from _unknown(f"{path}.user", "users", each.user, parts.users)
-        vhost = None if each.mapping is None else each.mapping.vhost
-        name = literal_text(vhost) if isinstance(vhost, str) else None
-        if name is not None:
-            yield from _unknown(f"{path}.mapping.vhost", "vhosts", name, parts.vhosts)
+        if each.mapping is None:
+            continue
+        vhost = each.mapping.vhost
+        for name in (literal_text(vhost), getattr(vhost, "otherwise", None)):
+            if name is not None:
+                yield from _unknown(f"{path}.mapping.vhost", "vhosts", name, parts.vhosts)
 
 
 def _unknown(path: str, table: str, name: str, known: Iterable[str]) -> Iterator[Conflict]:

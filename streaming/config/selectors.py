@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from math import isfinite
 from typing import Any, ClassVar, Final, Literal
 
 import attrs
@@ -24,6 +25,7 @@ import attrs
 from streaming.config import types
 from topology.errors import Problem
 from topology.suggestions import did_you_mean
+from topology.values import INTEGERS
 
 Scalar = str | int | float | bool
 Unit = Literal["s", "ms"]
@@ -165,9 +167,10 @@ def template_parts(text: str) -> tuple[str | Source, ...]:
     return (*parts, literal) if literal or not parts else tuple(parts)
 
 
-def literal_text(text: str) -> str | None:
-    """The text itself, with braces unescaped; None if it has placeholders."""
-    parts = template_parts(text)
+def literal_text(selector: Selector) -> str | None:
+    """The text that a selector always gives, with braces unescaped; None if a record decides it."""
+    text = selector.name if isinstance(selector, Template) else selector
+    parts = template_parts(text) if isinstance(text, str) else ()
     return parts[0] if len(parts) == 1 and isinstance(parts[0], str) else None
 
 
@@ -313,7 +316,7 @@ def _inline(raw: dict[str, Any], fault: Fault, *, may_lack: bool, is_time: bool)
         both = " and ".join(named)
         problems.append(Problem("", f"names both {both}: use only one of them"))
     for name in named:
-        problems += _problems_within(name, partial(_place_faults, name, raw[name]))
+        problems += _problems_within(name, partial(_place_faults, name, raw[name], fault))
     problems += _problems_within(
         "", lambda: _option_faults(raw, fault, may_lack=may_lack, is_time=is_time)
     )
@@ -337,7 +340,7 @@ def _problems_within(path: str, faults: Callable[[], Iterator[Problem]]) -> list
         return error.within(path)
 
 
-def _place_faults(name: str, value: Any) -> Iterator[Problem]:
+def _place_faults(name: str, value: Any, fault: Fault) -> Iterator[Problem]:
     if name in {"record_key", "key"}:
         if value is not True:
             yield Problem(name, "must be true")
@@ -350,8 +353,8 @@ def _place_faults(name: str, value: Any) -> Iterator[Problem]:
         yield Problem(name, f"must be {listed}{did_you_mean(value, RECORD_FIELDS)}")
     elif name == "json":
         json_steps(value)
-    elif name == "template":
-        template_parts(value)
+    elif name == "template" and (what := _text_fault(value, fault)) is not None:
+        yield Problem(name, what)
 
 
 def _option_faults(
@@ -402,6 +405,10 @@ def whole_number(least: int, most: int) -> Fault:
     return fault
 
 
-def any_scalar(_value: Any) -> str | None:
-    """Accept every literal, for headers."""
+def any_scalar(value: Any) -> str | None:
+    """What is wrong with the value of a header, which may be of any type."""
+    if isinstance(value, float) and not isfinite(value):
+        return "must be a finite number"
+    if isinstance(value, int) and value not in INTEGERS:
+        return "is a number beyond 64 bits"
     return None

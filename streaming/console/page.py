@@ -359,7 +359,7 @@ class View:
 
     # -- links and commands
 
-    def url(self, path: str, **changes: object) -> str:
+    def url(self, path: str, /, **changes: object) -> str:
         """A link to a page, with the instant and vhost of this one unless they are changed."""
         kept = {name: self.text(name) for name in KEPT}
         wanted = {
@@ -370,7 +370,7 @@ class View:
         path = quote(path, safe="/%")
         return f"{path}?{query}" if query else path
 
-    def here(self, **changes: object) -> str:
+    def here(self, /, **changes: object) -> str:
         """A link to this page with other parameters."""
         return self.url(self.path, **{**self.values, **changes})
 

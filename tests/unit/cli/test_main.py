@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -179,6 +180,21 @@ def test_only_the_module_of_the_command_is_imported():
     assert not {"streaming.cli.run.command", "streaming.cli.topology.simulate"} & set(
         finished.stdout.split()
     )
+
+
+def test_an_argument_that_is_not_utf8_is_refused_unless_it_is_a_file(tmp_path):
+    file = os.fsencode(tmp_path) + b"/\xff.json"
+
+    def run(*arguments):
+        command = (sys.executable, "-P", "-m", "streaming.cli", *arguments)
+        done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    said = (2, "", "dlx: argument 2, 'a\\udcff', is not UTF-8, nor a file\n")
+    assert run("why", b"a\xff") == said
+    assert run("check", file)[2].endswith("is not UTF-8, nor a file\n")
+    shutil.copy(CHECKOUT / DEFINITIONS, os.fsdecode(file))
+    assert run("check", file)[0] == 0
 
 
 def test_the_module_runs_as_the_wrapper_runs_it():

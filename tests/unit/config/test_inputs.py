@@ -109,6 +109,31 @@ def test_an_exchange_is_a_text_or_a_part_of_the_record(written, selector):
         ),
         ('{ exchange = "a", vhost = "shop" }', [".vhost: there is no [vhosts.shop]"]),
         (
+            '{ exchange = "a", vhost = { template = "shop" } }',
+            [".vhost: there is no [vhosts.shop]"],
+        ),
+        (
+            '{ exchange = "a", vhost = { header = "v", otherwise = "shop" } }',
+            [".vhost: there is no [vhosts.shop]"],
+        ),
+        (
+            '{ exchange = "a", priority = { template = "300" }, delivery_mode = { template = "{{" }'
+            f', routing_key = {{ template = "{"a" * 300}" }} }}',
+            [
+                ".routing_key.template: is longer than 255 bytes",
+                ".delivery_mode.template: expected a whole number, got a string",
+                ".priority.template: expected a whole number, got a string",
+            ],
+        ),
+        (
+            '{ exchange = "a", headers = { a = nan, b = -inf, c = 9223372036854775808 } }',
+            [
+                ".headers.a: must be a finite number",
+                ".headers.b: must be a finite number",
+                ".headers.c: is a number beyond 64 bits",
+            ],
+        ),
+        (
             '{ exchange = "a", exchnage = "b" }',
             [".exchnage: unknown key (did you mean 'exchange'?)"],
         ),

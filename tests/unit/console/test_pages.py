@@ -42,6 +42,12 @@ def test_every_page_answers_at_every_instant(shop_console, address, as_of):
     )
 
 
+@pytest.mark.parametrize("name", ["path", "self", "changes", "view", "name"])
+def test_a_parameter_may_have_any_name(shop_console, name):
+    assert shop_console.get(f"/queues?{name}=x").status_code == 200
+    assert shop_console.get(f"/nowhere?{name}=x").status_code == 404
+
+
 def test_the_first_page_says_whether_anything_is_unexplained(shop_console):
     def page():
         return shop_console.get("/").text
