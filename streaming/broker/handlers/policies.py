@@ -91,14 +91,17 @@ def _apply_changed_settings(shard: ShardState, before: dict[str, QueueSettings])
     shard.context.vhost.update_alternates()
     after = _all_settings(shard)
     changed = [name for name in sorted(after) if after[name] != before[name]]
+    channels: set[int] = set()
     for name in changed:
-        shard.queues.named(name).apply_settings(after[name])
+        queue = shard.queues.named(name)
+        queue.apply_settings(after[name])
+        if after[name].consumer_timeout_ms != before[name].consumer_timeout_ms:
+            channels.update(queue.unacked_on)
+    timeout_changed(shard, sorted(channels))  # each once: one may consume from all of them
     at_least_once = shard.dead_lettering.at_least_once
     for name in changed:
         queue = shard.queues.named(name)
         at_least_once.release_unwanted(queue)
-        if after[name].consumer_timeout_ms != before[name].consumer_timeout_ms:
-            timeout_changed(shard, queue.unacked_on)
         queue.settings_changed()
         at_least_once.retry_unrouted(queue)
         shard.dead_lettering.cascade()
