@@ -4,6 +4,7 @@ A name of a header is text. Kafka takes any bytes; Java reads those that are not
 and confluent_kafka fails.
 """
 
+import ctypes
 from typing import Any, Final
 
 from confluent_kafka import Message
@@ -16,13 +17,19 @@ REPLACED: Final = "\ufffd"
 UNREADABLE: Final[Headers] = ((REPLACED, None),)
 
 
+_CALL: Final = ctypes.pythonapi.PyObject_CallNoArgs
+_CALL.argtypes, _CALL.restype = (ctypes.py_object,), ctypes.py_object
+"""Calls a function and looks whether it has set an error: Python itself no longer does so once a
+call is optimized. confluent_kafka 2 returns pairs without a name then, whose use is a crash."""
+
+
 def headers_of(message: Message) -> Headers:
     """The headers; UNREADABLE if a name is not UTF-8."""
     try:
-        pairs: Any = message.headers() or ()  # its stubs allow a dict, which it never returns
-    except (SystemError, UnicodeDecodeError):  # confluent_kafka 2 raises the former
+        pairs: Any = _CALL(message.headers)  # its stubs allow a dict, which it never returns
+    except (SystemError, UnicodeDecodeError):
         return UNREADABLE
-    return tuple(pairs)
+    return tuple(pairs or ())
 
 
 def are_readable(headers: Headers) -> bool:

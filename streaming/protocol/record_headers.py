@@ -136,6 +136,17 @@ def text(header: str, value: bytes | None, default: str) -> str:
         raise MalformedRecordError("not_utf8", f"{header} is not UTF-8: {error}") from error
 
 
+MAX_TIME_MS: Final = 253_370_764_800_000
+"""When the year 9999 begins, the last one that dates have: a later record has deadlines beyond."""
+
+
+def too_late() -> MalformedRecordError:
+    """The fault of a record whose timestamp is beyond MAX_TIME_MS."""
+    return MalformedRecordError(
+        "bad_timestamp", "the timestamp is beyond the year 9998: is it in milliseconds?"
+    )
+
+
 def json_object(where: str, value: bytes) -> dict[str, Any]:
     """Decode a JSON object.
 

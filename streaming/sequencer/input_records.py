@@ -34,6 +34,7 @@ from streaming.protocol.defaults import DEFAULT_VHOST
 from streaming.protocol.record_headers import (
     DEFAULT_CHANNEL,
     INBOUND,
+    MAX_TIME_MS,
     OP,
     OURS,
     VHOST,
@@ -106,7 +107,7 @@ class InputRecords:
         topic = record.source.topic
         mapper = self._mappers.get(topic)
         user = self._users[topic]
-        if not are_readable(record.headers):
+        if not are_readable(record.headers) or record.at_ms > MAX_TIME_MS:
             return None
         try:
             if mapper is None:

@@ -42,7 +42,7 @@ from streaming.pipeline.rows.messages import HEADERS, MessageRows
 from streaming.pipeline.rows.quarantine import Faults, QuarantineRows
 from streaming.pipeline.shard_block import FILES_KEY, pack, record_table
 from streaming.pipeline.task import BatchContext, TaskSettings, TopicTask, batch_context, paused_gc
-from streaming.protocol.record_headers import MalformedRecordError
+from streaming.protocol.record_headers import MAX_TIME_MS, MalformedRecordError, too_late
 from streaming.spark.executor_facts import check_here
 from topology.values import table_from_json
 
@@ -104,14 +104,19 @@ class Intake:
                 self._quarantine.add(rows, topic_name, topic, strangers)
             return
         rows = with_header_columns(rows, is_mapped=topic.mapping is not None)
-        is_command = pc.is_valid(rows["dlx_op"])
         faults: Faults = []
         publishes, numbers = rows, np.arange(rows.num_rows)
+        late = rows["at_ms"].to_numpy() > MAX_TIME_MS
+        if late.any():
+            rows = _in_time(rows)
+            faults += [(index, too_late()) for index in np.flatnonzero(late).tolist()]
+            publishes, numbers = rows.filter(pa.array(~late)), np.flatnonzero(~late)
+        is_command = pc.is_valid(publishes["dlx_op"])
         if pc.any(is_command).as_py():
-            found = self._add_commands(rows.filter(is_command), topic)
-            faults += _renumbered(found, np.flatnonzero(is_command))
+            found = self._add_commands(publishes.filter(is_command), topic)
+            faults += _renumbered(found, numbers[np.flatnonzero(is_command)])
             is_publish = pc.invert(is_command)
-            publishes, numbers = rows.filter(is_publish), np.flatnonzero(is_publish)
+            publishes, numbers = publishes.filter(is_publish), numbers[np.flatnonzero(is_publish)]
         if publishes.num_rows:
             faults += _renumbered(self._add_publishes(publishes, topic_name, topic), numbers)
         if faults:
@@ -333,6 +338,13 @@ class Intake:
             }
             shard.tables.append(record_table(columns))
         return faults
+
+
+def _in_time(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return records with the last instant that a table may have for those behind it."""
+    place = rows.schema.get_field_index("at_ms")
+    at_ms = pc.min_element_wise(rows["at_ms"], MAX_TIME_MS)
+    return rows.set_column(place, "at_ms", at_ms)
 
 
 def _renumbered(faults: Faults, numbers: Any) -> Faults:

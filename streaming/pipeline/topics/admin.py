@@ -25,6 +25,9 @@ REQUEST_TIMEOUT_S = 30
 
 ALIVE_SEGMENT_MS = 600_000
 
+_FUTURE_MS = str(7_900 * 365 * 86_400_000)
+"""How far from now a timestamp may be: Spark fails at those beyond the year 294,247."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -159,7 +162,7 @@ class KafkaTopics:
         }
         if not is_wall:
             properties["message.timestamp.before.max.ms"] = ANY_TIME_MS
-            properties["message.timestamp.after.max.ms"] = ANY_TIME_MS
+            properties["message.timestamp.after.max.ms"] = _FUTURE_MS
         return self._new_topic(name, partitions, properties)
 
     def _outbound_topic(self, name: str) -> NewTopic:

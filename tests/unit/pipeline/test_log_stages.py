@@ -409,6 +409,7 @@ def test_what_a_front_copies_is_not_quarantined_and_reaches_no_shard(job):
         LogRecord(2, 1, [], b'{"queue": "q", "more": "%s"}' % (b"x" * 1_000)),
         LogRecord(3, 1, [("ok", b"1"), ("\ufffd", b"1")], b'{"queue": "q"}'),
         LogRecord(4, 1, [("ok", b"1")], b'{"queue": "q"}'),
+        LogRecord(5, 1_700_000_000_000_000, [], b'{"queue": "q"}'),
     ]
 
     assert {row.shard for row in job.read(sent, "dlx.commands")} == {FILES_KEY}
@@ -423,6 +424,7 @@ def test_what_a_front_copies_is_not_quarantined_and_reaches_no_shard(job):
         (ORDERS, 1, "unmapped"),
         (ORDERS, 2, "body_too_large"),
         (ORDERS, 3, "not_utf8"),
+        (ORDERS, 5, "bad_timestamp"),
     }
     assert job.rows("messages") == []
 

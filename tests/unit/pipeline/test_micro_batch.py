@@ -32,11 +32,12 @@ from streaming.pipeline.lane_answers import LaneAnswers
 from streaming.pipeline.micro_batch import MicroBatch
 from streaming.pipeline.observe.batch_warnings import BrokerWarnings, FaultWarnings
 from streaming.pipeline.redrive_verdicts import RedriveVerdicts
-from streaming.pipeline.reports import BatchDone, ShardStats
+from streaming.pipeline.reports import BatchDone, ShardStats, read_reports
 from streaming.pipeline.shard_block import FILES_KEY
 from streaming.pipeline.task import OutboundTask, TaskSettings, TopicTask
 from streaming.pipeline.topics.accepted_loss import AcceptedLoss
 from streaming.pipeline.traffic import Clients, TrafficTotals
+from streaming.protocol import record_headers as wire
 from streaming.record_sender import BatchSender
 from streaming.storage.location import Location
 from tests.stages import Record, Stages
@@ -80,6 +81,25 @@ class OneShard(Stages):
             return done
 
         return SimpleNamespace(collect=collect, sparkSession=None)
+
+
+def test_records_from_beyond_the_dates_that_there_are_go_to_quarantine(tmp_path):
+    stages = OneShard(tmp_path)
+    declare = b'{"queue": {"name": "q"}}', [(wire.OP, b"declare_queue")]
+    publish, purge = (b"m", [(wire.ROUTING_KEY, b"q")]), (b'{"queue": "q"}', [(wire.OP, b"purge")])
+    at_ms = stages.now_ms
+    far_ms = (253_370_764_800_001, 1_700_000_000_000_000, 9_223_372_036_854_775)
+
+    records = [(at_ms, declare), *((one, publish) for one in far_ms), (far_ms[0], purge)]
+    rows = [
+        Record(offset, when, value, headers)
+        for offset, (when, (value, headers)) in enumerate([*records, (at_ms, publish)])
+    ]
+    reports = read_reports(stages.fold(stages.intake("log", rows)))
+
+    [report] = reports.shards
+    assert (report.publishes, report.resident_messages) == (1, 1)
+    assert [(one.cause, one.count) for one in reports.faults()] == [("bad_timestamp", 4)]
 
 
 class Job:

@@ -54,6 +54,12 @@ def test_a_record_that_front_and_job_read_differently_is_left_out():
     assert a_command(b'{"queue": "q"}', ("dlx-op", b"purge"), odd) is None
     assert entry_of(PLACE, b'{"key": "k"}') is not None
     assert entry_of(PLACE, b'{"key": "k"}', odd) is None
+    records = InputRecords("shop", (MAPPED,), ("shop",), 100, 60, 1_000)
+    found = [
+        records.entry(InputRecord(PLACE, at_ms, None, b'{"key": "k"}', ()))
+        for at_ms in (253_370_764_800_000, 253_370_764_800_001)
+    ]
+    assert [one is None for one in found] == [False, True]
 
 
 def test_a_command_that_no_record_has_room_for_is_left_out_with_a_word(caplog):
