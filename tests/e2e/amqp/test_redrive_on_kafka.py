@@ -100,7 +100,7 @@ class RawName(str):
 
     __slots__ = ()
 
-    def encode(self, *_arguments: Any) -> bytes:  # type: ignore[override]
+    def encode(self, *_arguments: Any) -> bytes:
         return b"\xff" + super().encode()
 
 
