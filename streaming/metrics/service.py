@@ -5,10 +5,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import duckdb
 from confluent_kafka.admin import AdminClient
 
 from streaming.broker.overview import QueueOverview
@@ -46,6 +47,9 @@ MAX_SHARE: Final = 0.1
 KAFKA_TIMEOUT_S: Final = 10.0
 DUCKDB_MEMORY: Final = "256MB"
 PROBE_S: Final = 5.0
+STOP_S: Final = 5.0
+INTERRUPT_S: Final = 0.1
+_TABLES: Final = "metrics-tables"
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +96,7 @@ class Metrics:
         self._job: Job | None = None
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._asked: Tables | None = None
         self._balance_s = 0.0
         self._logged: set[str] = set()
 
@@ -126,7 +131,7 @@ class Metrics:
         self.health.started(needs_batch=self._config.job.clock == "wall")
         works: tuple[tuple[str, Callable[[], None]], ...] = (
             ("metrics-kafka", self._follow_kafka),
-            ("metrics-tables", self._follow_tables),
+            (_TABLES, self._follow_tables),
             ("metrics-spark", self._probe_spark),
         )
         for name, work in works:
@@ -153,6 +158,19 @@ class Metrics:
             self._alerter.stop()
         if self.server is not None:
             self.server.stop()
+        for thread in self._threads:
+            if thread.name == _TABLES:
+                self._end_question(thread)
+
+    def _end_question(self, thread: threading.Thread) -> None:
+        """Wait for what asks the tables: DuckDB complains of what is open when a process ends."""
+        deadline_s = time.monotonic() + STOP_S
+        while thread.is_alive() and time.monotonic() < deadline_s:
+            asked = self._asked
+            if asked is not None:
+                with suppress(duckdb.Error):  # it has just been closed
+                    asked.connection.interrupt()  # what it does now; it may do more
+            thread.join(INTERRUPT_S)
 
     # -- Kafka
 
@@ -246,10 +264,12 @@ class Metrics:
         assert self._job is not None, "the job has started"
         place = self._job.tables
         tables = Tables(place.url, place.options, threads=1)
+        self._asked = tables
         try:
             tables.connection.execute(f"SET memory_limit = '{DUCKDB_MEMORY}'")
             yield tables
         finally:
+            self._asked = None
             tables.close()
 
     @contextmanager
