@@ -108,7 +108,7 @@ def feed_unreadable(fronts: Fronts) -> None:
     """Write a record to the mapped topic that confluent_kafka cannot read."""
     producer = KafkaProducer(bootstrap_servers=fronts.servers)
     headers = [("source", b"erp"), (RawName("source"), b"erp")]
-    value = json.dumps({"queue": "fed", "n": -1}).encode()
+    value = json.dumps({"queue": "fed", "tenant": "a", "n": -1}).encode()
     producer.send(f"{fronts.name}.mapped", value, headers=headers).get(WAIT_S)
     producer.close()
 
