@@ -1,6 +1,6 @@
 """Any shown configuration is read back unchanged, and no document crashes the reader."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 from hypothesis import given
@@ -28,6 +28,7 @@ from streaming.config import (
     parse_config,
     show_config,
 )
+from streaming.config.selectors import Selector, literal_text
 from streaming.config.types import settings_of
 from streaming.config.validation import config_from
 from tests.unit.config.changes import section_class_of
@@ -39,7 +40,8 @@ fallbacks = st.none() | names
 plain_texts = names.map(lambda name: name.replace("{", "{{").replace("}", "}}"))
 templates = st.lists(
     plain_texts
-    | st.sampled_from(["{key}", "{header.type}", "{json.$.a['b c'][0]}", "{record.offset}"])
+    | st.sampled_from(["{key}", "{header.type}", "{json.$.a['b c'][0]}", "{record.offset}"]),
+    max_size=5,  # more may be longer than a routing key may be
 ).map("".join)
 paths = st.sampled_from(["$", "$.a.b", '$["a b"][0]', "$['}{'][-1]"])
 fields = st.sampled_from(["topic", "partition", "offset", "timestamp"])
@@ -69,6 +71,18 @@ watermarks = st.builds(Relative, st.floats(0, 1024)) | st.builds(Absolute, st.in
 
 
 @st.composite
+def named_vhosts(draw: st.DrawFn, vhosts: Collection[str]) -> Selector:
+    """The vhost of a mapping: what is written in it is the name of one."""
+    names = st.sampled_from(sorted(vhosts))
+    found = draw(st.just("{key}") | places)
+    if literal_text(found) is not None:
+        return Template(draw(names).replace("{", "{{").replace("}", "}}"))
+    if isinstance(found, str):
+        return found
+    return attrs.evolve(found, otherwise=draw(st.none() | names))
+
+
+@st.composite
 def configs(draw: st.DrawFn) -> JobConfig:
     vhost_settings = draw(st.dictionaries(names, vhosts, min_size=1, max_size=3))
     users = draw(
@@ -84,7 +98,7 @@ def configs(draw: st.DrawFn) -> JobConfig:
             mapping=TopicMapping(
                 exchange=draw(selectors),
                 routing_key=draw(selectors),
-                vhost=draw(st.just("{key}") | places),
+                vhost=draw(named_vhosts(vhost_settings)),
                 message_id=draw(st.none() | selectors | lenient),
                 timestamp=draw(st.none() | st.integers(0, 9) | times),
                 headers=draw(st.dictionaries(names, selectors | lenient | st.booleans())),
