@@ -223,7 +223,8 @@ class Story(msgspec.Struct, kw_only=True):
     Attributes:
         copies: as a tree: each is followed by those that came from it.
         now: where copies are: copy -> `ready`, `unacked` or `held`.
-        hidden_in: the queues that you may not read, if that hides its body, headers and properties.
+        hidden: why its body, headers and properties are hidden; null if they are not.
+        hidden_in: the queues that you may not read, if that is why.
         version_of: the letter that an edit made this message of.
         is_partial: whether retention has removed some of its events.
     """
@@ -234,6 +235,7 @@ class Story(msgspec.Struct, kw_only=True):
     deaths: list[DeadLetter]
     events: list[Event]
     now: dict[str, str]
+    hidden: str | None
     hidden_in: list[str]
     version_of: str | None = None
     is_partial: bool = False

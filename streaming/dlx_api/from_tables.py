@@ -124,7 +124,8 @@ def story(view: View, _body: bytes) -> answers.Story:
         deaths=_typed(answers.DeadLetter, history.deaths.values()),
         events=_typed(answers.Event, history.events),
         now={str(copy_id): state for copy_id, state in history.now.items()},
-        hidden_in=history.hidden_in,
+        hidden=history.hidden,
+        hidden_in=history.hidden_in or [],
         version_of=history.version_of,
         is_partial=history.forgotten.events_at is not None,
     )

@@ -77,7 +77,7 @@ class MessageHistory(msgspec.Struct, frozen=True):
         opening: the copies that it had where the events begin, as rows of `snapshot_contents`.
         version_of: the letter that an edit made this message of; None: it was published.
         hidden_in: the queues whose contents the user of the tables may not read, if that hides its
-            body, headers and properties.
+            body, headers and properties; none if it reached no queue. None: nothing is hidden.
     """
 
     message_id: str
@@ -88,7 +88,16 @@ class MessageHistory(msgspec.Struct, frozen=True):
     forgotten: Forgotten = Forgotten()
     opening: list[Row] = []
     version_of: str | None = None
-    hidden_in: list[str] = []
+    hidden_in: list[str] | None = None
+
+    @property
+    def hidden(self) -> str | None:
+        """Why its body, headers and properties are hidden from the user; None: they are not."""
+        if self.hidden_in is None:
+            return None
+        if not self.hidden_in:
+            return say("It reached no queue, so no right to read a queue shows it")
+        return say("You may not read %(queues)s", queues=", ".join(self.hidden_in))
 
 
 def history_of(tables: Tables, name: str) -> MessageHistory:
@@ -128,7 +137,7 @@ def history_of(tables: Tables, name: str) -> MessageHistory:
     is_version = any(event["kind"] == "edited" for event in events)
     original = _original(tables, key) if is_version else None
     hidden = _hidden_in(tables.rights, [*opening, *events], deaths)
-    if hidden and message is not None:
+    if hidden is not None and message is not None:
         message |= {**dict.fromkeys((*CONTENT, "record_key")), **_NOTHING}
     return MessageHistory(
         str(key), message, events, deaths, now, forgotten, opening, original, hidden
@@ -144,14 +153,13 @@ def message_named(tables: Tables, name: str) -> MessageId:
     return MessageId.parse(name) or _by_topic(tables, name) or _by_property(tables, name)
 
 
-def _hidden_in(rights: ReadRights | None, rows: list[Row], deaths: dict[int, Row]) -> list[str]:
-    """The queues whose contents a user may not read; none if the message is not hidden by that.
-
-    One that reached no queue is not.
-    """
+def _hidden_in(
+    rights: ReadRights | None, rows: list[Row], deaths: dict[int, Row]
+) -> list[str] | None:
+    """See `MessageHistory`."""
     places = {(row["vhost"], row["queue"]) for row in rows if row["vhost"] and row["queue"]}
     if rights is None or rights.may_read_message(places, deaths.values()):
-        return []
+        return None
     if not deaths:
         return sorted({queue for _vhost, queue in places})
     hidden = [

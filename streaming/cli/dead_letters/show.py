@@ -114,9 +114,8 @@ def show(
             from streaming.queries.duckdb_tables import QueryError
             from streaming.queries.life.scenario import scenario_of
 
-            if history.hidden_in:
-                raise QueryError(f"--scenario: {_hidden(history)}")
-
+            if history.hidden is not None:
+                raise QueryError(f"--scenario: {history.hidden}")
             return _write_scenario(scenario_of(opened, history), scenario, replace=force)
         _print(history, body, view)
     return EXIT_OK
@@ -202,11 +201,6 @@ def _story(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
     yield from _end(history)
 
 
-def _hidden(history: "MessageHistory") -> str:
-    names = ", ".join(map(repr, history.hidden_in))
-    return f"its body and headers are hidden: the user may not read {names}"
-
-
 def _arrival(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
     yield f"message {history.message_id}", "title"
     if history.version_of is not None:
@@ -226,8 +220,8 @@ def _arrival(history: "MessageHistory", form: BodyForm) -> Iterator[Line]:
         if not stored:
             return
         message, title = stored[-1], " of its dead letter"
-    if history.hidden_in:
-        yield f"  {_hidden(history)}", "bad"
+    if history.hidden is not None:
+        yield f"  {history.hidden}: its body and headers are hidden", "bad"
         return
     yield f"  body{title}, {message['body_bytes']} bytes:", "plain"
     if message["body"] is None and message["body_bytes"]:

@@ -117,13 +117,12 @@ def _story(why: "Why") -> Iterator[Line]:
     if why.is_partial:
         yield "its earlier events were removed by tables.retention: this may not be all", "quiet"
     for death in why.deaths:
-        yield from _death(death, is_hidden=bool(why.hidden_in))
+        yield from _death(death, is_hidden=why.hidden is not None)
     if not why.deaths:
         ended = f": {', '.join(why.ended)}" if why.ended else ""
         yield f"it did not die{ended}", "good"
-    if why.hidden_in:
-        names = ", ".join(why.hidden_in)
-        yield f"what it holds is hidden: you may not read {names}", "quiet"
+    if why.hidden is not None:
+        yield f"{why.hidden}: what it holds is hidden", "quiet"
     for place in why.now:
         yield f"now it is {place.state} in queue {place.queue!r}", "head"
     if not why.now:

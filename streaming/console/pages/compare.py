@@ -38,12 +38,8 @@ def compare(view: View) -> Answer:
     first, second = message_of(view), message_of(view, "with")
     view.title = say("%(first)s and %(second)s", first=first.message_id, second=second.message_id)
     view.command = view.dlx("dead-letters", "show", names=[second.message_id], vhost=False)
-    hidden = sorted({*first.hidden_in, *second.hidden_in})
-    if hidden:
-        what = say(
-            "You may not read %(queues)s: the contents are hidden.", queues=", ".join(hidden)
-        )
-        raise Refused(403, what)
+    if (hidden := first.hidden or second.hidden) is not None:
+        raise Refused(403, say("%(why)s: the contents are hidden.", why=hidden))
     contents = [_content(one) for one in (first, second)]
     lines, is_partial = _diff(contents[0].body, contents[1].body)
     return {

@@ -93,11 +93,8 @@ def message_body(view: View) -> Answer:
 def message_scenario(view: View) -> Answer:
     """Send the message as a scenario, which `dlx simulate` replays."""
     history = message_of(view)
-    if history.hidden_in:
-        names = ", ".join(history.hidden_in)
-        what = say(
-            "You may not read %(queues)s: the message cannot become a scenario.", queues=names
-        )
+    if history.hidden is not None:
+        what = say("%(why)s: the message cannot become a scenario.", why=history.hidden)
         raise Refused(403, what)
     from streaming.queries.life.scenario import scenario_of  # noqa: PLC0415 - few need a broker
 
@@ -167,7 +164,7 @@ def versions_of(history: MessageHistory) -> list[str]:
 
 def _given(history: MessageHistory) -> dict[tuple[str, str], str | None]:
     """By queue and reason: the cause of the last death, if the user may read it."""
-    if history.hidden_in:
+    if history.hidden is not None:
         return {}
     return {(one["queue"], one["reason"]): one.get("cause") for one in history.deaths.values()}
 

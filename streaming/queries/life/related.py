@@ -62,7 +62,7 @@ def related_to(tables: Tables, history: MessageHistory) -> Related:
     """Find the messages that share a value with a message, within what the user may read."""
     row = history.message
     key = MessageId.parse(history.message_id)
-    if row is None or key is None or history.hidden_in:
+    if row is None or key is None or history.hidden:
         return Related([], {})
     paths = [one.path for one in indexed_paths(tables)]
     hits: dict[MessageId, tuple[IndexedMessage, str]] = {}

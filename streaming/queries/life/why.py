@@ -58,7 +58,7 @@ class Why(msgspec.Struct, frozen=True):
     Attributes:
         ended: how copies left their queues that did not die: `acked`, `purged` and others.
         next: commands to copy, each with what it does.
-        hidden_in: the queues that the asking user may not read.
+        hidden: why what it holds is hidden from the user; None: it is not.
     """
 
     message_id: str
@@ -71,7 +71,7 @@ class Why(msgspec.Struct, frozen=True):
     ended: list[str]
     changes: list[Change]
     next: dict[str, str]
-    hidden_in: list[str]
+    hidden: str | None
     is_partial: bool
 
 
@@ -102,7 +102,7 @@ def why_of(tables: Tables, name: str) -> Why:
         sorted({copy.end for copy in copies if copy.end and copy.why is None}),
         changes_before(tables, vhost, deaths[0].queue, deaths[0].at) if deaths else [],
         _next(history, deaths),
-        history.hidden_in,
+        history.hidden,
         history.forgotten.events_at is not None,
     )
 
@@ -138,7 +138,7 @@ def _death(tables: Tables, vhost: str, copy: CopyLife, history: MessageHistory) 
         at,
         copy.reason or "",
         copy.why,
-        None if letter is None or history.hidden_in else letter.get("cause"),
+        None if letter is None or history.hidden else letter.get("cause"),
         copy.targets,
         copy.outcome,
         count,

@@ -17,6 +17,8 @@ SECRET = DeadLetterFilter(where="decode(body) LIKE '%secret%'")
 def root(tmp_path):
     """Letters of `work` in `graveyard` and of `mail` in `bounced`; of `lossy`, in no queue.
 
+    The last message reached no queue.
+
     Ann may read `work`, `bounced` and `lossy`, Bob everything.
     """
     broker = Broker()
@@ -30,6 +32,7 @@ def root(tmp_path):
             headers = {"x-exception": f"secret of {name}"}
             broker.publish("", name, f"secret {name} {number}", headers=headers, type="order")
         broker.reject(*(one.ref for one in broker.get(name, name, 2)))
+    broker.publish("", "nowhere", "secret of nobody")
     rights = {"configure": "", "write": ".*"}
     broker.do(commands.SetPermissions(user=ANN, read="^(work|bounced|lossy)$", **rights))
     broker.do(commands.SetPermissions(user="bob", read=".*", **rights))
@@ -103,7 +106,20 @@ def test_the_history_of_a_hidden_message_and_a_peek_show_no_content(root):
         None,
     )
     assert all(death["body"] is None for death in hidden.deaths.values())
-    assert (shown.hidden_in, shown.message["body"]) == ([], "secret mail 0")
+    assert (shown.hidden, shown.message["body"]) == (None, "secret mail 0")
+
+
+def test_no_right_to_a_queue_shows_a_message_that_reached_none(root):
+    with open_tables(root, user=ANN) as queries:
+        hidden = queries.history("0/0/6")
+    with open_tables(root) as queries:
+        shown = queries.history("0/0/6")
+
+    assert hidden.message is not None
+    assert shown.message is not None
+    assert (hidden.hidden_in, hidden.message["body"]) == ([], None)
+    assert hidden.hidden == "It reached no queue, so no right to read a queue shows it"
+    assert (shown.hidden, shown.message["body"]) == (None, "secret of nobody")
 
 
 @pytest.mark.parametrize(
