@@ -1,18 +1,13 @@
-"""Records on their way to Kafka: few and large bursts, so that busy fronts send large batches.
+"""Records on their way to Kafka: one burst at a time, and all others gather for the next one.
 
-Others gather until Kafka has acknowledged some. librdkafka's thread polls without a pause while
-five requests are on their way and records wait behind them: it would take the processor from Kafka,
-for which it waits.
+librdkafka's idempotent producer has one request on its way to a partition. While records wait
+behind it, its thread polls without a pause, and takes the processor from Kafka, for which it waits.
 """
 
 from collections import deque
-from typing import Final, Protocol
+from typing import Protocol
 
 from streaming.sequencer.records import Record
-
-MAX_BURSTS: Final = 3
-MANY_RECORDS: Final = 16
-"""Bursts on their way, and records of them, that let others gather."""
 
 
 class Append(Protocol):
@@ -23,13 +18,13 @@ class Append(Protocol):
 
 
 class Bursts:
-    """The records of one writer that are not sent yet, and the bursts that are not acknowledged."""
+    """The records of one writer that are not sent yet, and the burst that is not acknowledged."""
 
     def __init__(self, append: Append) -> None:
         self._append = append
         self._unsent: deque[Record] = deque()
-        self._ends: deque[int] = deque()  # numbers of the last records of those on their way
-        self._number = self._taken = 0  # of the newest records: appended, acknowledged
+        self._number = 0  # of the newest record that was appended
+        self._end: int | None = None  # number of the last record of the burst on its way
 
     def __len__(self) -> int:
         """How many records are not sent yet."""
@@ -37,8 +32,8 @@ class Bursts:
 
     def begin(self, number: int) -> None:
         """Begin behind the record with this number, which Kafka has."""
-        self._number = self._taken = number
-        self._ends.clear()
+        self._number = number
+        self._end = None
 
     def add(self, record: Record) -> None:
         """Let a record wait for `send`."""
@@ -50,19 +45,17 @@ class Bursts:
 
     def acknowledged(self, number: int) -> None:
         """Note that Kafka has all records up to this number."""
-        self._taken = number
-        while self._ends and self._ends[0] <= number:
-            self._ends.popleft()
+        if self._end is not None and self._end <= number:
+            self._end = None
 
     def send(self) -> None:
-        """Append what waits, as one burst, unless enough is on its way to Kafka."""
-        unsent, bursts = self._unsent, len(self._ends)
-        is_many = bursts and self._number - self._taken >= MANY_RECORDS
-        if not unsent or is_many or bursts >= MAX_BURSTS:
+        """Append what waits, as one burst, unless one is on its way to Kafka."""
+        unsent = self._unsent
+        if not unsent or self._end is not None:
             return
         while self._append(unsent[0], is_last=len(unsent) == 1):
             unsent.popleft()
             self._number += 1
             if not unsent:
-                self._ends.append(self._number)
+                self._end = self._number
                 return

@@ -348,10 +348,10 @@ class LogVhost(OpenVhost):
 
     def acknowledged(self, news: Acknowledged) -> None:
         """Apply what Kafka has."""
+        self._bursts.acknowledged(news.number)
         if self.role is Role.TAKING:
             self._host.taken(self, news)
         elif self.role is Role.LEADING:
-            self._bursts.acknowledged(news.number)
             try:
                 self._fence.acknowledged(news)
             except FencedOffError as error:
