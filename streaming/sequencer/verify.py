@@ -128,7 +128,7 @@ def verify(
     """Fold records, and compare.
 
     Args:
-        records: from the next offset of `fold` on, in portions.
+        records: from the next offset of `fold` on, in portions; up to that of `other` at least.
         other: another fold, to compare with; it has come as far or farther.
 
     Raises:
@@ -145,6 +145,8 @@ def verify(
         both.rest()
         if parting is not None:
             break
+    if parting is None:
+        parting = both.end()
     digests, equal_to = fold.digests
     return Verdict(begin, fold.fold.next_offset, digests, equal_to, parting)
 
@@ -174,6 +176,13 @@ class _Both:
         if other is not None and self._has_begun and self._differ(other):
             return Parting(offset, offset)
         return None
+
+    def end(self) -> Parting | None:
+        """Compare at the end, too: perhaps no record is behind the state of the other fold."""
+        other = self._other
+        if other is None or self._has_begun or not self._differ(other):
+            return None
+        return Parting(0, other.fold.next_offset)
 
     def _differ(self, other: RangeFold) -> bool:
         return self._fold.fold.in_short() != other.fold.in_short()

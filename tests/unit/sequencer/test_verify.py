@@ -139,6 +139,19 @@ def test_a_snapshot_of_another_log_is_not_the_state_at_its_offset():
     assert f"differ before the record at offset {offset}" in str(found.parting)
 
 
+def test_a_state_at_the_end_of_what_is_folded_is_compared():
+    port = LogPort()
+    _, (offset, entries) = play(port)
+    _, (_, others) = play(LogPort(), queue="other")
+    del port.records[offset:]
+
+    assert verified(port, a_fold(), a_fold(entries)).parting is None
+    found = verified(port, a_fold(), a_fold(others))
+
+    assert found.parting is not None
+    assert (found.parting.first, found.parting.last, found.end) == (0, offset, offset)
+
+
 def test_two_folds_part_at_the_first_record_that_they_take_otherwise():
     port = LogPort()
     play(port)
