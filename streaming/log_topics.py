@@ -10,6 +10,9 @@ from streaming.config import JobConfig
 ANY_TIME_MS: Final = str((1 << 63) - 1)
 """Kafka's bound of timestamps, lifted."""
 
+FUTURE_MS: Final = str(7_900 * 365 * 86_400_000)
+"""How far from now a timestamp may be: Spark fails at those beyond the year 294,247."""
+
 
 def log_topic_settings(config: JobConfig, topic: str) -> NewTopic:
     """The log of a sequenced vhost, as it is created."""
@@ -33,7 +36,7 @@ def log_topic_properties(config: JobConfig) -> dict[str, str]:
         "retention.bytes": "-1",
         "message.timestamp.type": "CreateTime",
         "message.timestamp.before.max.ms": ANY_TIME_MS,
-        "message.timestamp.after.max.ms": ANY_TIME_MS,
+        "message.timestamp.after.max.ms": FUTURE_MS,
         "max.message.bytes": str(config.kafka.max_message_bytes),
     }
 

@@ -101,7 +101,7 @@ class Intake:
             log = self._logs.setdefault(topic.log_of, LogRecords(topic.log_of, self._messages))
             rows, strangers = log.add(rows, topic_name, topic)
             if strangers:
-                self._quarantine.add(rows, topic_name, topic, strangers)
+                self._quarantine.add(_in_time(rows), topic_name, topic, strangers)
             return
         rows = with_header_columns(rows, is_mapped=topic.mapping is not None)
         faults: Faults = []

@@ -15,7 +15,7 @@ from streaming.config import JobConfig
 from streaming.config.outbound import outbound_topic_bytes
 from streaming.kafka_errors import KafkaErrors
 from streaming.kafka_offsets import ELECTION_S, all_known, first_offsets, next_offsets
-from streaming.log_topics import ANY_TIME_MS, log_topic_settings, new_topic
+from streaming.log_topics import ANY_TIME_MS, FUTURE_MS, log_topic_settings, new_topic
 from streaming.pipeline.topics.record_limits import TopicLimitError, outbound_record_bytes
 from streaming.protocol.addressing import alive_topic
 from streaming.topic_ids import describe_topics, topic_identity
@@ -24,9 +24,6 @@ from topology.errors import DlxError
 REQUEST_TIMEOUT_S = 30
 
 ALIVE_SEGMENT_MS = 600_000
-
-_FUTURE_MS = str(7_900 * 365 * 86_400_000)
-"""How far from now a timestamp may be: Spark fails at those beyond the year 294,247."""
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +159,7 @@ class KafkaTopics:
         }
         if not is_wall:
             properties["message.timestamp.before.max.ms"] = ANY_TIME_MS
-            properties["message.timestamp.after.max.ms"] = _FUTURE_MS
+            properties["message.timestamp.after.max.ms"] = FUTURE_MS
         return self._new_topic(name, partitions, properties)
 
     def _outbound_topic(self, name: str) -> NewTopic:

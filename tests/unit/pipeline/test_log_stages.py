@@ -38,6 +38,7 @@ from streaming.protocol.log_records import (
     NewerLogError,
     encode,
 )
+from streaming.protocol.record_headers import MAX_TIME_MS
 from streaming.queries.duckdb_tables import Tables
 from streaming.queries.search_index import messages_with
 from streaming.sequencer.log_reader import RawRecord
@@ -369,6 +370,18 @@ def test_a_batch_of_strangers_alone_reaches_no_shard(job, front):
 
     assert reports.shards == []
     assert len(job.rows("quarantine")) == 1
+
+
+@pytest.mark.parametrize("at_ms", [-1, 8_000_000_000_000_000, (1 << 63) - 1])
+def test_a_stranger_from_beyond_the_dates_that_there_are_has_the_last_one(job, front, at_ms):
+    front.begin("one")
+    stranger = LogRecord(len(front.records), at_ms, [], b"x")
+
+    job.run([*front.records, stranger])
+
+    [row] = job.rows("quarantine")
+    assert (row["offset"], row["cause"]) == (stranger.offset, "not_of_the_log")
+    assert row["origin"]["timestamp"].timestamp() == min(at_ms / 1000, MAX_TIME_MS / 1000)
 
 
 def test_clients_of_the_wire_format_are_refused_in_a_sequenced_vhost(job):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from streaming.amqp.clocks import START_MS
 from streaming.config import JobConfig, KafkaSettings
 from streaming.log_topics import log_topic_properties, log_topic_settings
 from streaming.sequencer.log_settings import LogSettingsError, correct_logs
@@ -121,3 +122,9 @@ def test_a_log_is_made_so_that_most_of_its_replicas_have_what_is_confirmed(repli
     made = log_topic_settings(config, "log")
 
     assert (made.config or {}).get("min.insync.replicas") == in_sync
+
+
+def test_a_log_takes_no_timestamp_at_which_spark_fails():
+    most_ms = int(log_topic_properties(CONFIG)["message.timestamp.after.max.ms"])
+
+    assert START_MS + most_ms < (1 << 63) // 1_000, "Spark counts microseconds"
