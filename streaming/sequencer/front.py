@@ -96,7 +96,8 @@ class Front:
         for log in led:
             if log.leads:
                 why_none = await log.snapshot()
-                log.beat(ends=True)
+                if log.leads:
+                    log.beat(ends=True)
                 if why_none is not None:
                     self.end(f"{why_none}. The next start folds the log from the one before")
         await asyncio.to_thread(self.beating.close)

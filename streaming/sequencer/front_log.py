@@ -401,7 +401,8 @@ class FrontLog:
     async def snapshot(self) -> str | None:
         """Write a snapshot; the vhost goes on meanwhile. Return why none was written."""
         async with self._one_snapshot:
-            taken = self._opened.snapshot()
+            vhost = self.vhost  # another front may have replaced it since it was to be written
+            taken = None if vhost is None else vhost.snapshot()
             if taken is None or taken.next_offset == self._snapshot_at:
                 return None
             assert self._snapshots is not None, "the vhost was opened"
@@ -471,12 +472,12 @@ class FrontLog:
         server = self._front.server
         if server.vhosts.get(self.name) is vhost:
             server.remove_vhost(self.name, SHUTDOWN)
-        if self._front.settings.standby and self._front.reason is None:
+        if not self._front.settings.standby or self._front.reason is not None:
+            self._front.end(f"vhost {self.name}: {reason}")
+        elif not self._front.is_ending:
             self._before = self._counts()
             self.vhost = None
             self._front.run(self.live())
-        else:
-            self._front.end(f"vhost {self.name}: {reason}")
 
     def _fetched(self) -> None:
         self._loop.call_soon_threadsafe(partial(_go_on, self))

@@ -520,8 +520,11 @@ class LogVhost(OpenVhost):
         return self.stored.held_bytes
 
     def snapshot(self) -> Snapshot | None:
-        """The state at the next offset; None if clients have to be told something first."""
-        if self._untold or self._is_telling:
+        """The state at the next offset; None if clients have to be told something first.
+
+        There is none of a vhost that is OVER: it may have applied a part of a record.
+        """
+        if self._untold or self._is_telling or self.role is Role.OVER:
             return None
         self.flush()
         if self._untold:

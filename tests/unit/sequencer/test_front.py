@@ -1,6 +1,7 @@
 """Does a front fold all of a log that somebody else is still writing?"""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -645,6 +646,30 @@ def test_a_stop_that_leaves_no_snapshot_says_so(tmp_path, monkeypatch):
         "vhost /: no snapshot was written: the store is full. The next start folds the log from "
         "the one before"
     )
+
+
+def test_a_standby_that_is_replaced_while_it_ends_does_not_begin_again(log, tmp_path, monkeypatch):
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def write_slowly(_self: Snapshots, _taken: Snapshot, _job_at: int | None = None) -> None:
+        begun.set()
+        goes_on.wait(30)
+
+    monkeypatch.setattr(Snapshots, "write", write_slowly)
+
+    async def life() -> str | None:
+        new = a_front(tmp_path, standby=True)
+        vhost = await has_led(new)
+        stopped = asyncio.ensure_future(new.stop())
+        await asyncio.to_thread(begun.wait, 30)
+        vhost.fail("another front leads it")
+        goes_on.set()
+        await stopped
+        await asyncio.sleep(0)
+        return new.reason
+
+    assert asyncio.run(life()) is None
+    assert not any(beat.ends for beat in log.said), "the other one does not end"
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, broken: list[bool]) -> list[int]:

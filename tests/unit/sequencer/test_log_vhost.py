@@ -227,6 +227,7 @@ def test_a_record_that_is_applied_in_part_ends_the_front():
 
     assert port.reasons == ["an error in this front: a record was applied in part"]
     assert not vhost.leads
+    assert vhost.snapshot() is None
 
 
 def raising(_out):
