@@ -94,6 +94,9 @@ class Front:
         for task in self._tasks:
             task.cancel()
         for log in led:
+            log.end()
+        await self._drain(led)
+        for log in led:
             if log.leads:
                 why_none = await log.snapshot()
                 if log.leads:

@@ -155,6 +155,11 @@ class FrontLog:
         """Whether everything that clients did is applied, and they know."""
         return self.vhost is None or not self.vhost.leads or self.vhost.is_idle
 
+    def end(self) -> None:
+        """Append nothing more to the log."""
+        if self.vhost is not None:
+            self.vhost.end()
+
     def state(self) -> LogState:
         """How it is doing."""
         vhost = self.vhost

@@ -158,6 +158,7 @@ class LogVhost(OpenVhost):
         self._clock = LogClock(now_ms, elapsed_s)
         self._elapsed_s = elapsed_s
         self._is_ticking = False
+        self._is_ending = False
         self.digests_written = self.digests_compared = 0
         self._digested = -1  # the boundary of the newest digest that was written
         self._fence = FrontFence(config.vhost, Acknowledged(0, -1))
@@ -220,6 +221,10 @@ class LogVhost(OpenVhost):
         self._bursts.begin(epoch.number)
         self._clock.note(self.shard.now_ms)
 
+    def end(self) -> None:
+        """Append nothing more: the next snapshot is to be the end of the log."""
+        self._is_ending = True
+
     def fail(self, reason: str) -> None:
         """Stop for good: nothing more is confirmed."""
         if self.role is not Role.OVER:
@@ -234,7 +239,7 @@ class LogVhost(OpenVhost):
     def submit(self, entry: Entry) -> int:
         """See `OpenVhost`: it is applied when Kafka has it."""
         self._ticket += 1
-        if self.role is Role.OVER:
+        if self.role is Role.OVER or (self._is_ending and not isinstance(entry, Then)):
             return self._ticket
         if isinstance(entry, Then) and self.is_idle:
             self.applied = self._ticket
@@ -330,7 +335,7 @@ class LogVhost(OpenVhost):
 
     def mark(self, source: Source) -> None:
         """Write how far an input was read, when much of it was for others."""
-        if not self.leads:
+        if not self.leads or self._is_ending:
             return
         self._queue(self._records.tick(self._clock.now_ms(), source))
         self._bursts.send()
@@ -342,7 +347,8 @@ class LogVhost(OpenVhost):
 
     def _due_ms(self) -> int | None:
         """When time causes something next, by the clock of the log."""
-        return None if self._is_ticking or not self.leads else super().next_deadline_ms()
+        waits = self._is_ticking or self._is_ending or not self.leads
+        return None if waits else super().next_deadline_ms()
 
     # -- what Kafka has
 
@@ -439,7 +445,7 @@ class LogVhost(OpenVhost):
         self._fence.compare(header, raw.offset)
 
     def _write_digest(self) -> None:
-        last = self.fold.last_digest
+        last = None if self._is_ending else self.fold.last_digest
         if last is not None and last[0] > max(self._digested, self.epoch):
             self._digested = last[0]
             self.digests_written += 1

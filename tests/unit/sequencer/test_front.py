@@ -648,6 +648,38 @@ def test_a_stop_that_leaves_no_snapshot_says_so(tmp_path, monkeypatch):
     )
 
 
+def test_the_snapshot_of_a_stop_is_the_end_of_the_log(log, tmp_path, monkeypatch):
+    write = Snapshots.write
+
+    def write_slowly(self: Snapshots, taken: Snapshot, job_at: int | None = None) -> None:
+        time.sleep(1)
+        write(self, taken, job_at)
+
+    monkeypatch.setattr(Snapshots, "write", write_slowly)
+
+    async def life() -> int:
+        new = a_front(tmp_path)
+        vhost = await has_led(new)
+        brief = Queue("brief", arguments={"x-message-ttl": 300})
+        vhost.submit(Ask(CLIENT, commands.OpenChannel(channel="c1", connection="n1")))
+        vhost.submit(Ask(CLIENT, commands.DeclareQueue(queue=brief, channel="c1")))
+        vhost.submit(Ask(CLIENT, commands.Consume(queue="brief", label="tag", channel="c1")))
+        stored = Stored(b"\0\0", b"body")
+        await applied(vhost, Publish(CLIENT, Publication("", "brief"), stored, 0, 0, Confirms()))
+
+        async def end_connections(_reason: str) -> None:
+            """Let the message return to its queue, in which it expires soon."""
+            vhost.submit(Ask(CLIENT, commands.CloseConnection(connection="n1")))
+
+        monkeypatch.setattr(new.server, "close_connections", end_connections)
+        await new.stop()
+        vhost.submit(Ask(CLIENT, commands.OpenChannel(channel="c2", connection="n2")))
+        await asyncio.sleep(0.01)
+        return new.states()["/"].snapshot_at
+
+    assert asyncio.run(life()) == len(log.records)
+
+
 def test_a_standby_that_is_replaced_while_it_ends_does_not_begin_again(log, tmp_path, monkeypatch):
     begun, goes_on = threading.Event(), threading.Event()
 
