@@ -77,7 +77,7 @@ class InputRecords:
     Args:
         vhosts: all of the job.
         max_body_bytes, max_header_bytes: the job quarantines mapped records that have more.
-        max_command_bytes: a record of the log has no room for a command that takes more.
+        max_record_bytes: a record of the log has no room for what takes more.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class InputRecords:
         vhosts: Collection[str],
         max_body_bytes: int,
         max_header_bytes: int,
-        max_command_bytes: int,
+        max_record_bytes: int,
     ) -> None:
         self._vhost = vhost
         self._name = vhost.encode()
         self._max_body_bytes = max_body_bytes
         self._max_header_bytes = max_header_bytes
-        self._max_command_bytes = max_command_bytes
+        self._max_record_bytes = max_record_bytes
         self._publications = Publications()
         self._users = {each.topic: each.user for each in inputs}
         self._mappers = {
@@ -131,6 +131,8 @@ class InputRecords:
         if body is None or self._is_too_large(record) or not is_copied_version(publish.publication):
             return None
         content = write_properties({**publish.properties, "headers": publish.headers})
+        if not self._has_room(record, "version of a letter", len(body) + len(content)):
+            return None
         key = publish.publication.routing_key
         return published_at(Actor(user, _CHANNEL), key, content, body, record.source)
 
@@ -139,14 +141,7 @@ class InputRecords:
         if not_copied(self._vhost, command) is not None:
             return None
         copied = copied_command(command)
-        size = len(encode_command(copied))
-        if size > self._max_command_bytes:
-            logger.error(
-                "vhost %s: the command at offset %s of %s, partition %s, is left out: it takes %s "
-                "bytes, and a record of the log has room for %s (kafka.max_message_bytes)",
-                *(self._vhost, record.source.offset, record.source.topic, record.source.partition),
-                *(size, self._max_command_bytes),
-            )
+        if not self._has_room(record, "command", len(encode_command(copied))):
             return None
         return Ask(Actor(user, channel_of(copied)), copied, record.source)
 
@@ -168,6 +163,8 @@ class InputRecords:
         if mapped.vhost != self._vhost:
             return None
         content = _content(mapped, record.headers)
+        if not self._has_room(record, "record", len(body) + len(content)):
+            return None
         seen = see(content)
         return Publish(
             Actor(user, _CHANNEL),
@@ -180,6 +177,21 @@ class InputRecords:
             _NO_CONFIRMS,
             record.source,
         )
+
+    def _has_room(self, record: InputRecord, what: str, size: int) -> bool:
+        """Whether a record of the log has room for what a record becomes; if not, say so.
+
+        A number of one digit takes two bytes of JSON, and nine in AMQP's tables.
+        """
+        if size <= self._max_record_bytes:
+            return True
+        logger.error(
+            "vhost %s: the %s at offset %s of %s, partition %s, is left out: it takes %s bytes, "
+            "and a record of the log has room for %s (kafka.max_message_bytes)",
+            *(self._vhost, what, record.source.offset, record.source.topic),
+            *(record.source.partition, size, self._max_record_bytes),
+        )
+        return False
 
     def _is_too_large(self, record: InputRecord) -> bool:
         return (

@@ -75,6 +75,20 @@ def test_a_command_that_no_record_has_room_for_is_left_out_with_a_word(caplog):
     assert "has room for 1000" in said
 
 
+def test_a_record_whose_headers_outgrow_a_record_of_the_log_is_left_out_with_a_word(caplog):
+    def mapped(count):
+        value = json.dumps({"key": "k", "tenant": [1] * count}, separators=(",", ":")).encode()
+        records = InputRecords("shop", (MAPPED,), ("shop",), 1_000, 1_000, 1_500)
+        return records.entry(InputRecord(PLACE, 1_000, None, value, ()))
+
+    assert mapped(100) is not None
+    assert mapped(200) is None
+
+    [said] = caplog.messages
+    assert "the record at offset 9 of mapped, partition 0, is left out" in said
+    assert "has room for 1500" in said
+
+
 @pytest.mark.parametrize(
     ("value", "headers"),
     [
