@@ -36,6 +36,7 @@ _OTHER: Final = 0
 """Complete, too, but of another document: of one that is imported now, or by an earlier version."""
 
 _FIRST_SEQ: Final = 1
+_LOOK_S: Final = 0.25
 _OPERATOR: Final = Actor(None, "definitions")
 
 
@@ -75,7 +76,7 @@ def is_due(given: Import, vhost: LogVhost, *, standby: bool = False) -> bool:
 
 
 async def import_definitions(given: Import, vhost: LogVhost) -> None:
-    """Import definitions into a vhost that leads.
+    """Import definitions into a vhost that leads, as long as it does.
 
     Raises:
         DefinitionsRefusedError: a part is too large for a record, and nothing was written; or the
@@ -96,7 +97,11 @@ async def import_definitions(given: Import, vhost: LogVhost) -> None:
         answered: asyncio.Future[AnswerOut] = asyncio.get_running_loop().create_future()
         vhost.listen(_OPERATOR.channel, AnswerListener(answered.set_result))
         vhost.submit(Ask(_OPERATOR, part, Source(PLACE, _BEGUN, number)))
-        answer = await answered
+        while not answered.done():
+            if not vhost.leads:
+                return
+            await asyncio.wait({answered}, timeout=_LOOK_S)
+        answer = answered.result()
         vhost.forget(_OPERATOR.channel)
         if answer.refusal is not None:
             raise DefinitionsRefusedError(f"vhost {vhost.name}: definitions: {answer.refusal.text}")

@@ -14,6 +14,7 @@ from streaming.broker.events import Actor
 from streaming.protocol.copied_records import Source
 from streaming.protocol.log_records import LogKind, read_command, read_header
 from streaming.sequencer.importing import (
+    PLACE,
     DefinitionsRefusedError,
     Import,
     import_definitions,
@@ -96,6 +97,22 @@ def test_a_large_document_is_imported_in_records_that_kafka_takes():
     assert max(map(len, imports(port))) <= 1_000
     follower = port.open(leads=False)
     assert follower.fold.in_short() == vhost.fold.in_short()
+
+
+def test_the_import_of_a_front_that_is_replaced_ends():
+    port, given = LogPort(), Import(definitions(100), only_first=True)
+    vhost = a_leader(port)
+
+    async def run() -> None:
+        task = asyncio.ensure_future(import_definitions(given, vhost))
+        await asyncio.sleep(0)
+        port.run()
+        vhost.fail("another front leads it")
+        await asyncio.wait_for(task, 30)
+
+    asyncio.run(run())
+
+    assert not vhost.copied.next_of(PLACE, 1), "it is not complete"
 
 
 @pytest.mark.parametrize("records", [1, 2, 5], ids=["epoch", "a portion", "some portions"])
