@@ -84,10 +84,13 @@ def start_python(spark: SparkSession) -> threading.Thread:
 
 @contextmanager
 def _may_fail(said: str) -> Iterator[None]:
-    """Log a failure of Spark: what comes later would only have been faster."""
+    """Log a failure of Spark: what comes later would only have been faster.
+
+    A session that is stopped meanwhile has no parts that PySpark asks for.
+    """
     try:
         yield
-    except (Py4JError, PySparkException) as failure:
+    except (Py4JError, PySparkException, AttributeError) as failure:
         logger.debug("%s: %s", said, failure)
 
 

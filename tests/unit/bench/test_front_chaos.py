@@ -33,6 +33,13 @@ def test_a_start_without_kafka_is_told_from_other_ends(said, is_one):
     assert was_without_kafka(text) == is_one
 
 
+def test_a_front_whose_kafka_goes_while_it_opens_its_log_is_such_a_start():
+    text = "following dlx.log._2f\ndlx amqp: the log dlx.log._2f cannot be read: {}\nstopped\n"
+
+    assert was_without_kafka(text.format("Failed to get metadata: Local: Broker transport failure"))
+    assert not was_without_kafka(text.format("Broker: Offset out of range"))
+
+
 def test_a_traceback_in_the_log_of_a_process_is_found(tmp_path):
     calm, loud = Process(tmp_path, "calm"), Process(tmp_path, "loud")
     calm.log.write_text("all is well\n")

@@ -60,11 +60,15 @@ def test_a_check_that_fails_in_its_thread_fails_the_start():
 class StoppedSpark:
     """A session that was stopped meanwhile."""
 
+    def __init__(self, failure: Exception) -> None:
+        self._failure = failure
+
     def range(self, *_: int, **__: int) -> Any:
-        raise PySparkException("stopped")
+        raise self._failure
 
 
-def test_a_session_that_stops_while_python_starts_is_no_failure():
-    stopped: Any = StoppedSpark()
+@pytest.mark.parametrize("failure", [PySparkException("stopped"), AttributeError("setCallSite")])
+def test_a_session_that_stops_while_python_starts_is_no_failure(failure):
+    stopped: Any = StoppedSpark(failure)
 
     start_python(stopped).join()

@@ -22,8 +22,9 @@ from tests.fixtures.settings import ONE_SHARD, job_settings
 VHOST: Final = "/"
 _LEADS: Final = re.compile(r"vhost /: leads since offset (\d+)")
 _NO_KAFKA: Final = re.compile(
-    r"(\(kafka\.security\)\?|kafka\.bootstrap_servers: no answer from .*) "
+    r"(\(kafka\.security\)\?|kafka\.bootstrap_servers: no answer from .*|Kafka did not return .*) "
     r"\(dlx doctor explain kafka-unreachable\)$"
+    r"|cannot be read: Failed to get metadata: .*\nstopped$"
 )
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _SHOWN: Final = 2_000
