@@ -22,6 +22,7 @@ _NO_LEADER_YET = (
     *("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
     "OFFSET_NOT_AVAILABLE",  # a new leader does not know yet up to where all replicas are
     "_NOENT",  # the client's own: no partition that was asked about has a leader
+    "_UNKNOWN_PARTITION",  # the same, of a topic that was made just now
 )
 """What brokers answer about partitions for a while after their topic was created, or they began."""
 

@@ -30,7 +30,9 @@ from streaming.sequencer.letter_contents import (
 from streaming.sequencer.log_reader import LogUnreadableError
 from streaming.sequencer.log_vhost import LogVhost
 
-READ_S: Final = 0.2
+READ_S: Final = 1.0
+"""How long a read waits for records. It ends when there is one, and a stop waits for its end."""
+
 _CHECK_S: Final = 0.25
 _WAIT_S: Final = 0.1
 MAX_CONTENT_BYTES: Final = 4 << 20

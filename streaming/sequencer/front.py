@@ -13,6 +13,7 @@ from typing import Any, Final
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.server import SHUTDOWN, Server
 from streaming.broker.sequence.log_fold import Terms
+from streaming.kafka_offsets import quiet_admin
 from streaming.sequencer.beating import Beating
 from streaming.sequencer.front_log import FrontLog
 from streaming.sequencer.importing import Import
@@ -33,6 +34,9 @@ JOB_IS_BEHIND: Final = "the job is behind"
 DRAIN_S: Final = 10.0
 """How long a stop waits for Kafka."""
 
+OPENED_AT_ONCE: Final = 16
+"""Logs that are opened at once: Kafka would not answer hundreds of new clients in time."""
+
 _CHECK_S: Final = 0.25
 
 logger = logging.getLogger(__name__)
@@ -48,6 +52,8 @@ class Front:
         leads: set when the first vhost can be opened here.
         reason: why the front has ended by itself; None while it runs, and after a stop.
         ended: set then.
+        admin: a client that asks Kafka for topics.
+        opening: held while a log is opened.
         is_ending: whether it is being stopped: it begins nothing more.
         beating: its heartbeats.
         leaders: those of all fronts.
@@ -62,6 +68,8 @@ class Front:
         self.reason: str | None = None
         self.ended = asyncio.Event()
         self.leads = asyncio.Event()
+        self.admin = quiet_admin(settings.properties)
+        self.opening = asyncio.Semaphore(OPENED_AT_ONCE)
         self.is_ending = False
         self.settings = settings
         self._loop = asyncio.get_running_loop()

@@ -63,6 +63,8 @@ class FrontOfLogs(Protocol):
 
     settings: FrontSettings
     server: Server
+    admin: Any
+    opening: asyncio.Semaphore
     imports: Mapping[str, Import]
     writer: LogWriter
     beating: Beating
@@ -225,7 +227,8 @@ class FrontLog:
 
     async def _follow_and_lead(self) -> None:
         opening_s = time.monotonic()
-        await self._open()
+        async with self._front.opening:
+            await self._open()
         vhost = self._opened
         if vhost.changes_terms:
             await listen_for_job(self._terms_of_job)
@@ -245,9 +248,9 @@ class FrontLog:
         standby = self._front.settings.standby
         if standby and is_first:
             await self._refuse_if_outrun(epoch)
-        self._reader.rest()  # a leader knows what it writes
         vhost.lead(epoch)
         self.beat()
+        self._thread.submit(self._reader.close)  # a leader knows what it writes
         given = self._front.imports.get(self.name)
         if given is not None and is_due(given, vhost, standby=standby):
             await import_definitions(given, vhost)
@@ -288,7 +291,7 @@ class FrontLog:
             copying = Copying(
                 vhost,
                 InputReader(
-                    *(settings.properties, self.topic, topics, vhost.copied),
+                    *(settings.properties, self._front.admin, self.topic, topics, vhost.copied),
                     accepts_loss=settings.accepts_loss,
                 ),
                 InputRecords(
@@ -449,7 +452,7 @@ class FrontLog:
         self._front.run(self._read(vhost, first, last))
 
     async def _read(self, vhost: LogVhost, first: int, last: int) -> None:
-        self._reader.seek(first)
+        await self._in_thread(self._reader.seek, first)
         found: list[RawRecord] = []
         while not found or found[-1].offset < last:
             try:
@@ -459,7 +462,7 @@ class FrontLog:
                 return
             if not vhost.leads:  # it may follow again: the reader is no longer for this
                 return
-        self._reader.rest()
+        self._thread.submit(self._reader.close)
         vhost.found([record for record in found if record.offset <= last])
 
     def taken(self, _vhost: LogVhost, epoch: Acknowledged) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streaming.kafka_headers import headers_of
-from streaming.kafka_offsets import quiet_admin
 from streaming.protocol.copied_records import Source
 from streaming.sequencer.copied_positions import CopiedPositions
 from streaming.sequencer.input_place import Bounds, InputPlace
@@ -48,6 +47,7 @@ class InputReader:
 
     Args:
         properties: of librdkafka.
+        admin: an AdminClient.
         log: the topic of the log.
         positions: how far they were copied.
         accepts_loss: go on with topics as they are, whatever is missing.
@@ -56,6 +56,7 @@ class InputReader:
     def __init__(
         self,
         properties: Mapping[str, Any],
+        admin: Any,
         log: str,
         topics: Collection[str],
         positions: CopiedPositions,
@@ -63,7 +64,6 @@ class InputReader:
         accepts_loss: bool = False,
     ) -> None:
         settings: dict[str, Any] = {
-            "fetch.wait.max.ms": 100,
             **properties,
             "group.id": log,
             "enable.auto.commit": False,
@@ -78,7 +78,7 @@ class InputReader:
         self._topics = topics
         self._positions = positions
         self._accepts_loss = accepts_loss
-        self._admin = quiet_admin(properties)
+        self._admin = admin
         self._ids: dict[str, str] = {}
         self._moved: list[Source] = []
         self._next: dict[PartitionKey, int] = {}
@@ -137,15 +137,12 @@ class InputReader:
     def _look(self) -> None:
         """Begin with partitions that were not known."""
         try:
-            known = self._consumer.list_topics(timeout=_ANSWER_S).topics
             new = [
                 (topic, partition)
-                for topic in self._topics
-                if topic in known
-                for partition in known[topic].partitions
+                for topic, partitions in self._know().items()
+                for partition in range(partitions)
                 if (topic, partition) not in self._next
             ]
-            self._know({topic for topic in self._topics if topic in known})
             begins = {place: self._begin(*place) for place in new}
         except KafkaException as error:
             self._note(error.args[0].str())
@@ -168,16 +165,25 @@ class InputReader:
             logger.warning("inputs are copied into %s again", self._log)
         self._fault = fault
 
-    def _know(self, topics: Collection[str]) -> None:
-        """Ask for the ids of topics, and compare those that are known."""
-        for topic, known in describe_topics(self._admin, topics, _ANSWER_S).items():
+    def _know(self) -> dict[str, int]:
+        """Ask for the topics, and compare the ids of those that are known.
+
+        Returns:
+            Each that is there -> how many partitions it has.
+        """
+        found = {}
+        for topic, known in describe_topics(self._admin, self._topics, _ANSWER_S).items():
             if isinstance(known, KafkaException):
+                if known.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
                 raise known
             topic_id = known.topic_id
             was = self._ids.get(topic)
             if was not in (None, topic_id):
                 raise self._place(topic, 0).was_made_again(was, topic_id)
             self._ids[topic] = topic_id
+            found[topic] = known.partitions
+        return found
 
     def _place(self, topic: str, partition: int) -> InputPlace:
         return InputPlace(self._log, topic, partition, accepts_loss=self._accepts_loss)

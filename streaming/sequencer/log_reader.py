@@ -53,12 +53,15 @@ class RawRecord(NamedTuple):
 class LogReader:
     """Reads one log. Use it on one thread at a time.
 
+    It connects when it is used: each connected reader has threads of its own, and a process can
+    have about a thousand.
+
     Args:
         properties: of librdkafka.
     """
 
     def __init__(self, properties: Mapping[str, Any], topic: str) -> None:
-        settings: dict[str, Any] = {
+        self._settings: dict[str, Any] = {
             "fetch.wait.max.ms": 100,
             "fetch.message.max.bytes": 4_194_304,
             "queued.max.messages.kbytes": 32_768,
@@ -72,7 +75,13 @@ class LogReader:
         }
         self.topic = topic
         self._properties = properties
-        self._consumer = Consumer(settings)
+        self._connected: Consumer | None = None
+
+    @property
+    def _consumer(self) -> Consumer:
+        if self._connected is None:
+            self._connected = Consumer(self._settings)
+        return self._connected
 
     def identity(self, vhost: str) -> LogIdentity:
         """Which log it is, of the topics that have had its name.
@@ -111,10 +120,6 @@ class LogReader:
         """Read from an offset on."""
         self._consumer.assign([TopicPartition(self.topic, 0, offset)])
 
-    def rest(self) -> None:
-        """Read nothing until the next `seek`, and keep nothing that librdkafka has read ahead."""
-        self._consumer.unassign()
-
     def read(self, timeout_s: float, most: int = MAX_RECORDS) -> list[RawRecord]:
         """The next records; none if none comes in time.
 
@@ -134,8 +139,10 @@ class LogReader:
         return found
 
     def close(self) -> None:
-        """Disconnect."""
-        self._consumer.close()
+        """Disconnect, until it is used again."""
+        if self._connected is not None:
+            self._connected.close()
+            self._connected = None
 
     def _unreadable(self, error: KafkaError) -> LogUnreadableError:
         return LogUnreadableError(f"the log {self.topic} cannot be read: {error.str()}")

@@ -65,6 +65,7 @@ class LeaderlessAdmin:
     "code",
     [
         KafkaError._NOENT,  # noqa: SLF001 - the library names it so
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         KafkaError.OFFSET_NOT_AVAILABLE,
     ],
 )

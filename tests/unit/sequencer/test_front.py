@@ -102,10 +102,6 @@ class BusyReader:
         self._position = offset
         self._log.resting.discard(self)
 
-    def rest(self):
-        self._position = None
-        self._log.resting.add(self)
-
     def read(self, _timeout_s):
         assert self._position is not None, "it rests"
         if self._log.faults:
@@ -115,7 +111,8 @@ class BusyReader:
         return found
 
     def close(self):
-        pass
+        self._position = None
+        self._log.resting.add(self)
 
 
 class BusyWriter:
@@ -202,12 +199,13 @@ def a_front(
     standby: bool = False,
     snapshot_records: int = 200_000,
     takeover_ms: int = 3_000,
+    vhosts: tuple[str, ...] = ("/",),
 ) -> Front:
-    """A front that has not begun, of the vhost `/`."""
+    """A front that has not begun."""
     settings = FrontSettings(
         properties={},
-        logs={"/": LOG},
-        shards={"/": CONFIG},
+        logs=dict.fromkeys(vhosts, LOG),
+        shards=dict.fromkeys(vhosts, CONFIG),
         leaders_topic="leaders",
         name=name,
         checkpoint=folder,
@@ -238,11 +236,34 @@ def test_what_is_written_while_a_front_starts_is_folded(log, tmp_path):
         new = a_front(tmp_path)
         vhost = await has_led(new)
         found = vhost.ready_in("q"), vhost.position
-        assert len(log.resting) == 1, "a leader does not read what it writes"
+        await until(lambda: len(log.resting) == 1)  # a leader does not read what it writes
         await new.stop()
         return found
 
     assert asyncio.run(start()) == (10, len(log.records))
+
+
+def test_of_hundreds_of_logs_a_few_are_opened_at_once(log, tmp_path, monkeypatch):
+    opening: list[int] = []
+    opened: list[int] = []
+
+    def identity(_reader: BusyReader, vhost: str) -> LogIdentity:
+        opening.append(len(opening) + 1 - len(opened))
+        time.sleep(0.02)
+        opened.append(1)
+        return LogIdentity(vhost, LOG, "cluster", log.topic_id)
+
+    monkeypatch.setattr(BusyReader, "identity", identity)
+
+    async def start() -> None:
+        new = a_front(tmp_path, vhosts=tuple(f"v{number}" for number in range(50)))
+        new.start()
+        await until(lambda: len(opened) == 50)
+        await new.stop()
+
+    asyncio.run(start())
+
+    assert max(opening) <= front.OPENED_AT_ONCE
 
 
 def test_what_a_full_producer_did_not_take_is_appended_soon(log, tmp_path):

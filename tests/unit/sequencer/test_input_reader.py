@@ -66,11 +66,6 @@ class Input:
         self.first, self.end = 0, 10
         self.position = 0
 
-    def list_topics(self, timeout: float) -> Any:
-        """Name it."""
-        assert timeout
-        return SimpleNamespace(topics={"in": SimpleNamespace(partitions={0: None})})
-
     def describe_topics(self, _topics: Any, request_timeout: float) -> Any:
         """Its id."""
         assert request_timeout
@@ -115,10 +110,27 @@ def a_reader(monkeypatch: pytest.MonkeyPatch, topic: Input, **options: Any) -> I
         return topic
 
     monkeypatch.setattr(input_reader, "Consumer", consumer)
-    monkeypatch.setattr(input_reader, "quiet_admin", lambda _properties: topic)
     positions = CopiedPositions(MemoryStore())
     positions.note(Source("in", 0, 1, "id"))
-    return InputReader({}, "log", ["in"], positions, **options)
+    return InputReader({}, topic, "log", ["in"], positions, **options)
+
+
+def test_an_input_that_is_not_there_yet_is_looked_for_quietly(monkeypatch, caplog):
+    topic = Input()
+    reader = a_reader(monkeypatch, topic)
+
+    def unknown() -> Any:
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+
+    def described(_topics: Any, request_timeout: float) -> Any:
+        assert request_timeout
+        return {"in": SimpleNamespace(result=unknown)}
+
+    monkeypatch.setattr(topic, "describe_topics", described)
+    topic.position = topic.end
+
+    assert reader.read(0.0) == []
+    assert not caplog.records
 
 
 def offsets(reader: InputReader) -> list[int]:
