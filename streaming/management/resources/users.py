@@ -1,11 +1,13 @@
 """Users, their limits, and what they may do."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 
 from streaming.amqp.login import HASHING_ALGORITHMS, LOOPBACK_USER, User, new_password_hash
+from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members, from_base64
@@ -94,12 +96,10 @@ async def all_users(asked: Asked) -> Any:
 
 async def users_without_permissions(asked: Asked) -> Any:
     """Users who may open no vhost."""
+    users = asked.front.server.users.by_name
     vhosts = asked.front.server.vhosts.values()
-    items = [
-        user_item(user)
-        for name, user in asked.front.server.users.by_name.items()
-        if not any(vhost.shard.vhost.permissions.knows(name) for vhost in vhosts)
-    ]
+    known = {one.user for vhost in vhosts for one in _permissions_in(vhost, users)}
+    items = [user_item(user) for name, user in users.items() if name not in known]
     return await Listing(asked.query, ("name",)).reply(items)
 
 
@@ -200,6 +200,17 @@ def topic_permission_item(vhost: str, permission: TopicPermission) -> dict[str, 
     }
 
 
+def _permissions_in(vhost: OpenVhost, users: Collection[str]) -> list[Permission]:
+    """Those that are recorded, and what administrators may do without any."""
+    declared = vhost.shard.vhost
+    implied = [
+        Permission(name, ".*", ".*", ".*")
+        for name in declared.administrators
+        if name in users and not declared.permissions.knows(name)
+    ]
+    return declared.permissions.permissions() + implied
+
+
 def _all_permissions(asked: Asked, *, topic: bool) -> list[dict[str, Any]]:
     """The permissions in the vhost of the path, or in all; of its user, or of all."""
     vhosts = sorted(asked.front.server.vhosts.items())
@@ -212,9 +223,8 @@ def _all_permissions(asked: Asked, *, topic: bool) -> list[dict[str, Any]]:
             table = vhost.shard.vhost.topic_permissions
             items = [topic_permission_item(name, one) for one in table.permissions()]
         else:
-            items = [
-                permission_item(name, one) for one in vhost.shard.vhost.permissions.permissions()
-            ]
+            users = asked.front.server.users.by_name
+            items = [permission_item(name, one) for one in _permissions_in(vhost, users)]
         found += [item for item in items if user in {None, item["user"]}]
     return found
 
@@ -276,7 +286,13 @@ async def put_permission(asked: Asked) -> Response:
 async def delete_permission(asked: Asked) -> Response:
     """Take the permissions of a user in a vhost away."""
     await one_permission(asked)
-    command = commands.ClearPermissions(user=asked.names["user"])
+    user = asked.names["user"]
+    if not asked.vhost.shard.vhost.permissions.knows(user):
+        raise bad_request(
+            f"{user} is an administrator of dlx.toml, who may do everything where no permissions "
+            "are recorded for it: put empty ones instead"
+        )
+    command = commands.ClearPermissions(user=user)
     await administer(asked, asked.vhost, command)
     return done()
 

@@ -83,6 +83,22 @@ def test_all_that_was_made_is_there_after_a_restart(first):
     assert got["payload"] == "hello"
 
 
+def test_an_administrator_has_the_permissions_that_need_no_record(first):
+    first.vhost.shard.vhost.administrators = ("guest", "nobody")
+    api = first.api
+    everything = {"user": "guest", "vhost": "/", **EVERYTHING}
+
+    assert api.get("permissions/%2F/guest") == everything
+    assert api.get("users/guest/permissions") == api.get("permissions") == [everything]
+    assert api.get("users/without-permissions") == []
+    refused = api.ask("DELETE", "permissions/%2F/guest")
+    assert (refused.status_code, "put empty ones instead" in refused.text) == (400, True)
+
+    api.put("permissions/%2F/guest", {**EVERYTHING, "write": ""})
+    assert api.get("permissions") == [{**everything, "write": ""}]
+    assert api.ask("DELETE", "permissions/%2F/guest").status_code == 204
+
+
 def test_what_was_deleted_stays_deleted(first):
     api = first.api
     api.put("users/ann", {"password": "secret", "tags": "administrator"})
