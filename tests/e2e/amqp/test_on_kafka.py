@@ -261,7 +261,7 @@ def _sleep_of_kafka(fronts: Fronts, kafka_pid: int) -> None:
     assert "listening" not in standby.log.read_text()
 
 
-def test_a_reader_of_a_log_that_rests_is_given_nothing_until_it_goes_on(fronts):
+def test_a_closed_reader_of_a_log_is_given_nothing_until_it_goes_on(fronts):
     channel = fronts.connect(fronts.start()).channel()
     declare(channel)
     fill(channel, 1)
@@ -271,7 +271,7 @@ def test_a_reader_of_a_log_that_rests_is_given_nothing_until_it_goes_on(fronts):
         reader.seek(end - 1)
         assert [record.value for record in records(reader)] == [b"m0"]
 
-        reader.rest()
+        reader.close()
         fill(channel, 1, "n")
 
         assert reader.read(1.0) == []
