@@ -125,7 +125,7 @@ def story(view: View, _body: bytes) -> answers.Story:
         events=_typed(answers.Event, history.events),
         now={str(copy_id): state for copy_id, state in history.now.items()},
         hidden=history.hidden,
-        hidden_in=history.hidden_in or [],
+        hidden_in=history.hidden_in,
         version_of=history.version_of,
         is_partial=history.forgotten.events_at is not None,
     )

@@ -76,8 +76,9 @@ class MessageHistory(msgspec.Struct, frozen=True):
             whose deaths are still known are there with what the deaths say.
         opening: the copies that it had where the events begin, as rows of `snapshot_contents`.
         version_of: the letter that an edit made this message of; None: it was published.
-        hidden_in: the queues whose contents the user of the tables may not read, if that hides its
-            body, headers and properties; none if it reached no queue. None: nothing is hidden.
+        hidden: why its body, headers and properties are hidden from the user of the tables; None:
+            they are not.
+        hidden_in: the queues that the user may not read, if that is why.
     """
 
     message_id: str
@@ -88,16 +89,8 @@ class MessageHistory(msgspec.Struct, frozen=True):
     forgotten: Forgotten = Forgotten()
     opening: list[Row] = []
     version_of: str | None = None
-    hidden_in: list[str] | None = None
-
-    @property
-    def hidden(self) -> str | None:
-        """Why its body, headers and properties are hidden from the user; None: they are not."""
-        if self.hidden_in is None:
-            return None
-        if not self.hidden_in:
-            return say("It reached no queue, so no right to read a queue shows it")
-        return say("You may not read %(queues)s", queues=", ".join(self.hidden_in))
+    hidden: str | None = None
+    hidden_in: list[str] = []
 
 
 def history_of(tables: Tables, name: str) -> MessageHistory:
@@ -136,11 +129,13 @@ def history_of(tables: Tables, name: str) -> MessageHistory:
     now = _now(events, opening)
     is_version = any(event["kind"] == "edited" for event in events)
     original = _original(tables, key) if is_version else None
-    hidden = _hidden_in(tables.rights, [*opening, *events], deaths)
+    hidden_in = _hidden_in(tables.rights, [*opening, *events], deaths)
+    hidden = None if hidden_in is None else _why_hidden(hidden_in)
     if hidden is not None and message is not None:
         message |= {**dict.fromkeys((*CONTENT, "record_key")), **_NOTHING}
     return MessageHistory(
-        str(key), message, events, deaths, now, forgotten, opening, original, hidden
+        *(str(key), message, events, deaths, now, forgotten, opening, original, hidden),
+        hidden_in or [],
     )
 
 
@@ -156,7 +151,7 @@ def message_named(tables: Tables, name: str) -> MessageId:
 def _hidden_in(
     rights: ReadRights | None, rows: list[Row], deaths: dict[int, Row]
 ) -> list[str] | None:
-    """See `MessageHistory`."""
+    """The queues that hide a message, if any is known; None: the user may read it."""
     places = {(row["vhost"], row["queue"]) for row in rows if row["vhost"] and row["queue"]}
     if rights is None or rights.may_read_message(places, deaths.values()):
         return None
@@ -169,6 +164,12 @@ def _hidden_in(
         for queue in death["targets"] or [death["queue"]]
     ]
     return sorted(set(hidden))
+
+
+def _why_hidden(queues: list[str]) -> str:
+    if queues:
+        return say("You may not read %(queues)s", queues=", ".join(queues))
+    return say("No queue is known that had it, and only the right to read one would show it")
 
 
 def _original(tables: Tables, key: MessageId) -> str | None:

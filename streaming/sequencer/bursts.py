@@ -1,7 +1,8 @@
 """Records on their way to Kafka: one burst at a time, and all others gather for the next one.
 
-librdkafka's idempotent producer has one request on its way to a partition. While records wait
-behind it, its thread polls without a pause, and takes the processor from Kafka, for which it waits.
+With idempotence, librdkafka was seen to send a request to a partition only when the one before was
+answered. Its thread polls without a pause while records wait for that, and takes the processor from
+Kafka, for which it waits.
 """
 
 from collections import deque

@@ -101,6 +101,7 @@ class Front:
         await self._drain(led)
         for task in self._tasks:
             task.cancel()
+        led = [log for log in self._logs.values() if log.leads]  # some may have begun meanwhile
         for log in led:
             log.end()
         await self._drain(led)

@@ -226,8 +226,8 @@ class FrontLog:
                 return
 
     async def _follow_and_lead(self) -> None:
-        opening_s = time.monotonic()
         async with self._front.opening:
+            opening_s = time.monotonic()
             await self._open()
         vhost = self._opened
         if vhost.changes_terms:

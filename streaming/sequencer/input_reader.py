@@ -27,6 +27,9 @@ MAX_RECORDS: Final = 500
 _LOOK_S: Final = 5.0
 """How often it looks for topics and partitions that it does not know."""
 
+_NOT_THERE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+"""Kafka says the latter of a topic that the front may not know of: others are copied."""
+
 _ANSWER_S: Final = 10.0
 
 _OUT_OF_RANGE: Final = frozenset(
@@ -174,7 +177,7 @@ class InputReader:
         found = {}
         for topic, known in describe_topics(self._admin, self._topics, _ANSWER_S).items():
             if isinstance(known, KafkaException):
-                if known.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if known.args[0].code() in _NOT_THERE:
                     continue
                 raise known
             topic_id = known.topic_id

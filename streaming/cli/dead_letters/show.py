@@ -115,7 +115,7 @@ def show(
             from streaming.queries.life.scenario import scenario_of
 
             if history.hidden is not None:
-                raise QueryError(f"--scenario: {history.hidden}")
+                raise QueryError(f"--scenario: {history.hidden}: the message cannot become one")
             return _write_scenario(scenario_of(opened, history), scenario, replace=force)
         _print(history, body, view)
     return EXIT_OK

@@ -129,7 +129,7 @@ def _verify(
         folds.sort(key=lambda each: each.fold.next_offset)
         latest = folds[-1].fold.next_offset
         if to is not None and to < latest:
-            what = f"{to} is before the state at offset {latest}, which would not be compared"
+            what = f"{to} is before the state at offset {latest}"
             raise typer.BadParameter(what, param_hint="--to")
         records = records_between(reader, folds[0].fold.next_offset, min(end, to or end))
         return verify(folds[0], records, folds[1] if len(folds) > 1 else None)

@@ -59,6 +59,7 @@ class Why(msgspec.Struct, frozen=True):
         ended: how copies left their queues that did not die: `acked`, `purged` and others.
         next: commands to copy, each with what it does.
         hidden: why what it holds is hidden from the user; None: it is not.
+        hidden_in: the queues that the user may not read, if that is why.
     """
 
     message_id: str
@@ -72,6 +73,7 @@ class Why(msgspec.Struct, frozen=True):
     changes: list[Change]
     next: dict[str, str]
     hidden: str | None
+    hidden_in: list[str]
     is_partial: bool
 
 
@@ -103,6 +105,7 @@ def why_of(tables: Tables, name: str) -> Why:
         changes_before(tables, vhost, deaths[0].queue, deaths[0].at) if deaths else [],
         _next(history, deaths),
         history.hidden,
+        history.hidden_in,
         history.forgotten.events_at is not None,
     )
 

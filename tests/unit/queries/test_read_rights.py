@@ -118,7 +118,9 @@ def test_no_right_to_a_queue_shows_a_message_that_reached_none(root):
     assert hidden.message is not None
     assert shown.message is not None
     assert (hidden.hidden_in, hidden.message["body"]) == ([], None)
-    assert hidden.hidden == "It reached no queue, so no right to read a queue shows it"
+    assert hidden.hidden == (
+        "No queue is known that had it, and only the right to read one would show it"
+    )
     assert (shown.hidden, shown.message["body"]) == (None, "secret of nobody")
 
 

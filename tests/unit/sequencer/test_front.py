@@ -701,6 +701,22 @@ def test_the_snapshot_of_a_stop_is_the_end_of_the_log(log, tmp_path, monkeypatch
     assert asyncio.run(life()) == len(log.records)
 
 
+def test_a_vhost_that_begins_to_lead_while_a_stop_waits_leaves_a_snapshot_too(
+    log, tmp_path, monkeypatch
+):
+    async def life() -> int:
+        new = a_front(tmp_path)
+
+        async def close(_reason: str) -> None:
+            await has_led(new)
+
+        monkeypatch.setattr(new.server, "close", close)
+        await new.stop()
+        return new.states()["/"].snapshot_at
+
+    assert asyncio.run(life()) == len(log.records)
+
+
 def test_a_standby_that_is_replaced_while_it_ends_does_not_begin_again(log, tmp_path, monkeypatch):
     begun, goes_on = threading.Event(), threading.Event()
 

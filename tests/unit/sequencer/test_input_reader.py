@@ -115,12 +115,13 @@ def a_reader(monkeypatch: pytest.MonkeyPatch, topic: Input, **options: Any) -> I
     return InputReader({}, topic, "log", ["in"], positions, **options)
 
 
-def test_an_input_that_is_not_there_yet_is_looked_for_quietly(monkeypatch, caplog):
+@pytest.mark.parametrize("code", ["UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED"])
+def test_an_input_that_is_not_there_yet_is_looked_for_quietly(monkeypatch, caplog, code):
     topic = Input()
     reader = a_reader(monkeypatch, topic)
 
     def unknown() -> Any:
-        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        raise KafkaException(KafkaError(getattr(KafkaError, code)))
 
     def described(_topics: Any, request_timeout: float) -> Any:
         assert request_timeout
