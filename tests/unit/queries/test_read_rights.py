@@ -106,7 +106,8 @@ def test_the_history_of_a_hidden_message_and_a_peek_show_no_content(root):
         None,
     )
     assert all(death["body"] is None for death in hidden.deaths.values())
-    assert (shown.hidden, shown.message["body"]) == (None, "secret mail 0")
+    assert hidden.hidden == "You may not read graveyard"
+    assert (shown.hidden, shown.hidden_in, shown.message["body"]) == (None, [], "secret mail 0")
 
 
 def test_no_right_to_a_queue_shows_a_message_that_reached_none(root):
