@@ -149,6 +149,13 @@ def test_an_ambiguous_nested_table_is_refused_or_gets_another_name(nested):
     assert to_json(from_json(said)) == said
 
 
+def test_a_nested_table_with_a_typed_member_name_beside_another_is_a_table():
+    table: dict[str, Any] = {"a": {"$bytes": "text", "b": 1}}
+
+    assert to_json(table, exact=True) == table
+    assert from_json(table) == table
+
+
 def test_a_table_must_be_an_object():
     with pytest.raises(ValueError, match=r"^expected an object, got an array$"):
         table_from_json([])
