@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from streaming.config.model import JobConfig
 from streaming.config.secrets import reveal
 from streaming.config.types import local_folder
 from streaming.storage.location import AnyPath, Location
+
+FRONT_FOLDER: Final = "sequencer"
+"""What fronts keep is in this folder of the checkpoint."""
 
 
 def checkpoint_place(config: JobConfig, environ: Mapping[str, str]) -> AnyPath:

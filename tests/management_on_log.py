@@ -7,13 +7,16 @@ from starlette.testclient import TestClient
 
 from streaming.amqp.login import User, Users
 from streaming.amqp.server import Server
+from streaming.broker.events import Actor
 from streaming.management.app import Management
 from streaming.management.counting import Counting
 from streaming.management.logged import LogFront
+from streaming.sequencer.emptying import empty
 from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.records import Record
 from tests.log_port import CONFIG, LogPort
 from tests.management_api import Api
+from topology.errors import DlxError
 
 
 class PromptLog(LogPort):
@@ -54,6 +57,39 @@ class PromptLog(LogPort):
             vhost.acknowledged(self.write())
 
 
+class VhostsOnLogs:
+    """Makes vhosts, each on a log of its own."""
+
+    def __init__(self, server: Server, configured: str) -> None:
+        self._server = server
+        self._configured = configured
+
+    def knows(self, name: str) -> bool:
+        """See `VhostChanges`."""
+        return name in {*self._server.vhosts, self._configured, "elsewhere"}
+
+    def expect_makeable(self, name: str) -> None:
+        """See `VhostChanges`."""
+        if name.startswith("bad"):
+            raise DlxError(f"vhost '{name}' cannot be made here")
+
+    async def make(self, name: str) -> bool:
+        """See `VhostChanges`."""
+        if name == "slow":
+            raise ConnectionError("Kafka does not answer")
+        self._server.add_vhost(PromptLog(name).lead())
+        return True
+
+    async def delete(self, name: str, by: Actor) -> None:
+        """See `VhostChanges`."""
+        if name == self._configured:
+            raise DlxError(f"vhost '{name}' is set in dlx.toml")
+        vhost = self._server.vhosts[name]
+        assert isinstance(vhost, LogVhost)
+        self._server.delete_vhost(name)
+        await empty(vhost, by)
+
+
 class OnLog:
     """A front of a log, and its API.
 
@@ -80,7 +116,7 @@ class OnLog:
             self.server,
             lambda: self.port.now_ms,
             {user.name for user in users},
-            (vhost, "elsewhere"),
+            VhostsOnLogs(self.server, vhost),
             lambda: self.why_not,
         )
         self.server.elsewhere = (vhost, "elsewhere")

@@ -79,9 +79,10 @@ class KafkaFronts:
 
     def __call__(self, config: Path) -> Mapping[str, Heard]:
         """See `Ask`."""
-        from streaming.config import read_config  # noqa: PLC0415 - pages of tables need no Kafka
+        from streaming.config import load_config  # noqa: PLC0415 - pages of tables need no Kafka
+        from streaming.made_vhosts import with_made_vhosts  # noqa: PLC0415 - the same
 
-        read = read_config(config)
+        read = with_made_vhosts(load_config(config))
         logs = read.log_topics()
         if not logs:
             return {}

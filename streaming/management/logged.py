@@ -6,7 +6,8 @@ over. An answer comes when Kafka has the command. What a file sets is changed in
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +19,7 @@ from streaming.broker import commands
 from streaming.broker.commands import MAX_PARAMETER, Command, ImportDefinitions
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
-from streaming.management.errors import bad_request
+from streaming.management.errors import ApiError, bad_request
 from streaming.management.kept import (
     GLOBAL,
     USER,
@@ -32,11 +33,12 @@ from streaming.management.kept import (
     to_info,
     to_user,
 )
-from streaming.management.port import VhostInfo
+from streaming.management.port import VhostChanges, VhostInfo
 from streaming.management.server_front import ServerFront
 from streaming.protocol.command_codec import encode_command
 from streaming.protocol.definitions_portions import portions
 from streaming.protocol.log_records import UnknownRecordError, read_command
+from topology.errors import DlxError
 
 CLUSTER_NAME: Final = "cluster_name"
 """The global parameter of which clients are told when they connect."""
@@ -52,7 +54,7 @@ class LogFront(ServerFront):
 
     Args:
         fixed: users whom a file sets, by name.
-        vhosts: those that may ever be served here.
+        vhosts: makes and deletes them.
         why_not: why nothing is served here; empty if something is.
     """
 
@@ -61,7 +63,7 @@ class LogFront(ServerFront):
         server: Server,
         now_ms: Callable[[], int],
         fixed: Collection[str],
-        vhosts: Collection[str],
+        vhosts: VhostChanges,
         why_not: Callable[[], str],
     ) -> None:
         super().__init__(server, now_ms)
@@ -180,29 +182,33 @@ class LogFront(ServerFront):
             if user.name in self._fixed and known.get(user.name) != user:
                 raise _set_in_a_file(user.name)
         for name in vhosts:
-            if name not in self._vhosts:
-                raise bad_request(
-                    f"vhost '{name}' cannot be made here: a vhost on Kafka needs "
-                    f'[vhosts."{name}"] with sequenced = true in dlx.toml, and a start of the job '
-                    "and of dlx amqp"
-                )
-            if name not in self.server.vhosts:
+            if name in self.server.vhosts:
+                continue
+            if self._vhosts.knows(name):
                 raise bad_request(f"vhost '{name}' is served by another front now")
+            with _explained():
+                self._vhosts.expect_makeable(name)
 
     # -- objects
 
     async def put_vhost(self, name: str, info: VhostInfo, by: Actor) -> bool:
-        """See `Front`; all that can be put are there."""
-        self.expect_changeable([], [name])
-        if info != self.info(name):
-            await self._keep(by, (VHOST, name), of_info(info), vhosts=[self.server.vhosts[name]])
-        return False
-
-    async def delete_vhost(self, name: str) -> None:
         """See `Front`."""
-        raise bad_request(
-            f"vhost '{name}' is set in dlx.toml: take it out there, and start the job and dlx amqp"
-        )
+        self.expect_changeable([], [name])
+        is_new = name not in self.server.vhosts
+        if is_new:
+            with _explained():
+                is_new = await self._vhosts.make(name)
+        vhost = self.server.vhosts.get(name)
+        if vhost is None:
+            raise bad_request(f"vhost '{name}' is served by another front now")
+        if info != self.info(name):
+            await self._keep(by, (VHOST, name), of_info(info), vhosts=[vhost])
+        return is_new
+
+    async def delete_vhost(self, name: str, by: Actor) -> None:
+        """See `Front`."""
+        with _explained():
+            await self._vhosts.delete(name, by)
 
     async def put_user(self, user: User, by: Actor) -> bool:
         """See `Front`."""
@@ -236,6 +242,17 @@ class LogFront(ServerFront):
     def global_parameters(self) -> dict[str, Any]:
         """See `Front`."""
         return self._parameters
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say why a vhost was not made or deleted."""
+    try:
+        yield
+    except DlxError as error:
+        raise bad_request(str(error)) from error
+    except OSError as error:
+        raise ApiError(503, "not_known", str(error)) from error
 
 
 def _set_in_a_file(name: str) -> Exception:

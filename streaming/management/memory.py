@@ -53,7 +53,7 @@ class MemoryFront(ServerFront):
         self._infos[name] = info
         return new
 
-    async def delete_vhost(self, name: str) -> None:
+    async def delete_vhost(self, name: str, by: Actor) -> None:  # noqa: ARG002 - it is in no log
         """See `Front`."""
         self.broker.delete_vhost(name)
 

@@ -27,6 +27,36 @@ class VhostInfo(msgspec.Struct, frozen=True):
     tracing: bool = False
 
 
+class VhostChanges(Protocol):
+    """Makes the vhosts of a broker whose vhosts are logs, and deletes them."""
+
+    def knows(self, name: str) -> bool:
+        """Whether a vhost is there, served here or by another front."""
+
+    def expect_makeable(self, name: str) -> None:
+        """Refuse a vhost that cannot be made.
+
+        Raises:
+            DlxError: its name cannot be used, or this front makes none.
+        """
+
+    async def make(self, name: str) -> bool:
+        """Make a vhost, and wait until it is served here; whether it is new.
+
+        Raises:
+            DlxError: it cannot be made.
+            OSError: not now; it may be made nevertheless.
+        """
+
+    async def delete(self, name: str, by: Actor) -> None:
+        """Delete a vhost that is served here, with everything in it.
+
+        Raises:
+            DlxError: a file sets it.
+            OSError: not now; it may be deleted nevertheless.
+        """
+
+
 class Front(Protocol):
     """A broker as the API sees it. `by` is whoever asks for a change, for the audit.
 
@@ -65,7 +95,7 @@ class Front(Protocol):
     async def put_vhost(self, name: str, info: VhostInfo, by: Actor) -> bool:
         """Make a vhost, or change what is said of it; whether it is new."""
 
-    async def delete_vhost(self, name: str) -> None:
+    async def delete_vhost(self, name: str, by: Actor) -> None:
         """Delete a vhost with everything in it; its connections end."""
 
     async def put_user(self, user: User, by: Actor) -> bool:

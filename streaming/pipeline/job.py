@@ -4,10 +4,12 @@
 Spark runs.
 """
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -18,6 +20,7 @@ from streaming.config import JobConfig, jvm_properties, librdkafka_properties
 from streaming.job_locations import checkpoint_place, tables_place
 from streaming.ledger.batch_detail import BatchRow, GateState
 from streaming.machine_memory import this_machine
+from streaming.made_vhosts import VhostWatch, with_made_vhosts
 from streaming.pipeline.attempt import Attempt, Orders
 from streaming.pipeline.checkpoint.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint.folders import lease_ms
@@ -32,6 +35,8 @@ from streaming.spark.settings import LogFormat
 from topology.declarations import Definitions
 from topology.errors import DlxError
 
+logger = logging.getLogger("dlx")
+
 
 class Job:
     """A job made from its configuration: its lock, its session, and attempts one after another.
@@ -42,6 +47,7 @@ class Job:
         log_format: the form of Spark's logs in the log folder.
 
     Attributes:
+        config: with the vhosts that were made at run time, once the job has started.
         committed: set once a batch is committed.
     """
 
@@ -67,6 +73,7 @@ class Job:
         self._own_spark: SparkSession | None = None
         self._is_cold = True  # no executor has been asked for its versions yet
         self._retries = Retries(FailingFile(self.checkpoint.path))
+        self._vhosts = VhostWatch(self.checkpoint.path)
         self._orders: Orders
         self._attempt: Attempt | None = None
 
@@ -91,6 +98,7 @@ class Job:
         """
         self.checkpoint.lock.acquire()
         self._given_spark = spark
+        self.config = with_made_vhosts(self.config, os.environ)
         self._orders = Orders(
             config=self.config,
             tables=self.tables,
@@ -185,6 +193,8 @@ class Job:
             self._try_again(timeout_s)
             return False
         self.attempt.flow.bounds.end()
+        if self._takes_new_vhosts():
+            return False
         try:
             return wait_for_end(self.query, timeout_s, self.attempt.watch, self._own_spark)
         except SparkLostError as error:
@@ -197,6 +207,19 @@ class Job:
                 raise
             self.attempt.end()
             return False
+
+    def _takes_new_vhosts(self) -> bool:
+        """Whether a front has made vhosts. Then the next attempt begins, which reads their logs."""
+        found = self._vhosts.look(self.config)
+        if found is self.config:
+            return False
+        new = ", ".join(found.vhosts.keys() - self.config.vhosts.keys())
+        logger.info("a front has made %s: a new query reads the logs of all vhosts", new)
+        self.config = found
+        self._orders = replace(self._orders, config=found)
+        self.attempt.end()
+        self._retries.at_once()
+        return True
 
     def _try_again(self, timeout_s: float) -> None:
         """Wait for the next attempt, at most `timeout_s`; start it if it is due."""

@@ -7,7 +7,7 @@ the memory of the process.
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from streaming.amqp.clocks import WallClock
@@ -20,7 +20,7 @@ from streaming.sequencer.importing import Import
 from streaming.sequencer.job_progress import JobProgress
 from streaming.sequencer.leader_heartbeats import Leaders
 from streaming.sequencer.log_state import LogState
-from streaming.sequencer.log_vhost import Role
+from streaming.sequencer.log_vhost import LogVhost, Role
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
 from streaming.sequencer.settings import FrontSettings
 from streaming.sequencer.slow_kafka import SlowKafka
@@ -58,6 +58,7 @@ class Front:
         beating: its heartbeats.
         leaders: those of all fronts.
         writer: the producer.
+        may_serve: is asked before clients may open a vhost that leads here.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Front:
         self.opening = asyncio.Semaphore(OPENED_AT_ONCE)
         self.is_ending = False
         self.settings = settings
+        self.may_serve: Callable[[LogVhost], Awaitable[bool]] = _may_serve
         self._loop = asyncio.get_running_loop()
         self.writer = LogWriter(settings.properties, self._acknowledged, self._lost)
         self.beating = Beating(self._say)
@@ -79,17 +81,63 @@ class Front:
         self._kafka = SlowKafka()
         self._heard = SaidOrNot(settings.leaders_topic, settings.takeover_ms / 1000)
         self._progress = JobProgress(settings.properties, settings.heartbeats)
-        self._logs = {name: FrontLog(self, name) for name in settings.logs}
-        self._by_topic = {topic: self._logs[name] for name, topic in settings.logs.items()}
+        self._logs: dict[str, FrontLog] = {}
+        self._by_topic: dict[str, FrontLog] = {}
+        self._added: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         server.pressure = self._pressure
-        server.elsewhere = settings.logs.keys()
+        for name in settings.logs:
+            self._know(name)
+
+    def _know(self, name: str) -> None:
+        log = self._logs[name] = FrontLog(self, name)
+        self._by_topic[log.topic] = log
+        self.server.elsewhere = self.settings.logs.keys()
 
     def start(self) -> None:
         """Begin to follow, and to lead where nobody does."""
         for log in self._logs.values():
             self.run(log.live())
         self.run(self._watch())
+
+    def add(self, settings: FrontSettings, name: str, failed: Callable[[DlxError], None]) -> None:
+        """Serve one more vhost from now on.
+
+        Args:
+            settings: that have it.
+            failed: is told if it cannot be served, which does not end the front.
+        """
+        self.settings = settings
+        self._know(name)
+        if name in settings.heartbeats:
+            self._progress.listen_to(name, settings.heartbeats[name])
+        self._added[name] = self.run(self._live(self._logs[name], failed))
+
+    async def _live(self, log: FrontLog, failed: Callable[[DlxError], None]) -> None:
+        try:
+            await log.live()
+        except DlxError as error:
+            failed(error)
+
+    def led(self, name: str) -> LogVhost | None:
+        """A vhost that leads here; None if it does not."""
+        log = self._logs.get(name)
+        return log.vhost if log is not None and log.leads else None
+
+    async def drop(self, settings: FrontSettings, name: str) -> None:
+        """Serve a vhost no more; its connections have ended.
+
+        Args:
+            settings: that do not have it.
+        """
+        log = self._logs.pop(name)
+        del self._by_topic[log.topic]
+        if (living := self._added.pop(name, None)) is not None:
+            living.cancel()
+        self.settings = settings
+        self.server.elsewhere = settings.logs.keys()
+        log.drop()
+        await asyncio.to_thread(log.close)
 
     async def stop(self) -> None:
         """Confirm what Kafka takes, end all connections, and leave a snapshot."""
@@ -133,11 +181,12 @@ class Front:
             self.reason = reason
             self.ended.set()
 
-    def run(self, work: Any) -> None:
+    def run(self, work: Any) -> "asyncio.Task[None]":
         """Do something beside everything else; what fails ends the front."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -209,3 +258,7 @@ class Front:
     def states(self) -> dict[str, LogState]:
         """How each vhost is doing."""
         return {name: log.state() for name, log in self._logs.items()}
+
+
+async def _may_serve(_vhost: LogVhost) -> bool:
+    return True

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -22,6 +22,7 @@ import msgspec
 from streaming.amqp.clocks import WallClock
 from streaming.amqp.server import SHUTDOWN, Server
 from streaming.broker.sequence.log_fold import NO_EPOCH, Terms
+from streaming.job_locations import FRONT_FOLDER
 from streaming.sequencer.beating import Beating
 from streaming.sequencer.bodies import Bodies, BodyReader, MessageGoneError
 from streaming.sequencer.copying import Copying
@@ -38,7 +39,7 @@ from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.log_writer import Acknowledged, LogWriter
 from streaming.sequencer.records import Record
 from streaming.sequencer.settings import FrontSettings
-from streaming.sequencer.snapshots import FOLDER, LogIdentity, Snapshot, Snapshots
+from streaming.sequencer.snapshots import LogIdentity, Snapshot, Snapshots
 from streaming.sequencer.terms_of_job import listen_for_job, refuse_other_job
 from streaming.sequencer.waiting import CannotLeadError, Waiting
 
@@ -72,8 +73,9 @@ class FrontOfLogs(Protocol):
     leads: asyncio.Event
     reason: str | None
     is_ending: bool
+    may_serve: Callable[[LogVhost], Awaitable[bool]]
 
-    def run(self, work: Any) -> None:
+    def run(self, work: Any) -> object:
         """Do something beside everything else; what fails ends the front."""
 
     def end(self, reason: str) -> None:
@@ -106,7 +108,7 @@ class FrontLog:
         self._bodies = BodyReader(LogReader(settings.properties, self.topic))
         self._identity: LogIdentity | None = None
         self._snapshots: Snapshots | None = None
-        self._has_opened = False
+        self._has_opened = self._is_dropped = False
         self._is_told_behind = False
         self.lag = JobLag(settings.lag_marks)
         self._snapshot_at = 0
@@ -156,6 +158,14 @@ class FrontLog:
     def is_idle(self) -> bool:
         """Whether everything that clients did is applied, and they know."""
         return self.vhost is None or not self.vhost.leads or self.vhost.is_idle
+
+    def drop(self) -> None:
+        """Neither lead nor follow it any more: the vhost is deleted, or cannot be served."""
+        self._is_dropped = True
+        if self.leads:
+            self.beat(ends=True)
+        if self.vhost is not None:
+            self.vhost.fail("it is served here no more")
 
     def end(self) -> None:
         """Append nothing more to the log."""
@@ -254,8 +264,8 @@ class FrontLog:
         given = self._front.imports.get(self.name)
         if given is not None and is_due(given, vhost, standby=standby):
             await import_definitions(given, vhost)
-            if not vhost.leads:
-                return  # it was replaced meanwhile, and follows again if it is a standby
+        if not (vhost.leads and await self._front.may_serve(vhost) and vhost.leads):
+            return  # if it was replaced meanwhile, it follows again if it is a standby
         self._front.server.add_vhost(vhost)
         self._front.leads.set()
         self._copy(vhost)
@@ -323,7 +333,7 @@ class FrontLog:
         if snapshot is None and first:
             raise CannotLeadError(
                 f"vhost {self.name}: the log {self.topic} begins at offset {first}, and there is "
-                f"no usable snapshot of what was before. Restore the folder {FOLDER} of "
+                f"no usable snapshot of what was before. Restore the folder {FRONT_FOLDER} of "
                 f"job.checkpoint_location, or the records"
             )
         bodies = Bodies(self._front.settings.body_bytes, self._bodies.fetch, self._fetched)
@@ -473,6 +483,8 @@ class FrontLog:
 
     def over(self, vhost: LogVhost, reason: str) -> None:
         """See `Host`."""
+        if self._is_dropped:
+            return
         logger.warning("vhost %s: this front leads it no more: %s", self.name, reason)
         self._front.beating.drop(self.name)
         self._before["losses"] += 1

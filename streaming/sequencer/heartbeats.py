@@ -1,6 +1,7 @@
 """Listens to heartbeats in Kafka, on a thread, as long as nobody closes it."""
 
 from collections.abc import Callable, Mapping
+from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ class HeartbeatListener:
             }
         )
         self._is_stopping = False
+        self._more: SimpleQueue[TopicPartition] = SimpleQueue()
         self._thread: Thread
 
     def start(
@@ -46,6 +48,10 @@ class HeartbeatListener:
         self._thread = Thread(target=self._listen, args=(heard,), name=name, daemon=True)
         self._thread.start()
 
+    def listen_to(self, partition: TopicPartition) -> None:
+        """Listen to one more, soon: another thread than the listening one would block."""
+        self._more.put(partition)
+
     def close(self) -> None:
         """Stop listening."""
         self._is_stopping = True
@@ -54,6 +60,8 @@ class HeartbeatListener:
 
     def _listen(self, heard: Callable[[Message], None]) -> None:
         while not self._is_stopping:
+            while not self._more.empty():
+                self.consumer.incremental_assign([self._more.get()])
             message = self.consumer.poll(_POLL_S)
             if message is not None and message.error() is None:
                 heard(message)

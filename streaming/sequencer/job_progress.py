@@ -89,6 +89,12 @@ class JobProgress(HeardJob):
         ends = [TopicPartition(topic, 0, OFFSET_END) for topic in self._vhosts]
         self._listener.start("heartbeats of the job", ends, self._hear)
 
+    def listen_to(self, vhost: str, topic: str) -> None:
+        """Listen for one more vhost; the topic need not be there yet."""
+        if topic not in self._vhosts:
+            self._vhosts[topic] = vhost
+            self._listener.listen_to(TopicPartition(topic, 0, OFFSET_END))
+
     def close(self) -> None:
         """Stop listening."""
         self._listener.close()

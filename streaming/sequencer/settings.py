@@ -4,7 +4,7 @@ import os
 import socket
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -108,6 +108,24 @@ def front_settings(
         lag_marks=LagMarks(config.amqp.max_lag_bytes, config.amqp.max_lag_ms / 1000),
         snapshot_records=config.amqp.snapshot_records,
     )
+
+
+def with_vhost(settings: FrontSettings, config: JobConfig, name: str) -> FrontSettings:
+    """The settings of a front that serves one more vhost, which the configuration has by now."""
+    return replace(
+        settings,
+        logs={**settings.logs, name: config.log_topics()[name]},
+        shards={**settings.shards, name: shard_config(config, name)},
+        heartbeats={**settings.heartbeats, **_heartbeats(config, [name])},
+        vhosts=(*settings.vhosts, name),
+    )
+
+
+def without_vhost(settings: FrontSettings, name: str) -> FrontSettings:
+    """The settings of a front that serves a vhost no more."""
+    logs = {one: topic for one, topic in settings.logs.items() if one != name}
+    vhosts = tuple(one for one in settings.vhosts if one != name)
+    return replace(settings, logs=logs, vhosts=vhosts)
 
 
 def _heartbeats(config: JobConfig, vhosts: list[str]) -> dict[str, str]:

@@ -17,11 +17,11 @@ import msgspec
 
 from streaming.broker.sequence.log_fold import Terms
 from streaming.broker.state.encoding import STATE_VERSION
+from streaming.job_locations import FRONT_FOLDER
 from streaming.protocol.addressing import escaped
 from streaming.storage.location import AnyPath, storage_of
 from topology.errors import DlxError
 
-FOLDER: Final = "sequencer"
 KEPT: Final = 3
 """How many snapshots of a vhost are kept, besides that which a fold of the job needs."""
 
@@ -124,7 +124,7 @@ class Snapshots:
     """
 
     def __init__(self, checkpoint: AnyPath, log: LogIdentity) -> None:
-        folder = checkpoint / FOLDER / escaped(log.vhost)
+        folder = checkpoint / FRONT_FOLDER / escaped(log.vhost)
         self._folder = str(folder)
         self._storage = storage_of(folder)
         self._log = log

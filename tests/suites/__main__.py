@@ -1,8 +1,8 @@
 """Run suites of client libraries: `python -m tests.suites kombu amqp091-go --url amqp://...`.
 
 Without --url, `dlx amqp --memory` is started on a free port; with --kafka, `dlx amqp` on a Kafka of
-its own. Tests that fail are compared with expected.toml, which says of some that they fail on
-Kafka only; the exit status is 1 if anything differs.
+its own. Tests that fail are compared with expected.toml, which is the same for both; the exit
+status is 1 if anything differs.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from streaming.embedded.kafka.ports import LOOPBACK, free_port
 from streaming.user_folders import user_cache_folder
 from tests.bench.processes import Process
 from tests.fixtures.waiting import wait_until
-from tests.suites.catalogue import SUITES, Broker, Suite, at_usual_ports, vhosts_of
+from tests.suites.catalogue import SUITES, Broker, Suite, at_usual_ports
 from tests.suites.expectations import compare, expected
 from tests.suites.outcomes import SuiteError
 from tests.suites.running import run_suite
@@ -54,9 +54,8 @@ def main() -> int:
             sys.stderr.write(f"{name}: {error}\n")
             differs = True
             continue
-        where = "kafka" if options.kafka else options.broker
-        (folder / f"outcomes-{where}.json").write_text(json.dumps(outcomes, indent=1))
-        found = compare(outcomes, expected(name), {options.broker, where})
+        (folder / f"outcomes-{options.broker}.json").write_text(json.dumps(outcomes, indent=1))
+        found = compare(outcomes, expected(name), options.broker)
         counts = ", ".join(f"{count} {word}" for word, count in found.counts.items() if count)
         sys.stdout.write(f"{name}: {counts}\n")
         for test in found.unexpected_failures:
@@ -80,24 +79,21 @@ def _broker(url: str | None, folder: Path, suite: Suite, *, on_kafka: bool) -> I
     usual = at_usual_ports(suite)  # such suites know no other ports
     port = 5672 if usual else free_port()
     options = ["--port", str(port), *(("--management", "15672") if usual else ())]
-    vhosts = vhosts_of(suite)
-    with _kept(vhosts, on_kafka=on_kafka) as where:
+    with _kept(on_kafka=on_kafka) as where:
         ours = Process(folder, "broker", "streaming.cli", "amqp", *where, *options)
         ours.log.unlink(missing_ok=True)
         ours.start()
         try:
-            ready = ["listening on", *(["management at"] if usual else [])]
-            wait_until(lambda: all(each in ours.log.read_text() for each in ready), ours.log_end)
-            if on_kafka:
-                wait_until(lambda: ours.log.read_text().count(": leads since") == len(vhosts))
-            yield Broker(f"amqp://guest:guest@{LOOPBACK}:{port}/", on_kafka)
+            ready = ("listening on", *(("management at",) if usual else ()))
+            wait_until(lambda: all(each in ours.log_end() for each in ready), ours.log_end)
+            yield Broker(f"amqp://guest:guest@{LOOPBACK}:{port}/")
             ours.check()
         finally:
             ours.stop()
 
 
 @contextmanager
-def _kept(vhosts: tuple[str, ...], *, on_kafka: bool) -> Iterator[list[str]]:
+def _kept(*, on_kafka: bool) -> Iterator[list[str]]:
     """Where our broker keeps what it has, as options of it: in memory, or on a new Kafka."""
     if not on_kafka:
         yield ["--memory"]
@@ -115,7 +111,7 @@ def _kept(vhosts: tuple[str, ...], *, on_kafka: bool) -> Iterator[list[str]]:
                     max_message_bytes=MAX_MESSAGE_SIZE + (2 << 20),
                 ),
                 flow=FlowSettings(max_body_bytes=MAX_MESSAGE_SIZE),  # as in memory
-                vhosts={name: VhostSettings(sequenced=True) for name in vhosts},
+                vhosts={"/": VhostSettings(sequenced=True)},
             )
             file = root / "dlx.toml"
             file.write_text(show_config(config))

@@ -13,14 +13,9 @@ SUPPORT: Final = Path(__file__).with_name("support")
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where a suite finds the broker: always user guest, password guest, vhost `/`.
-
-    Attributes:
-        on_kafka: it is ours, on a Kafka: the configuration names the vhosts of the suite.
-    """
+    """Where a suite finds the broker: always user guest, password guest, vhost `/`."""
 
     url: str
-    on_kafka: bool = False
 
     @property
     def host(self) -> str:
@@ -48,7 +43,6 @@ class PythonSuite:
         needs_redis: a Redis server is started and named in `REDIS_PORT` and `TEST_BACKEND`.
         needs_management: they use the management API, on its usual port.
         archive: a source package of Debian that has the tests, with its version; None: PyPI has.
-        vhosts: for tests that make vhosts, those that are there on Kafka instead.
     """
 
     requirement: str
@@ -61,7 +55,6 @@ class PythonSuite:
     needs_redis: bool = False
     needs_management: bool = False
     archive: str | None = None
-    vhosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +119,11 @@ class JavaSuite:
         archive: a source package of Debian, with its version.
         pom: the project file, in `SUPPORT`.
         tests: patterns of their classes and methods, as for `-Dtest`.
-        vhosts: that they make.
     """
 
     archive: str
     pom: str
     tests: tuple[str, ...]
-    vhosts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +155,6 @@ def at_usual_ports(suite: Suite) -> bool:
     return isinstance(suite, (ManagementSuite, JavaSuite, RubySuite))
 
 
-def vhosts_of(suite: Suite) -> tuple[str, ...]:
-    """The vhosts that the configuration of a broker on Kafka has to name for a suite."""
-    if isinstance(suite, ManagementSuite):
-        return ("/", suite.vhost)
-    if isinstance(suite, (PythonSuite, JavaSuite, RubySuite)):
-        return ("/", *suite.vhosts)
-    return ("/",)
-
-
 def _host_and_port(broker: Broker) -> dict[str, str]:
     return {"RABBITMQ_HOST": broker.host, "RABBITMQ_5672_TCP": str(broker.port)}
 
@@ -199,23 +181,6 @@ def _aiorabbit_broker(folder: Path, broker: Broker) -> None:
     (folder / "build").mkdir(exist_ok=True)
     environment = f"RABBITMQ_URI={broker.url.rstrip('/')}/%2f\n"
     (folder / "build" / "test-environment").write_text(environment, "utf-8")
-
-
-def _nameko_vhosts(folder: Path, broker: Broker) -> None:
-    """Each of its tests makes a vhost and deletes it; on Kafka each takes one that is there."""
-    if not broker.on_kafka:
-        return
-    changes = {
-        "def create():": "def create(numbers=iter(range(1000))):",
-        '"".join(random.choice(string.ascii_lowercase) for _ in range(10))': "next(numbers)",
-        "import ResourcePipeline": "import ResourcePipeline, reset_rabbit_connections",
-        "rabbit_manager.delete_vhost(vhost)": "reset_rabbit_connections(vhost, rabbit_manager)",
-    }
-    file = folder / "nameko" / "testing" / "pytest.py"
-    text = file.read_text("utf-8")
-    for old, new in changes.items():
-        text = text.replace(old, new)
-    file.write_text(text, "utf-8")
 
 
 def _pika_broker(folder: Path, broker: Broker) -> None:
@@ -271,7 +236,6 @@ SUITES: Final[dict[str, Suite]] = {
             "!PerMessageTTL#restartingExpiry",
             "!PerQueueVsPerMessageTTL#restartingExpiry",
         ),
-        ("/test",),
     ),
     "bunny": RubySuite(
         "ruby-bunny=2.23.0-1",
@@ -360,9 +324,7 @@ SUITES: Final[dict[str, Suite]] = {
             "setuptools<81",
         ),
         lambda _broker: {},
-        prepare=_nameko_vhosts,
         needs_management=True,
-        vhosts=tuple(f"nameko_test_{number}" for number in range(300)),
     ),
     "oslo.messaging": PythonSuite(
         "oslo.messaging==18.3.1",

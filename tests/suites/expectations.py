@@ -1,7 +1,6 @@
 """The tests that may fail, with a reason for each, and the comparison with a run."""
 
 import tomllib
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ class ExpectedFailure:
     """Tests of a suite that may fail.
 
     Attributes:
-        brokers: of `rabbitmq`, `dlx`, and `kafka`: ours on Kafka only.
+        brokers: `rabbitmq`, `dlx`, or both.
         racy: they pass now and then; the others must fail.
         row: the feature in docs/compatibility.toml that tells users, or None.
     """
@@ -57,17 +56,12 @@ def expected(suite: str, file: Path = EXPECTED) -> tuple[ExpectedFailure, ...]:
     )
 
 
-def compare(
-    outcomes: Outcomes, exceptions: tuple[ExpectedFailure, ...], brokers: AbstractSet[str]
-) -> Comparison:
-    """Compare a run with the exceptions of its suite.
+def compare(outcomes: Outcomes, exceptions: tuple[ExpectedFailure, ...], broker: str) -> Comparison:
+    """Compare a run against a broker (`rabbitmq` or `dlx`) with the exceptions of its suite.
 
     A racy test may pass or fail, but must run.
-
-    Args:
-        brokers: what the run was against: `rabbitmq`, `dlx`, or `dlx` and `kafka`.
     """
-    here = [each for each in exceptions if brokers & each.brokers]
+    here = [each for each in exceptions if broker in each.brokers]
     allowed = {test for each in here for test in each.tests}
     racy = {test for each in here if each.racy for test in each.tests}
     failed = {test for test, outcome in outcomes.items() if outcome == "failed"}

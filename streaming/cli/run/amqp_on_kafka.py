@@ -55,10 +55,13 @@ def serve_logs(
     from streaming.config import load_config
     from streaming.config.clients import librdkafka_properties
     from streaming.job_locations import checkpoint_place
+    from streaming.made_vhosts import with_made_vhosts
     from streaming.sequencer.settings import front_settings, prepare_topics
 
     logging.basicConfig(level=logging.INFO, format=_LOG_FORM, stream=sys.stderr)
     config = load_config(file)
+    if vhosts:  # one of them may have been made at run time
+        config = with_made_vhosts(config, os.environ)
     names = chosen_vhosts(config, vhosts)
     settings = front_settings(
         config,
@@ -75,7 +78,12 @@ def serve_logs(
         _management_port(config, listening.host, ports[0]),
         _metrics_port(config, listening.host, ports[1]),
     )
-    return run_server(_serve(config, settings, imports, queue_types, users, listening, where))
+    return run_server(
+        _serve(
+            *(config, settings, imports, queue_types, users, listening, where),
+            takes_new=not vhosts,
+        )
+    )
 
 
 class _Ports(NamedTuple):
@@ -183,6 +191,8 @@ async def _serve(
     users: "list[User]",
     listening: Listening,
     ports: _Ports,
+    *,
+    takes_new: bool,
 ) -> int:
     from streaming.amqp.clocks import WallClock
     from streaming.amqp.login import Users
@@ -192,9 +202,11 @@ async def _serve(
     from streaming.dlx_api.reading import Readers
     from streaming.job_locations import tables_place
     from streaming.machine_memory import detect_memory, this_machine
+    from streaming.made_vhosts import MadeVhosts
     from streaming.management.counting import Counting
     from streaming.management.logged import LogFront
     from streaming.sequencer.front import Front
+    from streaming.sequencer.making import Making
 
     administrators = {name for name, user in config.users.items() if user.administrator}
 
@@ -218,8 +230,9 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     front = Front(settings, server, imports)
+    making = Making(front, config, MadeVhosts(settings.checkpoint), takes_new=takes_new)
     managed = LogFront(
-        *(server, WallClock().now_ms, {user.name for user in users}, settings.logs),
+        *(server, WallClock().now_ms, {user.name for user in users}, making),
         lambda: _not_serving(front),
     )
     listeners: Listeners = []
@@ -246,6 +259,7 @@ async def _serve(
         await front.stop()
         return EXIT_INVALID
     front.start()
+    await making.start()
     status = await _run_front(front, stopping, listening, listeners)
     if api is not None:
         await api.stop()

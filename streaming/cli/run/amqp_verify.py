@@ -70,8 +70,9 @@ def verify(
     """
     from streaming.cli.run.amqp_on_kafka import chosen_vhosts
     from streaming.config import load_config
+    from streaming.made_vhosts import with_made_vhosts
 
-    loaded = load_config(find_config(config, or_demo=False))
+    loaded = with_made_vhosts(load_config(find_config(config, or_demo=False)))
     has_parted = False
     for name in chosen_vhosts(loaded, vhost or []):
         verdict = _verify(loaded, name, (begin, against), to, any_terms=any_terms)

@@ -84,11 +84,12 @@ def rebuild(
     Exit status: 0, 2 if the checkpoint cannot be rebuilt.
     """
     from streaming.config import load_config
+    from streaming.made_vhosts import with_made_vhosts
     from streaming.pipeline.rebuild.rebuild import Rebuild
     from streaming.spark.session import available_cores
 
     _SHARDS.check(view)
-    settings = load_config(find_config(config, or_demo=False))
+    settings = with_made_vhosts(load_config(find_config(config, or_demo=False)))
     partitions = shuffle_partitions or settings.job.shuffle_partitions or available_cores()
     work = Rebuild(settings, partitions)
     with work.locked(replace=replace or dry_run):

@@ -157,6 +157,8 @@ def _items(config: Path | None, *, topics: bool) -> Iterator[Item]:
 def _items_of_job(file: Path, *, topics: bool) -> Iterator[Item]:
     from streaming.config import load_config
     from streaming.config.types import is_url
+    from streaming.job_locations import FRONT_FOLDER
+    from streaming.made_vhosts import with_made_vhosts
     from streaming.pipeline.rebuild.put_in_place import kept_checkpoints
     from streaming.queries.table_info import NAMES
 
@@ -180,12 +182,15 @@ def _items_of_job(file: Path, *, topics: bool) -> Iterator[Item]:
         tables = Path(config.job.tables_location)
         yield from _parts("tables", tables, [tables / name for name in NAMES])
     if not is_remote and (checkpoint / "dlx.json").exists():
-        yield from _parts("checkpoint", checkpoint, [checkpoint / name for name in _CHECKPOINT])
+        names = list(_CHECKPOINT)
+        if topics or (kafka / "ports.json").exists():
+            names.append(FRONT_FOLDER)  # it is of logs that are removed, too
+        yield from _parts("checkpoint", checkpoint, [checkpoint / name for name in names])
     if not is_remote:
         for kept in kept_checkpoints(checkpoint):
             yield _folder("checkpoint", kept, partial(_remove, [kept]))
     if topics:
-        yield from _topics(config, kafka)
+        yield from _topics(with_made_vhosts(config), kafka)
     if (kafka / "ports.json").exists():
         _refuse_running(kafka / "lock", kafka)
         yield from _parts("kafka", kafka, [kafka / name for name in _KAFKA])

@@ -148,7 +148,7 @@ async def put_vhost(asked: Asked) -> Response:
 
 async def delete_vhost(asked: Asked) -> Response:
     """Delete a vhost with everything in it."""
-    await asked.front.delete_vhost(asked.vhost.name)
+    await asked.front.delete_vhost(asked.vhost.name, administrator_of(asked))
     return done()
 
 

@@ -128,6 +128,10 @@ class Retries:
         )
         return True
 
+    def at_once(self) -> None:
+        """Plan another attempt, without a failure and without a pause."""
+        self.due_s = self._monotonic()
+
     def ended(self, text: str) -> None:
         """Note a failure after which the job ends."""
         said = reason_of_failure(text) or text

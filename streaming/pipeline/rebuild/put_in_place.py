@@ -11,10 +11,10 @@ the snapshots of the AMQP front: they are of its log, not of the job.
 from pathlib import Path
 from typing import Final
 
+from streaming.job_locations import FRONT_FOLDER
 from streaming.pipeline.checkpoint.checkpoint import LOCK_FILE
 from streaming.pipeline.checkpoint.lease import FILE as LEASE_FILE
 from streaming.pipeline.checkpoint.manifest import FILE
-from streaming.sequencer.snapshots import FOLDER as SNAPSHOTS
 from streaming.storage.location import AnyPath, storage_of
 
 _ASIDE: Final = ".before-rebuild-"
@@ -72,5 +72,7 @@ def _entries(path: AnyPath) -> list[str]:
         names = path.storage().all_names()
     locks = (LOCK_FILE, f"{LEASE_FILE}.", f".{LEASE_FILE}.")  # and what is not yet renamed
     return [
-        name for name in names if not name.startswith(locks) and name.partition("/")[0] != SNAPSHOTS
+        name
+        for name in names
+        if not name.startswith(locks) and name.partition("/")[0] != FRONT_FOLDER
     ]

@@ -10,8 +10,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its s
 
 from streaming.config.inputs import TopicMapping
 from streaming.config.selectors import JsonValue
-from streaming.job_locations import checkpoint_place
-from streaming.sequencer.snapshots import FOLDER
+from streaming.job_locations import FRONT_FOLDER, checkpoint_place
 from tests.bench.processes import Process
 from tests.fixtures.fronts import Fronts
 from tests.fixtures.waiting import wait_until
@@ -33,7 +32,7 @@ def test_a_front_leads_a_log_that_was_made_again_whatever_led_the_log_before(fro
     admin = AdminClient({"bootstrap.servers": fronts.servers})
     admin.delete_topics([topic])[topic].result(60)
     wait_until(lambda: topic not in admin.list_topics(timeout=30).topics)
-    shutil.rmtree(str(checkpoint_place(fronts.config, {}) / FOLDER))
+    shutil.rmtree(str(checkpoint_place(fronts.config, {}) / FRONT_FOLDER))
 
     third = fronts.start()
     channel = fronts.connect(third).channel()

@@ -139,15 +139,40 @@ def test_a_log_does_not_change_users_of_files(first):
     assert OnLog(first, users=(ann,)).api.get("whoami", ANN)["tags"] == ["administrator"]
 
 
-def test_vhosts_come_from_the_configuration(first):
-    status, error, reason = first.api.refusal("PUT", "vhosts/new", {})
-    assert (status, error) == (400, "bad_request")
-    assert reason.startswith("vhost 'new' cannot be made here: a vhost on Kafka needs")
-    status, _, reason = first.api.refusal("DELETE", "vhosts/%2F")
-    assert (status, reason[:31]) == (400, "vhost '/' is set in dlx.toml: t")
-    document = {"users": [{"name": "u", "tags": ""}], "vhosts": [{"name": "new"}]}
-    assert first.api.refusal("POST", "definitions", document)[0] == 400
+def test_a_vhost_is_made_and_deleted_with_what_is_in_it(first):
+    assert first.api.ask("PUT", "vhosts/new", {"description": "orders"}).status_code == 201
+    assert first.api.ask("PUT", "vhosts/new", {"description": "orders"}).status_code == 204
+    assert first.api.get("vhosts/new")["description"] == "orders"
+    assert first.api.get("permissions/new/guest")["write"] == ".*"
+    first.api.put("queues/new/q", {})
+    first.api.put("policies/new/p", {"pattern": "^q", "definition": {"max-length": 5}})
+    there = first.server.vhosts["new"].shard.vhost
+    assert list(there.queues) == ["q"]
+
+    assert first.api.ask("DELETE", "vhosts/new").status_code == 204
+
+    assert (list(there.queues), there.definitions().policies) == ([], ())
+    assert first.api.refusal("GET", "vhosts/new")[0] == 404
+
+
+def test_definitions_make_vhosts(first):
+    document = {"vhosts": [{"name": "new"}], "queues": [{"name": "q", "vhost": "new"}]}
+
+    assert first.api.ask("POST", "definitions", document).status_code == 204
+
+    assert [one["name"] for one in first.api.get("queues/new")] == ["q"]
+
+
+def test_a_vhost_that_cannot_be_made_or_deleted_says_why(first):
+    refused = (400, "bad_request", "vhost 'bad' cannot be made here")
+    assert first.api.refusal("PUT", "vhosts/bad", {}) == refused
+    document = {"users": [{"name": "u", "tags": ""}], "vhosts": [{"name": "bad"}]}
+    assert first.api.refusal("POST", "definitions", document) == refused
     assert [one["name"] for one in first.api.get("users")] == ["guest"]
+    late = (503, "not_known", "Kafka does not answer")
+    assert first.api.refusal("PUT", "vhosts/slow", {}) == late
+    configured = (400, "bad_request", "vhost '/' is set in dlx.toml")
+    assert first.api.refusal("DELETE", "vhosts/%2F") == configured
     elsewhere = "vhost 'elsewhere' is served by another front now"
     assert first.api.refusal("PUT", "vhosts/elsewhere", {}) == (400, "bad_request", elsewhere)
     assert first.api.refusal("GET", "queues/elsewhere/q") == (503, "served_elsewhere", elsewhere)

@@ -1,0 +1,156 @@
+"""Vhosts that are made and deleted while front and job run: fronts and the job take them up."""
+
+import os
+from contextlib import closing
+
+import pika
+import pika.exceptions
+import pytest
+
+from streaming.job_locations import checkpoint_place
+from streaming.made_vhosts import MadeVhosts
+from tests.bench.processes import Process
+from tests.e2e.amqp.test_management_on_kafka import api_of, wait_for
+from tests.e2e.amqp.test_rebuild_on_kafka import balanced, dlx
+from tests.fixtures.fronts import Fronts
+from tests.fixtures.waiting import wait_until
+
+GUEST = ("guest", "guest")
+
+
+def open_vhost(fronts: Fronts, front: Process, vhost: str) -> pika.BlockingConnection:
+    """Connect to a vhost."""
+    return pika.BlockingConnection(pika.URLParameters(f"{fronts.url(front)}/{vhost}?heartbeat=0"))
+
+
+def publish(fronts: Fronts, front: Process, vhost: str, queue: str, *bodies: str) -> None:
+    """Publish messages to a queue, with confirms."""
+    with closing(open_vhost(fronts, front, vhost)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare(queue, durable=True)
+        for body in bodies:
+            channel.basic_publish("", queue, body.encode(), mandatory=True)
+
+
+def got(fronts: Fronts, front: Process, vhost: str, queue: str) -> str:
+    """The next message of a queue, which stays there."""
+    with closing(open_vhost(fronts, front, vhost)) as connection:
+        channel = connection.channel()
+        body = channel.basic_get(queue)[2]
+        assert isinstance(body, bytes)
+        return body.decode()
+
+
+def made(fronts: Fronts) -> MadeVhosts:
+    """The list of made vhosts."""
+    return MadeVhosts(checkpoint_place(fronts.config, os.environ))
+
+
+def waiting(fronts: Fronts) -> dict[str, int]:
+    """The messages in queues, by vhost and queue, as the tables have them; nothing is missing."""
+    found = balanced(fronts).items()
+    return {f"{vhost} {queue}": ready for (vhost, queue), (ready, _) in found if ready}
+
+
+@pytest.mark.timeout(900)  # Spark starts, on a machine that may be busy
+def test_the_job_reads_the_logs_of_vhosts_that_are_made_while_it_runs(fronts):
+    front, job = fronts.start("--management", "0"), fronts.start_job()
+    with api_of(front) as api:
+        api.auth = GUEST
+        wait_for(api, GUEST)
+        publish(fronts, front, "%2F", "work", "before")
+        wait_until(lambda: has_batches(fronts, job), job.log_end, 600.0, 1.0)
+        for name in ("orders", "bills"):
+            assert api.put(f"vhosts/{name}").status_code == 201
+            publish(fronts, front, name, "q", "one", "two")
+        publish(fronts, front, "%2F", "work", "after")
+        there = {"/ work": 2, "bills q": 2, "orders q": 2}
+        wait_until(lambda: waits(fronts, job, there), job.log_end, 300.0, 1.0)
+
+        assert api.delete("vhosts/orders").status_code == 204
+        publish(fronts, front, "bills", "q", "three")
+        there = {"/ work": 2, "bills q": 3}
+        wait_until(lambda: waits(fronts, job, there), job.log_end, 300.0, 1.0)
+        assert deleted(fronts) == [("orders", "q", "management guest")]
+
+        job.kill()
+        assert api.put("vhosts/orders").status_code == 201
+        publish(fronts, front, "orders", "q", "four")
+        assert api.put("vhosts/last").status_code == 201
+        publish(fronts, front, "last", "q", "five")
+        job = fronts.start_job()
+        there |= {"orders q": 1, "last q": 1}
+        wait_until(lambda: waits(fronts, job, there), job.log_end, 600.0, 1.0)
+        job.stop()
+    front.stop()
+
+    verified = dlx(fronts, "amqp", "verify")
+    assert all(f"vhost {name}:" in verified for name in ("/", "orders", "bills", "last"))
+    plan = dlx(fronts, "checkpoint", "rebuild", "--dry-run")
+    assert all(name in plan for name in ("orders", "bills", "last"))
+
+
+def has_batches(fronts: Fronts, job: Process) -> bool:
+    """Whether the job has committed something."""
+    job.check()
+    with closing(fronts.tables()) as tables:
+        return tables.has("events")
+
+
+def waits(fronts: Fronts, job: Process, there: dict[str, int]) -> bool:
+    """Whether the tables have these messages in queues."""
+    job.check()
+    return waiting(fronts) == there
+
+
+def deleted(fronts: Fronts) -> list[tuple[object, ...]]:
+    """The queues that were deleted, and by whom."""
+    with closing(fronts.tables()) as tables:
+        tables.view("events")
+        return tables.values(
+            """
+            SELECT vhost, detail ->> '$.name', channel
+            FROM events WHERE kind = 'topology' AND detail ->> '$.what' = 'queue_deleted'
+            """
+        )
+
+
+def test_a_vhost_outlives_its_front_and_is_made_again_as_a_new_one(fronts):
+    front = fronts.start("--management", "0")
+    with api_of(front) as api:
+        api.auth = GUEST
+        wait_for(api, GUEST)
+        assert api.put("vhosts/orders", json={"description": "a"}).status_code == 201
+        assert api.put("vhosts/orders", json={"description": "b"}).status_code == 204
+        publish(fronts, front, "orders", "q", "one", "two")
+        standby = fronts.start("--standby", "--management", "0")
+        wait_until(lambda: f"{fronts.name}.log.orders" in standby.log_end(), standby.log_end)
+    front.kill()
+
+    with api_of(standby) as api:
+        api.auth = GUEST
+        wait_until(lambda: api.get("vhosts/orders").status_code == 200, standby.log_end)
+        assert api.get("vhosts/orders").json()["description"] == "b"
+        assert got(fronts, standby, "orders", "q") == "one"
+        other = fronts.start("--standby")
+        client = open_vhost(fronts, standby, "orders")
+        client.channel()
+        assert api.delete("vhosts/orders").status_code == 204
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="'orders' is deleted"):
+            client.process_data_events(30)
+        assert made(fronts).read() == {"orders": "deleted"}
+        assert api.get("vhosts/orders").status_code == 404
+        with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="not found"):
+            open_vhost(fronts, standby, "orders")
+
+        assert api.put("vhosts/orders").status_code == 201
+        assert api.get("vhosts/orders").json()["description"] == ""
+        assert api.get("queues/orders").json() == []
+        publish(fronts, standby, "orders", "new", "three")
+        assert got(fronts, standby, "orders", "new") == "three"
+    standby.kill()
+    made(fronts).note("orders", "ending")  # as if it had ended in the middle of a deletion
+
+    wait_until(lambda: made(fronts).read() == {"orders": "deleted"}, other.log_end)
+    other.check()
