@@ -10,7 +10,7 @@ in that log, as empty as a new one.
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal
 
 import attrs
@@ -32,7 +32,11 @@ is there: an input may have had something for it meanwhile."""
 
 _FILE: Final = "vhosts"
 
-_LOOK_S: Final = 1.0
+LOOK_S: Final = 1.0
+"""How often a job looks for new ones."""
+
+PAUSE_S: Final = 10.0
+"""How long it reads the logs that it knows before it looks again: it takes seconds to add some."""
 
 logger = logging.getLogger(__name__)
 
@@ -134,21 +138,28 @@ def with_made_vhosts(config: JobConfig, environ: Mapping[str, str] = os.environ)
 
 
 class VhostWatch:
-    """Looks about once a second for vhosts that were made meanwhile.
+    """Looks again and again for vhosts that were made meanwhile.
 
     What cannot be read is said once, and nothing ends because of it.
+
+    Args:
+        elapsed_s: a clock that never goes back.
     """
 
-    def __init__(self, checkpoint: AnyPath) -> None:
+    def __init__(
+        self, checkpoint: AnyPath, elapsed_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._made = MadeVhosts(checkpoint)
+        self._elapsed_s = elapsed_s
         self._next_s = 0.0
         self._said = ""
 
     def look(self, config: JobConfig) -> JobConfig:
         """The same configuration, or one that names new vhosts, too."""
-        if not config.log_topics() or time.monotonic() < self._next_s:
+        now_s = self._elapsed_s()
+        if not config.log_topics() or now_s < self._next_s:
             return config
-        self._next_s = time.monotonic() + _LOOK_S
+        self._next_s = now_s + LOOK_S
         try:
             found = with_vhosts(config, self._made.read())
         except (OSError, DlxError) as error:
@@ -157,4 +168,6 @@ class VhostWatch:
             self._said = str(error)
             return config
         self._said = ""
+        if found is not config:
+            self._next_s = now_s + PAUSE_S
         return found

@@ -1,6 +1,6 @@
 """Vhosts that are made and deleted while a front runs.
 
-    PUT     topic of the log --> list of made vhosts --> this front leads it --> answer
+    PUT     list of made vhosts --> topic of the log --> this front leads it --> answer
     DELETE  list: ending --> its connections end --> it is emptied --> list: deleted
 
 The list (`made_vhosts.py`) decides, whoever writes it: each front that serves all vhosts looks at
@@ -10,6 +10,7 @@ it, and so does the job. A front that ends in between is succeeded by one that f
 import asyncio
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from streaming.broker.events import Actor
@@ -84,6 +85,7 @@ class Making:
     async def _follow(self) -> None:
         """Do as the list says."""
         async with self._one_change:
+            new: list[str] = []
             for name, state in (await asyncio.to_thread(self._made.read)).items():
                 if name in self._config.vhosts:
                     continue
@@ -91,20 +93,26 @@ class Making:
                 if state == "deleted" and is_here:
                     await self._drop(name)
                 elif state != "deleted" and not is_here:
-                    self._add_again(name)
+                    new.append(name)
                 elif state == "ending" and (vhost := self._front.led(name)) is not None:
                     await self._end(vhost, _FRONT)
+            if new:
+                await self._add(new)
 
-    def _add_again(self, name: str) -> None:
-        try:
-            self._add(name)
-        except DlxError as error:
-            self._warn(name, f"vhost {name} cannot be served: {error}")
+    async def _add(self, names: list[str]) -> None:
+        """Serve further vhosts, with their topics.
 
-    def _add(self, name: str) -> None:
-        config = with_vhosts(self._config, [name])
-        settings = with_vhost(self._front.settings, config, name)
-        self._front.add(settings, name, lambda error: self._failed(name, error))
+        Raises:
+            DlxError: Kafka does not answer, or one of them cannot be named.
+        """
+        config, settings = with_vhosts(self._config, names), self._front.settings
+        for name in names:
+            settings = with_vhost(settings, config, name)
+        logs = {name: settings.logs[name] for name in names}
+        await asyncio.to_thread(prepare_topics, config, replace(settings, logs=logs))
+        for name in names:
+            settings = with_vhost(self._front.settings, config, name)
+            self._front.add(settings, name, partial(self._failed, name))
 
     async def _drop(self, name: str) -> None:
         await self._front.drop(without_vhost(self._front.settings, name), name)
@@ -155,17 +163,13 @@ class Making:
             if self.knows(name):
                 return False
             self.expect_makeable(name)
-            config = with_vhosts(self._config, [name])
-            settings = with_vhost(self._front.settings, config, name)
-            only = replace(settings, logs={name: settings.logs[name]})
-            try:
-                await asyncio.to_thread(prepare_topics, config, only)
-            except LogTopicError as error:
-                raise ConnectionError(str(error)) from error
             before = await asyncio.to_thread(self._made.read)
             await asyncio.to_thread(self._made.note, name, "again" if name in before else "there")
             self._said.pop(name, None)
-            self._add(name)
+            try:
+                await self._add([name])
+            except LogTopicError as error:
+                raise ConnectionError(str(error)) from error
         await self._until_served(name)
         return True
 

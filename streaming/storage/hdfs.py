@@ -86,6 +86,10 @@ class HdfsStorage:
             name = each.path.rsplit("/", 1)[-1]
             yield StoredFile(name, int(each.length), int(each.modification_time))
 
+    def names(self) -> list[str]:
+        """The names of the files in the folder itself, as they were at one moment."""
+        return [each.name for each in self.files()]
+
     def all_names(self) -> list[str]:
         """The names of all files, with those in folders."""
         skipped = len(self.path_of("").rstrip("/")) + 1

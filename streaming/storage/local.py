@@ -8,6 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Self
@@ -41,7 +42,7 @@ class LocalStorage:
         A crash leaves at most a hidden, unreferenced file.
         """
         target = self.root / name
-        if target.exists():
+        with suppress(FileNotFoundError):
             os.utime(target)  # still in use: cleaning up by age must spare it
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -112,6 +113,16 @@ class LocalStorage:
                         yield StoredFile(entry.name, status.st_size, modified_ms)
                 except FileNotFoundError:  # removed meanwhile
                     continue
+
+    def names(self) -> list[str]:
+        """The names of the files in the folder itself, as they were at one moment.
+
+        `files` would leave out one that is removed before it is looked at.
+        """
+        try:
+            return [path.name for path in self.root.iterdir()]
+        except FileNotFoundError:
+            return []
 
     def all_names(self) -> list[str]:
         """The names of all files, with those in folders."""

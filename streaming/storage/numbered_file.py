@@ -1,12 +1,17 @@
 """A small file that is replaced on a condition, in any storage that creates files on one.
 
-    name.7  --create name.8, unless it is there-->  name.8, and remove name.7
+    name.7  --create name.8, unless it is there-->  name.8, and remove name.4
 
-The highest number is the file, and is never removed. So whoever creates a number and then sees a
-higher one, or no longer the one before, came too late: its number had been taken and removed.
+The highest number is the file. So whoever creates one first has replaced the file, unless its
+number had been taken and removed: then the highest is far above it.
 """
 
+from typing import Final
+
 from streaming.storage.port import Storage
+
+KEPT: Final = 4
+"""How many versions stay, the newest included. Whoever builds on an older one comes too late."""
 
 
 class NumberedFile:
@@ -26,6 +31,8 @@ class NumberedFile:
     def replace(self, content: bytes, version: int) -> int | None:
         """Replace this version and return the new one; None if it is another one by now.
 
+        If others are fast, None may also mean that it was replaced again already.
+
         Args:
             version: 0: there must be none.
         """
@@ -33,14 +40,14 @@ class NumberedFile:
         if not self._storage.create(f"{self._name}.{ours}", lambda file: file.write(content)):
             return None
         numbers = self._numbers()
-        if max(numbers, default=ours) > ours or (version and version not in numbers):
+        if max(numbers, default=ours) >= version + KEPT or (version and version not in numbers):
             self._storage.delete(f"{self._name}.{ours}")
             return None
-        for number in numbers:
-            if number < ours:
+        for number in numbers:  # from the lowest: what is missing is below all that is there
+            if number <= ours - KEPT:
                 self._storage.delete(f"{self._name}.{number}")
         return ours
 
     def _numbers(self) -> list[int]:
-        names = (each.name.removeprefix(f"{self._name}.") for each in self._storage.files())
+        names = (name.removeprefix(f"{self._name}.") for name in self._storage.names())
         return sorted(int(name) for name in names if name.isdigit())

@@ -96,6 +96,10 @@ class ObjectStorage:
             modified_ms = int(one["last_modified"].timestamp() * 1000)
             yield StoredFile(one["path"].rsplit("/", 1)[-1], one["size"], modified_ms)
 
+    def names(self) -> list[str]:
+        """The names of the files in the folder itself, as they were at one moment."""
+        return [each.name for each in self.files()]
+
     def all_names(self) -> list[str]:
         """The names of all files, with those in folders. Empty objects stand for folders."""
         prefix = self.path_of("")

@@ -60,6 +60,9 @@ class Storage(Protocol):
     def files(self, folder: str = "") -> Iterator[StoredFile]:
         """The files in a folder, hidden ones included, without those in folders below it."""
 
+    def names(self) -> list[str]:
+        """The names of the files in the folder itself, as they were at one moment."""
+
     def all_names(self) -> list[str]:
         """The names of all files, with those in folders."""
 

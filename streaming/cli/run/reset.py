@@ -182,18 +182,16 @@ def _items_of_job(file: Path, *, topics: bool) -> Iterator[Item]:
         tables = Path(config.job.tables_location)
         yield from _parts("tables", tables, [tables / name for name in NAMES])
     if not is_remote and (checkpoint / "dlx.json").exists():
-        names = list(_CHECKPOINT)
-        if topics or (kafka / "ports.json").exists():
-            names.append(FRONT_FOLDER)  # it is of logs that are removed, too
-        yield from _parts("checkpoint", checkpoint, [checkpoint / name for name in names])
+        yield from _parts("checkpoint", checkpoint, [checkpoint / name for name in _CHECKPOINT])
     if not is_remote:
         for kept in kept_checkpoints(checkpoint):
             yield _folder("checkpoint", kept, partial(_remove, [kept]))
+    of_logs = checkpoint / FRONT_FOLDER  # without them, a front would refuse it
     if topics:
-        yield from _topics(with_made_vhosts(config), kafka)
+        yield from _topics(with_made_vhosts(config), kafka, of_logs)
     if (kafka / "ports.json").exists():
         _refuse_running(kafka / "lock", kafka)
-        yield from _parts("kafka", kafka, [kafka / name for name in _KAFKA])
+        yield from _parts("kafka", kafka, [*(kafka / name for name in _KAFKA), of_logs])
     logs = Path(config.job.log_dir)
     yield from _parts("logs", logs, [path for name in _LOGS for path in logs.glob(name)])
 
@@ -204,8 +202,9 @@ def _parts(what: What, folder: Path, paths: Iterable[Path]) -> Iterator[Item]:
 
     def remove() -> None:
         _remove(found)
-        with suppress(OSError):  # something else is in it
-            folder.rmdir()
+        for one in {folder, *(path.parent for path in found)}:
+            with suppress(OSError):  # something else is in it
+                one.rmdir()
 
     if found:
         yield _folder(what, folder, remove, found)
@@ -220,8 +219,12 @@ def _folder(
     return Item(what, str(folder), size_text(size), remove)
 
 
-def _topics(config: "JobConfig", kafka: Path) -> Iterator[Item]:
-    """The job's own topics, unless they are in the folder of its own Kafka."""
+def _topics(config: "JobConfig", kafka: Path, of_logs: Path) -> Iterator[Item]:
+    """The job's own topics, unless they are in the folder of its own Kafka.
+
+    Args:
+        of_logs: the folder with what fronts keep of the logs among them.
+    """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -250,6 +253,8 @@ def _topics(config: "JobConfig", kafka: Path) -> Iterator[Item]:
             error = future.exception()
             if error is not None:
                 raise DlxError(f"topic {name}: {error.args[0].str()}")
+        if of_logs.exists():
+            _remove([of_logs])
 
     if found:
         yield Item("topics", f"{', '.join(found)} at {servers}", f"{len(found)} topics", remove)

@@ -6,6 +6,11 @@ from contextlib import closing
 import pika
 import pika.exceptions
 import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its stubs
+    AdminClient,
+    NewTopic,
+)
 
 from streaming.job_locations import checkpoint_place
 from streaming.made_vhosts import MadeVhosts
@@ -154,3 +159,47 @@ def test_a_vhost_outlives_its_front_and_is_made_again_as_a_new_one(fronts):
 
     wait_until(lambda: made(fronts).read() == {"orders": "deleted"}, other.log_end)
     other.check()
+
+
+def test_a_vhost_that_cannot_be_served_ends_no_front_and_a_later_start_serves_what_was_made(fronts):
+    admin = AdminClient({"bootstrap.servers": fronts.servers})
+    odd = f"{fronts.name}.log.odd"
+    admin.create_topics([NewTopic(odd, 1, 1)])[odd].result()
+    producer = Producer({"bootstrap.servers": fronts.servers})
+    for _ in range(3):
+        producer.produce(odd, b"of something else")
+    producer.flush(30)
+    for trimmed in admin.delete_records([TopicPartition(odd, 0, 2)]).values():
+        trimmed.result()
+    front = fronts.start("--management", "0")
+    with api_of(front) as api:
+        api.auth = GUEST
+        wait_for(api, GUEST)
+        long = api.put(f"vhosts/{'ü' * 60}")
+        assert (long.status_code, "249" in long.json()["reason"]) == (400, True)
+        refused = api.put("vhosts/odd")
+        assert refused.status_code == 503
+        assert "begins at offset 2" in refused.json()["reason"]
+        assert api.delete("vhosts/%2F").status_code == 400
+        assert api.put("vhosts/orders").status_code == 201
+        publish(fronts, front, "orders", "q", "one")
+    front.stop()
+
+    one = fronts.start("--vhost", "orders", "--management", "0")
+    with api_of(one) as api:
+        api.auth = GUEST
+        wait_until(lambda: api.get("vhosts/orders").status_code == 200, one.log_end)
+        assert got(fronts, one, "orders", "q") == "one"
+        alone = api.put("vhosts/more")
+        assert (alone.status_code, "--vhost" in alone.json()["reason"]) == (400, True)
+    one.stop()
+
+    whole = fronts.start("--management", "0")
+    with api_of(whole) as api:
+        api.auth = GUEST
+        wait_until(lambda: api.get("vhosts/orders").status_code == 200, whole.log_end)
+        assert got(fronts, whole, "orders", "q") == "one"
+    admin.delete_topics([odd])[odd].result()
+
+    wait_until(lambda: "vhost odd: leads" in whole.log.read_text(), whole.log_end)
+    whole.stop()

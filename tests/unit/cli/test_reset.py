@@ -25,7 +25,7 @@ def job(tmp_path, monkeypatch, shop_root):
     text = 'kafka.bootstrap_servers = ["localhost:1"]\nkafka.connect_timeout_ms = 200\n'
     (folder / "dlx.toml").write_text(text)
     shutil.copytree(shop_root, folder / "tables")
-    for name in ("checkpoints/state/0", "kafka/data", "logs/work"):
+    for name in ("checkpoints/state/0", "checkpoints/sequencer/_2f", "kafka/data", "logs/work"):
         (folder / name).mkdir(parents=True)
     for name in ("checkpoints/dlx.json", "checkpoints/dlx.lock", "kafka/ports.json", "kafka/lock"):
         (folder / name).touch()
@@ -79,6 +79,14 @@ def test_the_configuration_and_what_others_have_put_there_stay(dlx, job):
         *("dlx.toml", "tables/mine.parquet", "checkpoints/notes", "kafka/notes", "logs/notes"),
     }
     assert dlx("reset", *choices, "--yes")[1] == "nothing to remove\n"
+
+
+def test_what_fronts_keep_goes_with_their_logs(dlx, job):
+    assert dlx("reset", "--only", "checkpoint", "--yes")[0] == 0
+    assert names_in(job / "checkpoints") == {"sequencer"}
+
+    assert dlx("reset", "--only", "kafka", "--yes")[0] == 0
+    assert names_in(job) == {"dlx.toml", "tables", "logs"}
 
 
 def test_checkpoints_that_rebuilds_kept_and_files_of_the_user_are_removed(dlx, job):

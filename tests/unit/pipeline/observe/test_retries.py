@@ -107,6 +107,14 @@ def test_pauses_double_up_to_a_minute_and_a_batch_resets_them(tmp_path):
     assert retries.left_s() == 1
 
 
+def test_an_attempt_without_a_failure_is_due_at_once_and_tells_others_nothing(tmp_path):
+    retries = Retries(FailingFile(tmp_path), lambda: 100.0)
+
+    retries.at_once()
+
+    assert (retries.left_s(), read_failing(tmp_path)) == (0, None)
+
+
 def test_an_attempt_is_due_after_its_pause(tmp_path):
     clock_s = [100.0]
     retries = Retries(FailingFile(tmp_path), lambda: clock_s[0])
