@@ -153,19 +153,20 @@ class Front:
         for log in led:
             log.end()
         await self._drain(led)
-        for log in led:
-            if log.leads:
-                why_none = await log.snapshot()
-                if log.leads:
-                    log.beat(ends=True)
-                if why_none is not None:
-                    self.end(f"{why_none}. The next start folds the log from the one before")
+        await asyncio.gather(*(self._leave(log) for log in led if log.leads))
         await asyncio.to_thread(self.beating.close)
         await asyncio.to_thread(self.writer.close, DRAIN_S)
-        for log in self._logs.values():
-            await asyncio.to_thread(log.close)
+        await asyncio.gather(*(asyncio.to_thread(log.close) for log in self._logs.values()))
         await asyncio.to_thread(self.leaders.close)
         await asyncio.to_thread(self._progress.close)
+
+    async def _leave(self, log: FrontLog) -> None:
+        """Leave a snapshot of a vhost that leads, and let another front lead it."""
+        why_none = await log.snapshot()
+        if log.leads:
+            log.beat(ends=True)
+        if why_none is not None:
+            self.end(f"{why_none}. The next start folds the log from the one before")
 
     async def _drain(self, logs: list[FrontLog]) -> None:
         deadline_s = time.monotonic() + DRAIN_S
