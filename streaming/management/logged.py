@@ -46,6 +46,8 @@ CLUSTER_NAME: Final = "cluster_name"
 MAX_KEPT: Final = 10_000
 """Users, global parameters and descriptions that were ever made."""
 
+_AT_ONCE: Final = 500
+
 logger = logging.getLogger(__name__)
 
 
@@ -119,11 +121,9 @@ class LogFront(ServerFront):
             raise bad_request(f"there are {MAX_KEPT} users and parameters, which is the limit")
         at_ms = self._versions.next_ms(key, self.now_ms())
         version = Version(Kept(at_ms, value, is_deleted), secret)
-        text = msgspec.json.encode(version.kept).decode()
-        if len(text) > MAX_PARAMETER:
+        command = _kept_by(key, version)
+        if len(command.value) > MAX_PARAMETER:
             raise bad_request(f"{key[1]}: it is longer than {MAX_PARAMETER} characters")
-        component, name = key
-        command = commands.SetParameter(component=component, name=name, value=text, secret=secret)
         for vhost in vhosts or list(self.server.vhosts.values()):
             await self.do(vhost, by, command)
         if self._versions.take(key, version):
@@ -201,9 +201,23 @@ class LogFront(ServerFront):
         vhost = self.server.vhosts.get(name)
         if vhost is None:
             raise bad_request(f"vhost '{name}' is served by another front now")
+        if is_new:
+            await self._share(vhost, by)
         if info != self.info(name):
             await self._keep(by, (VHOST, name), of_info(info), vhosts=[vhost])
         return is_new
+
+    async def _share(self, vhost: OpenVhost, by: Actor) -> None:
+        """Let the log of a new vhost keep what all others do; one made again has an older state."""
+        missing = [
+            command
+            for command in (_kept_by(*each) for each in self._versions.of_the_cluster())
+            if vhost.shard.vhost.parameters.get((command.component, command.name))
+            != (command.value, command.secret)
+        ]
+        for begin in range(0, len(missing), _AT_ONCE):
+            some = missing[begin : begin + _AT_ONCE]
+            await asyncio.gather(*(self.do(vhost, by, command) for command in some))
 
     async def delete_vhost(self, name: str, by: Actor) -> None:
         """See `Front`."""
@@ -242,6 +256,13 @@ class LogFront(ServerFront):
     def global_parameters(self) -> dict[str, Any]:
         """See `Front`."""
         return self._parameters
+
+
+def _kept_by(key: Key, version: Version) -> commands.SetParameter:
+    """The command that keeps a version."""
+    component, name = key
+    text = msgspec.json.encode(version.kept).decode()
+    return commands.SetParameter(component=component, name=name, value=text, secret=version.secret)
 
 
 @contextmanager

@@ -155,6 +155,19 @@ def test_a_vhost_is_made_and_deleted_with_what_is_in_it(first):
     assert first.api.refusal("GET", "vhosts/new")[0] == 404
 
 
+def test_a_new_vhost_keeps_users_and_global_parameters_too_as_they_are_now(first):
+    api = first.api
+    for name in ("ann", "bob"):
+        api.put(f"users/{name}", {"password": "secret", "tags": ""})
+    api.put("global-parameters/colour", {"value": 1})
+    api.ask("PUT", "vhosts/new", {})
+    api.ask("DELETE", "users/bob")
+    kept = dict(first.server.vhosts["new"].shard.vhost.parameters)
+
+    assert kept == {**first.vhost.shard.vhost.parameters}
+    assert {name for _component, name in kept} == {"ann", "bob", "colour"}
+
+
 def test_definitions_make_vhosts(first):
     document = {"vhosts": [{"name": "new"}], "queues": [{"name": "q", "vhost": "new"}]}
 
