@@ -68,6 +68,10 @@ class VhostsOnLogs:
         """See `VhostChanges`."""
         return name in {*self._server.vhosts, self._configured, "elsewhere"}
 
+    def is_configured(self, name: str) -> bool:
+        """See `VhostChanges`."""
+        return name == self._configured
+
     def expect_makeable(self, name: str) -> None:
         """See `VhostChanges`."""
         if name.startswith("bad"):

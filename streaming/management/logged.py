@@ -175,6 +175,10 @@ class LogFront(ServerFront):
 
     # -- what files set
 
+    def implied_in(self, vhost: OpenVhost) -> Collection[str]:
+        """See `Front`; whoever makes a vhost gets permissions there, as with RabbitMQ."""
+        return super().implied_in(vhost) if self._vhosts.is_configured(vhost.name) else ()
+
     def expect_changeable(self, users: list[User], vhosts: list[str]) -> None:
         """See `Front`."""
         known = self.server.users.by_name

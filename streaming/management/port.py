@@ -1,6 +1,6 @@
 """What the API needs of a front, in memory or on Kafka."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 import msgspec
@@ -32,6 +32,9 @@ class VhostChanges(Protocol):
 
     def knows(self, name: str) -> bool:
         """Whether a vhost is there, served here or by another front."""
+
+    def is_configured(self, name: str) -> bool:
+        """Whether a file names the vhost."""
 
     def expect_makeable(self, name: str) -> None:
         """Refuse a vhost that cannot be made.
@@ -88,6 +91,9 @@ class Front(Protocol):
 
     async def open_session(self, vhost: OpenVhost, user: str) -> Session:
         """Open a channel for a request of a user."""
+
+    def implied_in(self, vhost: OpenVhost) -> Collection[str]:
+        """Users who may do everything in a vhost while it records no permissions of theirs."""
 
     def info(self, vhost_name: str) -> VhostInfo:
         """What is known of a vhost."""

@@ -1,6 +1,6 @@
 """What fronts of any kind do alike."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -26,6 +26,10 @@ class ServerFront:
         self.now_ms = now_ms
         self.started_ms = now_ms()
         self._infos: dict[str, VhostInfo] = {}
+
+    def implied_in(self, vhost: OpenVhost) -> Collection[str]:
+        """See `Front`."""
+        return vhost.shard.vhost.administrators
 
     def info(self, vhost_name: str) -> VhostInfo:
         """See `Front`."""

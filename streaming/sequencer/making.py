@@ -48,7 +48,7 @@ class Making:
     """Makes and deletes vhosts of a front. Use it on the event loop.
 
     Args:
-        config: with no vhost that was made, unless the front serves chosen ones.
+        config: names no vhost that was made.
         takes_new: whether the front serves each vhost that is made, by whomever.
     """
 
@@ -138,6 +138,10 @@ class Making:
     def knows(self, name: str) -> bool:
         """Whether a vhost is there, served here or by another front."""
         return name in self._front.settings.logs
+
+    def is_configured(self, name: str) -> bool:
+        """Whether dlx.toml names the vhost."""
+        return name in self._config.vhosts
 
     def expect_makeable(self, name: str) -> None:
         """Refuse a vhost that cannot be made.

@@ -60,20 +60,19 @@ def serve_logs(
 
     logging.basicConfig(level=logging.INFO, format=_LOG_FORM, stream=sys.stderr)
     config = load_config(file)
-    if vhosts:  # one of them may have been made at run time
-        config = with_made_vhosts(config, os.environ)
-    names = chosen_vhosts(config, vhosts)
+    whole = with_made_vhosts(config) if vhosts else config  # one may have been made at run time
+    names = chosen_vhosts(whole, vhosts)
     settings = front_settings(
-        config,
+        whole,
         names,
         librdkafka_properties(config.kafka, os.environ),
         checkpoint_place(config, os.environ),
         standby=standby,
         accepts_loss=accepts_loss,
     )
-    imports, queue_types = _imports(config, names, document)
+    imports, queue_types = _imports(whole, names, document)
     users = _users(config, document, remote_guest=listening.remote_guest)
-    prepare_topics(config, settings)
+    prepare_topics(whole, settings)
     where = _Ports(
         _management_port(config, listening.host, ports[0]),
         _metrics_port(config, listening.host, ports[1]),
@@ -208,11 +207,10 @@ async def _serve(
     from streaming.sequencer.front import Front
     from streaming.sequencer.making import Making
 
-    administrators = {name for name, user in config.users.items() if user.administrator}
-
     def may_open(user: "User", vhost_name: str) -> bool:
-        permissions = server.vhosts[vhost_name].shard.vhost.permissions
-        return permissions.knows(user.name) or user.name in administrators
+        vhost = server.vhosts[vhost_name]
+        has_permissions = vhost.shard.vhost.permissions.knows(user.name)
+        return has_permissions or user.name in managed.implied_in(vhost)
 
     def opened(vhost: "OpenVhost") -> None:
         vhost.default_queue_type = queue_types.get(vhost.name, "classic")

@@ -1,6 +1,5 @@
 """Users, their limits, and what they may do."""
 
-from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +12,7 @@ from streaming.management.answers import created, done
 from streaming.management.bodies import Members, from_base64
 from streaming.management.errors import bad_request, missing, not_found, term
 from streaming.management.listing import Listing
+from streaming.management.port import Front
 from streaming.management.resources.doing import administer, administrator_of
 from streaming.management.routing import JSON_ALONE, Asked, Resource, administrator, anyone
 from topology.declarations import MAX_NAME_BYTES, Permission, TopicPermission
@@ -98,7 +98,7 @@ async def users_without_permissions(asked: Asked) -> Any:
     """Users who may open no vhost."""
     users = asked.front.server.users.by_name
     vhosts = asked.front.server.vhosts.values()
-    known = {one.user for vhost in vhosts for one in _permissions_in(vhost, users)}
+    known = {one.user for vhost in vhosts for one in _permissions_in(asked.front, vhost)}
     items = [user_item(user) for name, user in users.items() if name not in known]
     return await Listing(asked.query, ("name",)).reply(items)
 
@@ -200,15 +200,15 @@ def topic_permission_item(vhost: str, permission: TopicPermission) -> dict[str, 
     }
 
 
-def _permissions_in(vhost: OpenVhost, users: Collection[str]) -> list[Permission]:
+def _permissions_in(front: Front, vhost: OpenVhost) -> list[Permission]:
     """Those that are recorded, and what administrators may do without any."""
-    declared = vhost.shard.vhost
+    recorded = vhost.shard.vhost.permissions
     implied = [
         Permission(name, ".*", ".*", ".*")
-        for name in declared.administrators
-        if name in users and not declared.permissions.knows(name)
+        for name in front.implied_in(vhost)
+        if name in front.server.users.by_name and not recorded.knows(name)
     ]
-    return declared.permissions.permissions() + implied
+    return recorded.permissions() + implied
 
 
 def _all_permissions(asked: Asked, *, topic: bool) -> list[dict[str, Any]]:
@@ -223,8 +223,7 @@ def _all_permissions(asked: Asked, *, topic: bool) -> list[dict[str, Any]]:
             table = vhost.shard.vhost.topic_permissions
             items = [topic_permission_item(name, one) for one in table.permissions()]
         else:
-            users = asked.front.server.users.by_name
-            items = [permission_item(name, one) for one in _permissions_in(vhost, users)]
+            items = [permission_item(name, one) for one in _permissions_in(asked.front, vhost)]
         found += [item for item in items if user in {None, item["user"]}]
     return found
 

@@ -190,6 +190,11 @@ def test_a_vhost_that_cannot_be_served_ends_no_front_and_a_later_start_serves_wh
         api.auth = GUEST
         wait_until(lambda: api.get("vhosts/orders").status_code == 200, one.log_end)
         assert got(fronts, one, "orders", "q") == "one"
+        assert api.delete("permissions/orders/guest").status_code == 204
+        with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="refused for user"):
+            open_vhost(fronts, one, "orders")
+        all_of_it = dict.fromkeys(("configure", "write", "read"), ".*")
+        assert api.put("permissions/orders/guest", json=all_of_it).status_code == 201
         alone = api.put("vhosts/more")
         assert (alone.status_code, "--vhost" in alone.json()["reason"]) == (400, True)
     one.stop()

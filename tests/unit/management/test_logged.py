@@ -168,6 +168,19 @@ def test_a_new_vhost_keeps_users_and_global_parameters_too_as_they_are_now(first
     assert {name for _component, name in kept} == {"ann", "bob", "colour"}
 
 
+def test_in_a_vhost_that_was_made_administrators_have_recorded_permissions_alone(first):
+    api, guest = first.api, "permissions/new/guest"
+    assert first.vhost.shard.vhost.administrators == ("guest",)
+    api.ask("PUT", "vhosts/new", {})
+    assert api.get("users/guest/permissions")[1]["vhost"] == "new"
+
+    assert api.ask("DELETE", guest).status_code == 204
+
+    assert api.refusal("DELETE", guest)[0] == api.refusal("GET", guest)[0] == 404
+    assert [one["vhost"] for one in api.get("users/guest/permissions")] == ["/"]
+    assert api.refusal("DELETE", "permissions/%2F/guest")[0] == 400
+
+
 def test_definitions_make_vhosts(first):
     document = {"vhosts": [{"name": "new"}], "queues": [{"name": "q", "vhost": "new"}]}
 
