@@ -32,7 +32,7 @@ LOOK_S: Final = 2.0
 """How often a front looks at what others have made."""
 
 SERVED_S: Final = 30.0
-"""How long whoever makes a vhost waits for it."""
+"""How long whoever makes or deletes a vhost waits for Kafka."""
 
 _WAIT_S: Final = 0.02
 _FRONT: Final = Actor(None, "vhost deletion")
@@ -87,7 +87,7 @@ class Making:
         async with self._one_change:
             new: list[str] = []
             for name, state in (await asyncio.to_thread(self._made.read)).items():
-                if name in self._config.vhosts:
+                if self.is_configured(name):
                     continue
                 is_here = name in self._front.settings.logs
                 if state == "deleted" and is_here:
@@ -195,7 +195,7 @@ class Making:
         """
         async with self._one_change:
             states = await asyncio.to_thread(self._made.read)
-            if name not in states:
+            if self.is_configured(name) or name not in states:
                 raise NotChangeableError(
                     f"vhost '{name}' is set in dlx.toml: take it out there, and start the job and "
                     "dlx amqp"
@@ -214,7 +214,7 @@ class Making:
         Raises:
             CannotLeadError: it cannot be read.
         """
-        if vhost.name in self._config.vhosts:
+        if self.is_configured(vhost.name):
             return True
         try:
             state = (await asyncio.to_thread(self._made.read)).get(vhost.name)
@@ -227,7 +227,15 @@ class Making:
         return state in {"there", "again"}
 
     async def _end(self, vhost: LogVhost, by: Actor) -> None:
-        if not await empty(vhost, by):
+        try:
+            async with asyncio.timeout(SERVED_S):
+                is_empty = await empty(vhost, by)
+        except TimeoutError:
+            raise ConnectionError(
+                f"Kafka has not taken within {SERVED_S:g} s what empties vhost '{vhost.name}': "
+                "nobody can open it, and it is deleted when Kafka answers"
+            ) from None
+        if not is_empty:
             raise ConnectionError(f"vhost '{vhost.name}' is led by another front, which deletes it")
         await asyncio.to_thread(self._made.note, vhost.name, "deleted")
         await self._drop(vhost.name)
