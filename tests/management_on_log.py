@@ -63,6 +63,8 @@ class VhostsOnLogs:
     def __init__(self, server: Server, configured: str) -> None:
         self._server = server
         self._configured = configured
+        self._going: set[str] = set()
+        self.ports: dict[str, PromptLog] = {}
 
     def knows(self, name: str) -> bool:
         """See `VhostChanges`."""
@@ -71,6 +73,10 @@ class VhostsOnLogs:
     def is_configured(self, name: str) -> bool:
         """See `VhostChanges`."""
         return name == self._configured
+
+    def is_going(self, name: str) -> bool:
+        """See `VhostChanges`."""
+        return name in self._going
 
     def expect_makeable(self, name: str) -> None:
         """See `VhostChanges`."""
@@ -81,7 +87,8 @@ class VhostsOnLogs:
         """See `VhostChanges`."""
         if name == "slow":
             raise ConnectionError("Kafka does not answer")
-        self._server.add_vhost(PromptLog(name).lead())
+        port = self.ports[name] = PromptLog(name)
+        self._server.add_vhost(port.lead())
         return True
 
     async def delete(self, name: str, by: Actor) -> None:
@@ -90,6 +97,7 @@ class VhostsOnLogs:
             raise DlxError(f"vhost '{name}' is set in dlx.toml")
         vhost = self._server.vhosts[name]
         assert isinstance(vhost, LogVhost)
+        self._going.add(name)
         self._server.delete_vhost(name)
         await empty(vhost, by)
 
@@ -116,11 +124,12 @@ class OnLog:
         if before is not None:
             self.port.records = list(before.port.records)
             self.port.now_ms = before.port.now_ms
+        self.vhosts = VhostsOnLogs(self.server, vhost)
         self.front = LogFront(
             self.server,
             lambda: self.port.now_ms,
             {user.name for user in users},
-            VhostsOnLogs(self.server, vhost),
+            self.vhosts,
             lambda: self.why_not,
         )
         self.server.elsewhere = (vhost, "elsewhere")

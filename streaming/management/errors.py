@@ -1,7 +1,10 @@
 """Why a request is not carried out, in RabbitMQ's words."""
 
 from html import escape
-from typing import Any
+from typing import Any, Final
+
+GONE: Final = 404
+"""Of requests, too, whose vhost is deleted meanwhile."""
 
 
 class ApiError(Exception):

@@ -19,7 +19,7 @@ from streaming.broker import commands
 from streaming.broker.commands import MAX_PARAMETER, Command, ImportDefinitions
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
-from streaming.management.errors import ApiError, bad_request
+from streaming.management.errors import ApiError, bad_request, missing
 from streaming.management.kept import (
     GLOBAL,
     USER,
@@ -124,15 +124,23 @@ class LogFront(ServerFront):
         command = _kept_by(key, version)
         if len(command.value) > MAX_PARAMETER:
             raise bad_request(f"{key[1]}: it is longer than {MAX_PARAMETER} characters")
-        for vhost in vhosts or list(self.server.vhosts.values()):
-            await self.do(vhost, by, command)
+        await self.do_in(vhosts or list(self.server.vhosts.values()), by, command)
         if self._versions.take(key, version):
             self._know(key, version)
 
     # -- commands
 
     async def do(self, vhost: OpenVhost, actor: Actor, command: Command) -> AnswerOut:
-        """See `Front`; a log takes commands of users on open channels only."""
+        """See `Front`."""
+        try:
+            return await self._do(vhost, actor, command)
+        except ApiError as error:
+            if self._vhosts.is_going(vhost.name) and vhost.name not in self.server.vhosts:
+                raise missing() from error
+            raise
+
+    async def _do(self, vhost: OpenVhost, actor: Actor, command: Command) -> AnswerOut:
+        """Carry out a command; a log takes those of users on open channels only."""
         if isinstance(command, ImportDefinitions):
             return await self._import(vhost, actor, command)
         self._expect_readable(vhost, command)

@@ -36,6 +36,9 @@ class VhostChanges(Protocol):
     def is_configured(self, name: str) -> bool:
         """Whether a file names the vhost."""
 
+    def is_going(self, name: str) -> bool:
+        """Whether a vhost is being deleted here, or was."""
+
     def expect_makeable(self, name: str) -> None:
         """Refuse a vhost that cannot be made.
 

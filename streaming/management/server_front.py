@@ -10,6 +10,7 @@ from streaming.amqp.vhosts import OpenVhost
 from streaming.broker import commands
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
+from streaming.management.errors import GONE, ApiError
 from streaming.management.port import VhostInfo
 from streaming.management.sessions import Session, carry_out, open_session
 
@@ -56,9 +57,22 @@ class ServerFront:
 
     async def clear_user(self, name: str, by: Actor) -> None:
         """Take the permissions of a user away in all vhosts."""
-        for vhost in list(self.server.vhosts.values()):
-            await self.do(vhost, by, commands.ClearPermissions(user=name))
-            await self.do(vhost, by, commands.ClearTopicPermissions(user=name))
+        await self.do_in(
+            list(self.server.vhosts.values()),
+            by,
+            commands.ClearPermissions(user=name),
+            commands.ClearTopicPermissions(user=name),
+        )
+
+    async def do_in(self, vhosts: list[OpenVhost], by: Actor, *wanted: commands.Command) -> None:
+        """Carry out commands in several vhosts; one that is deleted meanwhile needs none."""
+        for vhost in vhosts:
+            try:
+                for command in wanted:
+                    await self.do(vhost, by, command)
+            except ApiError as error:
+                if error.status != GONE:
+                    raise
 
     def forget_user(self, name: str) -> None:
         """Let a user in no more; its connections end."""

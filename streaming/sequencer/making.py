@@ -61,6 +61,7 @@ class Making:
         self._takes_new = takes_new
         self._one_change = asyncio.Lock()
         self._said: dict[str, str] = {}
+        self._going: set[str] = set()
         front.may_serve = self._may_serve
 
     async def start(self) -> None:
@@ -143,6 +144,10 @@ class Making:
         """Whether dlx.toml names the vhost."""
         return name in self._config.vhosts
 
+    def is_going(self, name: str) -> bool:
+        """Whether a vhost is being deleted here, or was."""
+        return name in self._going
+
     def expect_makeable(self, name: str) -> None:
         """Refuse a vhost that cannot be made.
 
@@ -170,6 +175,7 @@ class Making:
             before = await asyncio.to_thread(self._made.read)
             await asyncio.to_thread(self._made.note, name, "again" if name in before else "there")
             self._said.pop(name, None)
+            self._going.discard(name)
             try:
                 await self._add([name])
             except LogTopicError as error:
@@ -204,6 +210,7 @@ class Making:
             if not isinstance(vhost, LogVhost):
                 raise ConnectionError(f"vhost '{name}' is not served here now")
             await asyncio.to_thread(self._made.note, name, "ending")
+            self._going.add(name)
             if self._front.server.vhosts.get(name) is vhost:
                 self._front.server.delete_vhost(name)
             await self._end(vhost, by)

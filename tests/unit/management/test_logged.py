@@ -1,15 +1,20 @@
 """Does what the API changes last in the log, and is what cannot be changed refused in words?"""
 
+import asyncio
 import string
 from random import Random
 
 import pytest
 
 from streaming.amqp.login import User, new_password_hash
+from streaming.broker import commands
 from streaming.broker.commands import Command
+from streaming.broker.events import Actor
 from streaming.management import sessions
+from streaming.management.errors import ApiError
 from streaming.management.formats import NODE
 from streaming.management.kept import Kept, Versions
+from streaming.management.port import VhostInfo
 from streaming.protocol.log_records import LogKind, read_command, read_header
 from tests.management_on_log import OnLog
 
@@ -179,6 +184,34 @@ def test_in_a_vhost_that_was_made_administrators_have_recorded_permissions_alone
     assert api.refusal("DELETE", guest)[0] == api.refusal("GET", guest)[0] == 404
     assert [one["vhost"] for one in api.get("users/guest/permissions")] == ["/"]
     assert api.refusal("DELETE", "permissions/%2F/guest")[0] == 400
+
+
+def test_what_waits_for_the_log_of_a_vhost_that_is_deleted_meanwhile_is_done(first):
+    by = Actor(None, "management guest")
+
+    async def run() -> None:
+        front = first.front
+        await front.put_user(User("ann", None), by)
+        await front.put_vhost("new", VhostInfo(), by)
+        first.vhosts.ports["new"].is_prompt = False
+        waiting = [
+            asyncio.ensure_future(front.delete_user("ann", by)),
+            asyncio.ensure_future(front.put_global_parameter("colour", 1, by)),
+        ]
+        one = front.do(front.server.vhosts["new"], by, commands.ClearPermissions(user="ann"))
+        waiting.append(asyncio.ensure_future(one))
+        await asyncio.sleep(0.1)
+        assert not any(each.done() for each in waiting)
+        first.vhosts.ports["new"].is_prompt = True
+        await front.delete_vhost("new", by)
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert results[:2] == [None, True]
+        assert isinstance(results[2], ApiError)
+        assert results[2].status == 404
+
+    asyncio.run(run())
+    assert "ann" not in first.server.users.by_name
+    assert first.front.global_parameters()["colour"] == 1
 
 
 def test_definitions_make_vhosts(first):
