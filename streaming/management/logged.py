@@ -19,7 +19,7 @@ from streaming.broker import commands
 from streaming.broker.commands import MAX_PARAMETER, Command, ImportDefinitions
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
-from streaming.management.errors import ApiError, bad_request
+from streaming.management.errors import ApiError, bad_request, deleted_meanwhile, elsewhere
 from streaming.management.kept import (
     GLOBAL,
     USER,
@@ -125,7 +125,12 @@ class LogFront(ServerFront):
         component, name = key
         command = commands.SetParameter(component=component, name=name, value=text, secret=secret)
         for vhost in vhosts or list(self.server.vhosts.values()):
-            await self.do(vhost, by, command)
+            try:
+                await self.do(vhost, by, command)
+            except ApiError:
+                if vhosts or self.server.vhosts.get(vhost.name) is vhost or not self.server.vhosts:
+                    raise
+                # it was deleted meanwhile: the others have the object
         if self._versions.take(key, version):
             self._know(key, version)
 
@@ -184,8 +189,8 @@ class LogFront(ServerFront):
         for name in vhosts:
             if name in self.server.vhosts:
                 continue
-            if self._vhosts.knows(name):
-                raise bad_request(f"vhost '{name}' is served by another front now")
+            if self._vhosts.is_elsewhere(name):
+                raise elsewhere(name)
             with _explained():
                 self._vhosts.expect_makeable(name)
 
@@ -200,7 +205,7 @@ class LogFront(ServerFront):
                 is_new = await self._vhosts.make(name)
         vhost = self.server.vhosts.get(name)
         if vhost is None:
-            raise bad_request(f"vhost '{name}' is served by another front now")
+            raise deleted_meanwhile(name)
         if info != self.info(name):
             await self._keep(by, (VHOST, name), of_info(info), vhosts=[vhost])
         return is_new

@@ -6,10 +6,14 @@ from random import Random
 import pytest
 
 from streaming.amqp.login import User, new_password_hash
-from streaming.broker.commands import Command
+from streaming.amqp.vhosts import OpenVhost
+from streaming.broker.commands import Command, SetParameter
+from streaming.broker.events import Actor
+from streaming.broker.outbound import AnswerOut
 from streaming.management import sessions
 from streaming.management.formats import NODE
 from streaming.management.kept import Kept, Versions
+from streaming.management.port import VhostInfo
 from streaming.protocol.log_records import LogKind, read_command, read_header
 from tests.management_on_log import OnLog
 
@@ -155,6 +159,37 @@ def test_a_vhost_is_made_and_deleted_with_what_is_in_it(first):
     assert first.api.refusal("GET", "vhosts/new")[0] == 404
 
 
+def test_a_user_is_made_although_a_vhost_is_deleted_meanwhile(first, monkeypatch):
+    """Its log does not need the user any more."""
+    first.api.put("vhosts/new", {})
+    do = first.front.do
+
+    async def deleting(vhost: OpenVhost, actor: Actor, command: Command) -> AnswerOut:
+        if isinstance(command, SetParameter) and vhost.name == "new":
+            first.server.delete_vhost("new")
+        answer: AnswerOut = await do(vhost, actor, command)
+        return answer
+
+    monkeypatch.setattr(first.front, "do", deleting)
+
+    assert first.api.put("users/ann", {"password": "secret", "tags": "management"}) == 201
+    assert first.api.get("whoami", ANN)["name"] == "ann"
+
+
+def test_a_vhost_that_is_deleted_while_its_maker_waits_is_not_there(first, monkeypatch):
+    put_vhost = first.front.put_vhost
+
+    async def deleting(name: str, info: VhostInfo, by: Actor) -> bool:
+        is_new: bool = await put_vhost(name, info, by)
+        first.server.delete_vhost(name)
+        return is_new
+
+    monkeypatch.setattr(first.front, "put_vhost", deleting)
+
+    refusal = (503, "not_known", "vhost 'new' was deleted meanwhile")
+    assert first.api.refusal("PUT", "vhosts/new", {}) == refusal
+
+
 def test_definitions_make_vhosts(first):
     document = {"vhosts": [{"name": "new"}], "queues": [{"name": "q", "vhost": "new"}]}
 
@@ -174,7 +209,7 @@ def test_a_vhost_that_cannot_be_made_or_deleted_says_why(first):
     configured = (400, "bad_request", "vhost '/' is set in dlx.toml")
     assert first.api.refusal("DELETE", "vhosts/%2F") == configured
     elsewhere = "vhost 'elsewhere' is served by another front now"
-    assert first.api.refusal("PUT", "vhosts/elsewhere", {}) == (400, "bad_request", elsewhere)
+    assert first.api.refusal("PUT", "vhosts/elsewhere", {}) == (503, "served_elsewhere", elsewhere)
     assert first.api.refusal("GET", "queues/elsewhere/q") == (503, "served_elsewhere", elsewhere)
     assert first.api.refusal("GET", "queues/new/q")[0] == 404
 
