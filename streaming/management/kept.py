@@ -101,6 +101,10 @@ class Versions:
         self._newest[key] = version
         return True
 
+    def shared(self) -> dict[Key, Version]:
+        """The newest versions of what is in the log of each vhost."""
+        return {key: one for key, one in self._newest.items() if key[0] != VHOST}
+
     def next_ms(self, key: Key, now_ms: int) -> int:
         """The instant of the next version."""
         known = self._newest.get(key)

@@ -119,11 +119,9 @@ class LogFront(ServerFront):
             raise bad_request(f"there are {MAX_KEPT} users and parameters, which is the limit")
         at_ms = self._versions.next_ms(key, self.now_ms())
         version = Version(Kept(at_ms, value, is_deleted), secret)
-        text = msgspec.json.encode(version.kept).decode()
-        if len(text) > MAX_PARAMETER:
+        command = _command(key, version)
+        if len(command.value) > MAX_PARAMETER:
             raise bad_request(f"{key[1]}: it is longer than {MAX_PARAMETER} characters")
-        component, name = key
-        command = commands.SetParameter(component=component, name=name, value=text, secret=secret)
         for vhost in vhosts or list(self.server.vhosts.values()):
             try:
                 await self.do(vhost, by, command)
@@ -133,6 +131,16 @@ class LogFront(ServerFront):
                 # it was deleted meanwhile: the others have the object
         if self._versions.take(key, version):
             self._know(key, version)
+
+    async def _keep_all_in(self, vhost: OpenVhost, by: Actor) -> None:
+        """Write what each log has into that of a vhost which was made, or made again, since."""
+        there = vhost.shard.vhost.parameters
+        missing = [
+            command
+            for key, version in self._versions.shared().items()
+            if there.get(key) != ((command := _command(key, version)).value, command.secret)
+        ]
+        await asyncio.gather(*(self.do(vhost, by, command) for command in missing))
 
     # -- commands
 
@@ -206,6 +214,8 @@ class LogFront(ServerFront):
         vhost = self.server.vhosts.get(name)
         if vhost is None:
             raise deleted_meanwhile(name)
+        if is_new:
+            await self._keep_all_in(vhost, by)
         if info != self.info(name):
             await self._keep(by, (VHOST, name), of_info(info), vhosts=[vhost])
         return is_new
@@ -247,6 +257,13 @@ class LogFront(ServerFront):
     def global_parameters(self) -> dict[str, Any]:
         """See `Front`."""
         return self._parameters
+
+
+def _command(key: Key, version: Version) -> commands.SetParameter:
+    """What keeps a version in a log."""
+    component, name = key
+    text = msgspec.json.encode(version.kept).decode()
+    return commands.SetParameter(component=component, name=name, value=text, secret=version.secret)
 
 
 @contextmanager

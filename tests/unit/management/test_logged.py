@@ -176,6 +176,23 @@ def test_a_user_is_made_although_a_vhost_is_deleted_meanwhile(first, monkeypatch
     assert first.api.get("whoami", ANN)["name"] == "ann"
 
 
+def test_the_log_of_a_vhost_has_the_users_who_were_there_when_it_was_made(first):
+    """A front that leads nothing else knows them by it."""
+    for name in ("ann", "bob"):
+        first.api.put(f"users/{name}", {"password": "secret", "tags": ""})
+    first.api.put("global-parameters/colour", {"value": 1})
+    first.api.ask("DELETE", "users/bob")
+
+    assert first.api.put("vhosts/new", {"description": "orders"}) == 201
+
+    of_new, of_first = (
+        {key: one for key, one in vhost.shard.vhost.parameters.items() if key[0] != "vhost"}
+        for vhost in (first.server.vhosts["new"], first.vhost)
+    )
+    assert of_new == of_first
+    assert len(of_new) == 3
+
+
 def test_a_vhost_that_is_deleted_while_its_maker_waits_is_not_there(first, monkeypatch):
     put_vhost = first.front.put_vhost
 
