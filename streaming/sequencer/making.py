@@ -95,7 +95,8 @@ class Making:
 
         That is, once the configuration does not name it any more.
         """
-        for name in (await asyncio.to_thread(self._made.read)).keys() & self._config.vhosts.keys():
+        named = self._config.log_topics().keys()
+        for name in (await asyncio.to_thread(self._made.read)).keys() & named:
             await asyncio.to_thread(self._made.note, name, "there")
 
     async def _follow(self, *, is_start: bool = False) -> None:
