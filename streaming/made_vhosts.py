@@ -68,9 +68,10 @@ class MadeVhosts:
             OSError: the storage does not answer.
             VhostsUnreadableError: it is no such list.
         """
-        return self._read()[0]
+        return self.read_version()[0]
 
-    def _read(self) -> tuple[dict[str, State], int]:
+    def read_version(self) -> tuple[dict[str, State], int]:
+        """The same, and which version of the list that is."""
         found = self._file.read()
         if found is None:
             return {}, 0
@@ -83,25 +84,35 @@ class MadeVhosts:
                 "and name the vhosts in dlx.toml, each with sequenced = true"
             ) from error
 
-    def note(self, name: str, state: State) -> None:
-        """Note how a vhost is from now on.
+    def note(
+        self, name: str, state: State, *, after: State | None = None, version: int | None = None
+    ) -> bool:
+        """Note how a vhost is from now on; whether it is so then.
+
+        A front may sleep before it notes what it has done: another one may lead the vhost then.
+
+        Args:
+            after: how it must be until then.
+            version: of the list; it must be the newest.
 
         Raises:
             OSError, VhostsUnreadableError: as in `read`.
             TooManyVhostsError: it is a new one, and there are MOST.
         """
         while True:
-            vhosts, version = self._read()
+            vhosts, newest = self.read_version()
             if vhosts.get(name) == state:
-                return
+                return True
+            if after not in (None, vhosts.get(name)) or version not in (None, newest):
+                return False
             if name not in vhosts and len(vhosts) >= MOST:
                 raise TooManyVhostsError(
                     f"{MOST} vhosts were made at run time, which is the limit: a deleted one counts"
                 )
             content = _Content(1, {**vhosts, name: state})
             text = msgspec.json.format(msgspec.json.encode(content))
-            if self._file.replace(text, version) is not None:
-                return
+            if self._file.replace(text, newest) is not None:
+                return True
 
 
 def with_vhosts(config: JobConfig, names: Iterable[str]) -> JobConfig:
@@ -120,8 +131,13 @@ def with_vhosts(config: JobConfig, names: Iterable[str]) -> JobConfig:
     return found
 
 
-def with_made_vhosts(config: JobConfig, environ: Mapping[str, str] = os.environ) -> JobConfig:
+def with_made_vhosts(
+    config: JobConfig, environ: Mapping[str, str] = os.environ, *, deleted: bool = True
+) -> JobConfig:
     """A configuration that names the vhosts that were made at run time, too.
+
+    Args:
+        deleted: also those that are deleted: the tables have them.
 
     Raises:
         VhostsUnreadableError: the list is damaged, or the storage does not answer.
@@ -130,11 +146,14 @@ def with_made_vhosts(config: JobConfig, environ: Mapping[str, str] = os.environ)
     if not config.log_topics():
         return config  # without a front nobody makes one
     try:
-        return with_vhosts(config, MadeVhosts(checkpoint_place(config, environ)).read())
+        states = MadeVhosts(checkpoint_place(config, environ)).read()
     except OSError as error:
         raise VhostsUnreadableError(
             f"job.checkpoint_location: vhosts that were made at run time cannot be read: {error}"
         ) from error
+    return with_vhosts(
+        config, (name for name, state in states.items() if deleted or state != "deleted")
+    )
 
 
 class VhostWatch:

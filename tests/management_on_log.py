@@ -66,9 +66,9 @@ class VhostsOnLogs:
         self._going: set[str] = set()
         self.ports: dict[str, PromptLog] = {}
 
-    def knows(self, name: str) -> bool:
+    def is_elsewhere(self, name: str) -> bool:
         """See `VhostChanges`."""
-        return name in {*self._server.vhosts, self._configured, "elsewhere"}
+        return name == "elsewhere"
 
     def is_configured(self, name: str) -> bool:
         """See `VhostChanges`."""

@@ -82,7 +82,7 @@ class KafkaFronts:
         from streaming.config import load_config  # noqa: PLC0415 - pages of tables need no Kafka
         from streaming.made_vhosts import with_made_vhosts  # noqa: PLC0415 - the same
 
-        read = with_made_vhosts(load_config(config))
+        read = with_made_vhosts(load_config(config), deleted=False)
         logs = read.log_topics()
         if not logs:
             return {}

@@ -65,6 +65,11 @@ def not_authorised(reason: str) -> ApiError:
     return ApiError(401, "not_authorised", reason)
 
 
+def deleted_meanwhile(vhost: str) -> ApiError:
+    """503: somebody has deleted a vhost that somebody else has made."""
+    return ApiError(503, "not_known", f"vhost '{vhost}' was deleted meanwhile")
+
+
 def elsewhere(vhost: str) -> ApiError:
     """503: another front serves the vhost."""
     return ApiError(503, "served_elsewhere", f"vhost '{vhost}' is served by another front now")

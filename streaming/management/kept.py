@@ -101,9 +101,9 @@ class Versions:
         self._newest[key] = version
         return True
 
-    def of_the_cluster(self) -> list[tuple[Key, Version]]:
-        """What each vhost keeps: users and global parameters, deleted ones included."""
-        return [(key, one) for key, one in self._newest.items() if key[0] in {USER, GLOBAL}]
+    def shared(self) -> dict[Key, Version]:
+        """The newest versions of what is in the log of each vhost."""
+        return {key: one for key, one in self._newest.items() if key[0] != VHOST}
 
     def next_ms(self, key: Key, now_ms: int) -> int:
         """The instant of the next version."""

@@ -19,7 +19,13 @@ from streaming.broker import commands
 from streaming.broker.commands import MAX_PARAMETER, Command, ImportDefinitions
 from streaming.broker.events import Actor
 from streaming.broker.outbound import AnswerOut
-from streaming.management.errors import ApiError, bad_request, missing
+from streaming.management.errors import (
+    ApiError,
+    bad_request,
+    deleted_meanwhile,
+    elsewhere,
+    missing,
+)
 from streaming.management.kept import (
     GLOBAL,
     USER,
@@ -121,12 +127,22 @@ class LogFront(ServerFront):
             raise bad_request(f"there are {MAX_KEPT} users and parameters, which is the limit")
         at_ms = self._versions.next_ms(key, self.now_ms())
         version = Version(Kept(at_ms, value, is_deleted), secret)
-        command = _kept_by(key, version)
+        command = _command(key, version)
         if len(command.value) > MAX_PARAMETER:
             raise bad_request(f"{key[1]}: it is longer than {MAX_PARAMETER} characters")
         await self.do_in(vhosts or list(self.server.vhosts.values()), by, command)
         if self._versions.take(key, version):
             self._know(key, version)
+
+    async def _keep_all_in(self, vhost: OpenVhost, by: Actor) -> None:
+        """Write what each log has into that of a vhost which was made, or made again, since."""
+        there = vhost.shard.vhost.parameters
+        missing = [
+            command
+            for key, version in self._versions.shared().items()
+            if there.get(key) != ((command := _command(key, version)).value, command.secret)
+        ]
+        await asyncio.gather(*(self.do(vhost, by, command) for command in missing))
 
     # -- commands
 
@@ -196,8 +212,8 @@ class LogFront(ServerFront):
         for name in vhosts:
             if name in self.server.vhosts:
                 continue
-            if self._vhosts.knows(name):
-                raise bad_request(f"vhost '{name}' is served by another front now")
+            if self._vhosts.is_elsewhere(name):
+                raise elsewhere(name)
             with _explained():
                 self._vhosts.expect_makeable(name)
 
@@ -212,24 +228,12 @@ class LogFront(ServerFront):
                 is_new = await self._vhosts.make(name)
         vhost = self.server.vhosts.get(name)
         if vhost is None:
-            raise bad_request(f"vhost '{name}' is served by another front now")
+            raise deleted_meanwhile(name)
         if is_new:
-            await self._share(vhost, by)
+            await self._keep_all_in(vhost, by)
         if info != self.info(name):
             await self._keep(by, (VHOST, name), of_info(info), vhosts=[vhost])
         return is_new
-
-    async def _share(self, vhost: OpenVhost, by: Actor) -> None:
-        """Let the log of a new vhost keep what all others do; one made again has an older state."""
-        missing = [
-            command
-            for command in (_kept_by(*each) for each in self._versions.of_the_cluster())
-            if vhost.shard.vhost.parameters.get((command.component, command.name))
-            != (command.value, command.secret)
-        ]
-        for begin in range(0, len(missing), _AT_ONCE):
-            some = missing[begin : begin + _AT_ONCE]
-            await asyncio.gather(*(self.do(vhost, by, command) for command in some))
 
     async def delete_vhost(self, name: str, by: Actor) -> None:
         """See `Front`."""
@@ -270,8 +274,8 @@ class LogFront(ServerFront):
         return self._parameters
 
 
-def _kept_by(key: Key, version: Version) -> commands.SetParameter:
-    """The command that keeps a version."""
+def _command(key: Key, version: Version) -> commands.SetParameter:
+    """What keeps a version in a log."""
     component, name = key
     text = msgspec.json.encode(version.kept).decode()
     return commands.SetParameter(component=component, name=name, value=text, secret=version.secret)

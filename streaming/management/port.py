@@ -30,8 +30,8 @@ class VhostInfo(msgspec.Struct, frozen=True):
 class VhostChanges(Protocol):
     """Makes the vhosts of a broker whose vhosts are logs, and deletes them."""
 
-    def knows(self, name: str) -> bool:
-        """Whether a vhost is there, served here or by another front."""
+    def is_elsewhere(self, name: str) -> bool:
+        """Whether another front serves a vhost now."""
 
     def is_configured(self, name: str) -> bool:
         """Whether a file names the vhost."""
@@ -40,7 +40,7 @@ class VhostChanges(Protocol):
         """Whether a vhost is being deleted here, or was."""
 
     def expect_makeable(self, name: str) -> None:
-        """Refuse a vhost that cannot be made.
+        """Refuse a vhost that is not there and cannot be made.
 
         Raises:
             DlxError: its name cannot be used, or this front makes none.

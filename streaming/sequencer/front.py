@@ -58,6 +58,7 @@ class Front:
         beating: its heartbeats.
         leaders: those of all fronts.
         writer: the producer.
+        may_lead: is asked before a vhost leads here; if it must not, it follows no more.
         may_serve: is asked before clients may open a vhost that leads here.
     """
 
@@ -73,7 +74,8 @@ class Front:
         self.opening = asyncio.Semaphore(OPENED_AT_ONCE)
         self.is_ending = False
         self.settings = settings
-        self.may_serve: Callable[[LogVhost], Awaitable[bool]] = _may_serve
+        self.may_lead: Callable[[str], Awaitable[bool]] = _may
+        self.may_serve: Callable[[LogVhost], Awaitable[bool]] = _may
         self._loop = asyncio.get_running_loop()
         self.writer = LogWriter(settings.properties, self._acknowledged, self._lost)
         self.beating = Beating(self._say)
@@ -83,40 +85,56 @@ class Front:
         self._progress = JobProgress(settings.properties, settings.heartbeats)
         self._logs: dict[str, FrontLog] = {}
         self._by_topic: dict[str, FrontLog] = {}
-        self._added: dict[str, asyncio.Task[None]] = {}
+        self._living: dict[str, asyncio.Task[None]] = {}
+        self._failed: dict[str, Callable[[DlxError], None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         server.pressure = self._pressure
         for name in settings.logs:
             self._know(name)
 
-    def _know(self, name: str) -> None:
-        log = self._logs[name] = FrontLog(self, name)
+    def _know(self, name: str, *, is_made_here: bool | None = None) -> None:
+        log = self._logs[name] = FrontLog(self, name, is_made_here=is_made_here)
         self._by_topic[log.topic] = log
         self.server.elsewhere = self.settings.logs.keys()
 
     def start(self) -> None:
         """Begin to follow, and to lead where nobody does."""
         for log in self._logs.values():
-            self.run(log.live())
+            self.follow(log)
         self.run(self._watch())
 
-    def add(self, settings: FrontSettings, name: str, failed: Callable[[DlxError], None]) -> None:
+    def add(
+        self,
+        settings: FrontSettings,
+        name: str,
+        failed: Callable[[DlxError], None],
+        *,
+        is_made_here: bool | None = None,
+    ) -> None:
         """Serve one more vhost from now on.
 
         Args:
             settings: that have it.
             failed: is told if it cannot be served, which does not end the front.
+            is_made_here: see `Waiting`.
         """
         self.settings = settings
-        self._know(name)
+        self._know(name, is_made_here=is_made_here)
         if name in settings.heartbeats:
             self._progress.listen_to(name, settings.heartbeats[name])
-        self._added[name] = self.run(self._live(self._logs[name], failed))
+        self._failed[name] = failed
+        self.follow(self._logs[name])
 
-    async def _live(self, log: FrontLog, failed: Callable[[DlxError], None]) -> None:
+    def follow(self, log: FrontLog) -> None:
+        """Follow a log, and lead where nobody does; again after each loss."""
+        self._living[log.name] = self.run(self._live(log))
+
+    async def _live(self, log: FrontLog) -> None:
         try:
             await log.live()
         except DlxError as error:
+            if (failed := self._failed.get(log.name)) is None:
+                raise
             failed(error)
 
     def led(self, name: str) -> LogVhost | None:
@@ -124,19 +142,23 @@ class Front:
         log = self._logs.get(name)
         return log.vhost if log is not None and log.leads else None
 
-    async def drop(self, settings: FrontSettings, name: str) -> None:
-        """Serve a vhost no more; its connections have ended.
+    async def drop(self, settings: FrontSettings, name: str, *, is_deleted: bool) -> None:
+        """Serve a vhost no more; its connections end.
 
         Args:
             settings: that do not have it.
+            is_deleted: it is deleted; otherwise another front may serve it at once.
         """
+        if name in self.server.vhosts:
+            self.server.delete_vhost(name)
         log = self._logs.pop(name)
         del self._by_topic[log.topic]
-        if (living := self._added.pop(name, None)) is not None:
+        self._failed.pop(name, None)
+        if (living := self._living.pop(name, None)) is not None:
             living.cancel()
         self.settings = settings
         self.server.elsewhere = settings.logs.keys()
-        log.drop()
+        log.drop(is_deleted=is_deleted)
         await asyncio.to_thread(log.close)
 
     async def stop(self) -> None:
@@ -261,5 +283,5 @@ class Front:
         return {name: log.state() for name, log in self._logs.items()}
 
 
-async def _may_serve(_vhost: LogVhost) -> bool:
+async def _may(_vhost: object) -> bool:
     return True

@@ -73,10 +73,14 @@ class FrontOfLogs(Protocol):
     leads: asyncio.Event
     reason: str | None
     is_ending: bool
+    may_lead: Callable[[str], Awaitable[bool]]
     may_serve: Callable[[LogVhost], Awaitable[bool]]
 
     def run(self, work: Any) -> object:
         """Do something beside everything else; what fails ends the front."""
+
+    def follow(self, log: "FrontLog") -> None:
+        """Follow a log, and lead where nobody does; again after each loss."""
 
     def end(self, reason: str) -> None:
         """Note that the front cannot go on."""
@@ -91,12 +95,15 @@ class FrontOfLogs(Protocol):
 class FrontLog:
     """One log and the vhost that follows it, or leads. Make it on the event loop.
 
+    Args:
+        is_made_here: see `Waiting`.
+
     Attributes:
         vhost: None before the log was opened, and when it is opened again.
         lag: how far the job is behind.
     """
 
-    def __init__(self, front: FrontOfLogs, name: str) -> None:
+    def __init__(self, front: FrontOfLogs, name: str, *, is_made_here: bool | None = None) -> None:
         settings = front.settings
         self.name = name
         self.topic = settings.logs[name]
@@ -115,7 +122,9 @@ class FrontLog:
         self._written_s: float | None = None
         self._takeover_s: float | None = None
         self._before: Counter[str] = Counter()  # of vhosts that it followed or led before
-        self._waiting = Waiting(settings, front.leaders, lambda: self.leader, self)
+        self._waiting = Waiting(
+            *(settings, front.leaders, lambda: self.leader, self), is_made_here=is_made_here
+        )
         self._next_snapshot_s = time.monotonic() + settings.snapshot_ms / 1000
         self._one_snapshot = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log")  # all that reads the log
@@ -159,11 +168,16 @@ class FrontLog:
         """Whether everything that clients did is applied, and they know."""
         return self.vhost is None or not self.vhost.leads or self.vhost.is_idle
 
-    def drop(self) -> None:
-        """Neither lead nor follow it any more: the vhost is deleted, or cannot be served."""
+    def drop(self, *, is_deleted: bool) -> None:
+        """Neither lead nor follow it any more.
+
+        Args:
+            is_deleted: the vhost is; otherwise another front may serve it at once.
+        """
         self._is_dropped = True
-        if self.leads:
+        if self.leads and not is_deleted:
             self.beat(ends=True)
+        self._front.beating.drop(self.name)
         if self.vhost is not None:
             self.vhost.fail("it is served here no more")
 
@@ -243,6 +257,8 @@ class FrontLog:
         if vhost.changes_terms:
             await listen_for_job(self._terms_of_job)
         await self._waiting.until_nobody_leads(vhost, opening_s)
+        if not await self._front.may_lead(self.name):
+            return
         is_first = vhost.fold.epoch == NO_EPOCH
         refuse_other_job(vhost, self.topic, self._terms_of_job())
         begin_s = time.monotonic()
@@ -497,7 +513,7 @@ class FrontLog:
         elif not self._front.is_ending:
             self._before = self._counts()
             self.vhost = None
-            self._front.run(self.live())
+            self._front.follow(self)
 
     def _fetched(self) -> None:
         self._loop.call_soon_threadsafe(partial(_go_on, self))

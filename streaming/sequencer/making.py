@@ -9,13 +9,17 @@ it, and so does the job. A front that ends in between is succeeded by one that f
 
 import asyncio
 import logging
+import time
+from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from streaming.broker.events import Actor
 from streaming.config import JobConfig
-from streaming.made_vhosts import MadeVhosts, with_vhosts
+from streaming.made_vhosts import MadeVhosts, State, with_vhosts
 from streaming.sequencer.emptying import empty
 from streaming.sequencer.front import Front
 from streaming.sequencer.log_vhost import LogVhost
@@ -49,27 +53,28 @@ class Making:
 
     Args:
         config: names no vhost that was made.
-        takes_new: whether the front serves each vhost that is made, by whomever.
+        chosen: those that the front serves; none: each that is made, by whomever, too.
     """
 
     def __init__(
-        self, front: Front, config: JobConfig, made: MadeVhosts, *, takes_new: bool
+        self, front: Front, config: JobConfig, made: MadeVhosts, *, chosen: Collection[str] = ()
     ) -> None:
         self._front = front
         self._config = config
         self._made = made
-        self._takes_new = takes_new
+        self._chosen = chosen
         self._one_change = asyncio.Lock()
         self._said: dict[str, str] = {}
         self._going: set[str] = set()
+        self._turns: Counter[str] = Counter()
+        front.may_lead = self._may_lead
         front.may_serve = self._may_serve
 
     async def start(self) -> None:
         """Serve what was made before, and follow what is made; without the list the front ends."""
-        if not self._takes_new:
-            return
         try:
-            await self._follow()
+            await self._keep_named()
+            await self._follow(is_start=True)
         except (OSError, DlxError) as error:
             self._front.end(f"vhosts that were made at run time: {error}")
         else:
@@ -78,12 +83,24 @@ class Making:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            try:
-                await self._follow()
-            except (OSError, DlxError) as error:
-                self._warn("", f"vhosts that were made at run time: {error}")
+            await self._look()
 
-    async def _follow(self) -> None:
+    async def _look(self) -> None:
+        try:
+            await self._follow()
+        except (OSError, DlxError) as error:
+            self._warn("", f"vhosts that were made at run time: {error}")
+
+    async def _keep_named(self) -> None:
+        """Note that what the configuration names by now is there: else it would be emptied later.
+
+        That is, once the configuration does not name it any more.
+        """
+        named = self._config.log_topics().keys()
+        for name in (await asyncio.to_thread(self._made.read)).keys() & named:
+            await asyncio.to_thread(self._made.note, name, "there")
+
+    async def _follow(self, *, is_start: bool = False) -> None:
         """Do as the list says."""
         async with self._one_change:
             new: list[str] = []
@@ -94,14 +111,25 @@ class Making:
                 if state == "deleted" and is_here:
                     await self._drop(name)
                 elif state != "deleted" and not is_here:
-                    new.append(name)
+                    if not self._chosen or name in self._chosen:
+                        new.append(name)
                 elif state == "ending" and (vhost := self._front.led(name)) is not None:
-                    await self._end(vhost, _FRONT)
+                    await self._end_later(vhost)
             if new:
-                await self._add(new)
+                await self._add(new, is_made_here=None if is_start else False)
 
-    async def _add(self, names: list[str]) -> None:
+    async def _end_later(self, vhost: LogVhost) -> None:
+        """Delete what another front has not deleted to the end; the next look tries it again."""
+        try:
+            await self._end(vhost, _FRONT)
+        except (OSError, DlxError) as error:
+            self._warn(vhost.name, f"vhost {vhost.name} is not deleted: {error}")
+
+    async def _add(self, names: list[str], *, is_made_here: bool | None) -> None:
         """Serve further vhosts, with their topics.
+
+        Args:
+            is_made_here: see `Waiting`.
 
         Raises:
             DlxError: Kafka does not answer, or one of them cannot be named.
@@ -113,20 +141,27 @@ class Making:
         await asyncio.to_thread(prepare_topics, config, replace(settings, logs=logs))
         for name in names:
             settings = with_vhost(self._front.settings, config, name)
-            self._front.add(settings, name, partial(self._failed, name))
+            self._turns[name] += 1
+            failed = partial(self._failed, name)
+            self._front.add(settings, name, failed, is_made_here=is_made_here)
 
-    async def _drop(self, name: str) -> None:
-        await self._front.drop(without_vhost(self._front.settings, name), name)
+    async def _drop(self, name: str, *, is_deleted: bool = True) -> None:
+        settings = without_vhost(self._front.settings, name)
+        await self._front.drop(settings, name, is_deleted=is_deleted)
 
     def _failed(self, name: str, error: DlxError) -> None:
         """Let go of a vhost that cannot be served; it is tried again."""
         self._warn(name, str(error))
-        self._front.run(self._let_go(name))
+        self._let_go(name, is_deleted=False)
 
-    async def _let_go(self, name: str) -> None:
+    def _let_go(self, name: str, *, is_deleted: bool) -> None:
+        """Serve a vhost no more; the next look decides whether again."""
+        self._front.run(self._let_go_of(name, self._turns[name], is_deleted=is_deleted))
+
+    async def _let_go_of(self, name: str, turn: int, *, is_deleted: bool) -> None:
         async with self._one_change:
-            if self.knows(name):
-                await self._drop(name)
+            if self.knows(name) and self._turns[name] == turn:
+                await self._drop(name, is_deleted=is_deleted)
 
     def _warn(self, name: str, text: str) -> None:
         """Say something once."""
@@ -148,13 +183,25 @@ class Making:
         """Whether a vhost is being deleted here, or was."""
         return name in self._going
 
+    def is_elsewhere(self, name: str) -> bool:
+        """Whether another front serves a vhost now."""
+        logs, settings = self._front.settings.logs, self._front.settings
+        if name in self._front.server.vhosts or name not in logs:
+            return False
+        leader = self._front.leaders.of(name, logs[name])
+        if leader is None or leader.beat.ends or leader.beat.name == settings.name:
+            return False
+        return time.monotonic() - leader.heard_s <= settings.takeover_ms / 1000
+
     def expect_makeable(self, name: str) -> None:
         """Refuse a vhost that cannot be made.
 
         Raises:
             DlxError: its name cannot be used, or this front makes none.
         """
-        if not self._takes_new:
+        if self.knows(name):
+            return
+        if self._chosen:
             raise NotChangeableError(
                 f"vhost '{name}' cannot be made here: this front serves chosen vhosts (--vhost). "
                 "Ask one without"
@@ -168,26 +215,43 @@ class Making:
             DlxError: it cannot be made.
             OSError: not now; it may be made nevertheless.
         """
+        is_new = await self._make(name)
+        await self._until_served(name)
+        return is_new
+
+    async def _make(self, name: str) -> bool:
         async with self._one_change:
             if self.knows(name):
-                return False
+                return False  # somebody else has asked for it, too
             self.expect_makeable(name)
-            before = await asyncio.to_thread(self._made.read)
-            await asyncio.to_thread(self._made.note, name, "again" if name in before else "there")
+            states, version = await asyncio.to_thread(self._made.read_version)
+            before = states.get(name)
+            if before != "there":  # as it is if this front has not looked since it was made
+                after: State = "there" if before is None else "again"
+                await self._note_unless_overtaken(name, after, version)
             self._said.pop(name, None)
             self._going.discard(name)
             try:
-                await self._add([name])
+                await self._add([name], is_made_here=before in {None, "deleted"})
             except LogTopicError as error:
                 raise ConnectionError(str(error)) from error
-        await self._until_served(name)
-        return True
+        return before != "there"
+
+    async def _note_unless_overtaken(self, name: str, state: State, version: int) -> None:
+        if not await asyncio.to_thread(self._made.note, name, state, version=version):
+            raise ConnectionError(
+                f"vhost '{name}' is as it was: another front makes or deletes some now"
+            )
 
     async def _until_served(self, name: str) -> None:
         deadline = asyncio.get_running_loop().time() + SERVED_S
         while name not in self._front.server.vhosts:
             if (why := self._said.get(name) or self._front.reason) is not None:
                 raise ConnectionError(f"vhost '{name}' is not served: {why}")
+            if not self.knows(name):
+                raise ConnectionError(f"vhost '{name}' was deleted meanwhile")
+            if self._front.is_ending:
+                raise ConnectionError(f"vhost '{name}' is not served here: this front ends")
             if asyncio.get_running_loop().time() > deadline:
                 raise ConnectionError(f"vhost '{name}' is not served after {SERVED_S:g} s")
             await asyncio.sleep(_WAIT_S)
@@ -200,7 +264,7 @@ class Making:
             OSError: not now; it is deleted later if it is empty by then, or nobody can open it.
         """
         async with self._one_change:
-            states = await asyncio.to_thread(self._made.read)
+            states, version = await asyncio.to_thread(self._made.read_version)
             if self.is_configured(name) or name not in states:
                 raise NotChangeableError(
                     f"vhost '{name}' is set in dlx.toml: take it out there, and start the job and "
@@ -209,11 +273,26 @@ class Making:
             vhost = self._front.server.vhosts.get(name)
             if not isinstance(vhost, LogVhost):
                 raise ConnectionError(f"vhost '{name}' is not served here now")
-            await asyncio.to_thread(self._made.note, name, "ending")
+            await self._note_unless_overtaken(name, "ending", version)
             self._going.add(name)
-            if self._front.server.vhosts.get(name) is vhost:
-                self._front.server.delete_vhost(name)
             await self._end(vhost, by)
+
+    async def _may_lead(self, name: str) -> bool:
+        """Look at the list before a vhost leads here: whoever has deleted it may make it again.
+
+        Raises:
+            CannotLeadError: it cannot be read.
+        """
+        if self.is_configured(name) or await self._state(name) != "deleted":
+            return True
+        self._let_go(name, is_deleted=True)
+        return False
+
+    async def _state(self, name: str) -> State | None:
+        try:
+            return (await asyncio.to_thread(self._made.read)).get(name)
+        except OSError as error:
+            raise CannotLeadError(f"vhost {name}: {error}") from error
 
     async def _may_serve(self, vhost: LogVhost) -> bool:
         """Look at the list again before clients may open a vhost that leads here.
@@ -222,27 +301,40 @@ class Making:
             CannotLeadError: it cannot be read.
         """
         if self.is_configured(vhost.name):
+            if not self._front.server.vhosts:  # clients come now: it is known what there is
+                with suppress(TimeoutError):  # the storage may not answer
+                    await asyncio.wait_for(self._look(), LOOK_S)
             return True
+        state = await self._state(vhost.name)
+        if state == "deleted":
+            self._let_go(vhost.name, is_deleted=True)
+        if state != "again":
+            return state == "there"
+        if not await empty(vhost, _FRONT):
+            return False
+        note = partial(self._made.note, vhost.name, "there", after="again")
         try:
-            state = (await asyncio.to_thread(self._made.read)).get(vhost.name)
-            if state == "again":
-                if not await empty(vhost, _FRONT):
-                    return False
-                await asyncio.to_thread(self._made.note, vhost.name, "there")
+            async with self._one_change:
+                return await asyncio.to_thread(note)
         except OSError as error:
             raise CannotLeadError(f"vhost {vhost.name}: {error}") from error
-        return state in {"there", "again"}
 
     async def _end(self, vhost: LogVhost, by: Actor) -> None:
+        name = vhost.name
+        if self._front.server.vhosts.get(name) is vhost:  # it led before it was to be deleted
+            self._front.server.delete_vhost(name)
         try:
             async with asyncio.timeout(SERVED_S):
                 is_empty = await empty(vhost, by)
         except TimeoutError:
             raise ConnectionError(
-                f"Kafka has not taken within {SERVED_S:g} s what empties vhost '{vhost.name}': "
-                "nobody can open it, and it is deleted when Kafka answers"
+                f"Kafka has not taken within {SERVED_S:g} s what empties vhost '{name}': nobody "
+                "can open it, and it is deleted when Kafka answers"
             ) from None
         if not is_empty:
-            raise ConnectionError(f"vhost '{vhost.name}' is led by another front, which deletes it")
-        await asyncio.to_thread(self._made.note, vhost.name, "deleted")
-        await self._drop(vhost.name)
+            raise ConnectionError(f"vhost '{name}' is led by another front, which deletes it")
+        note = partial(self._made.note, name, "deleted", after="ending")
+        is_deleted = await asyncio.to_thread(note)
+        await self._drop(name, is_deleted=is_deleted)
+        if not is_deleted:
+            raise ConnectionError(f"vhost '{name}' was made again by another front meanwhile")

@@ -55,6 +55,8 @@ class Waiting:
 
     Args:
         leader: returns who was heard to lead the log, here or elsewhere.
+        is_made_here: of a vhost that was made at run time: whether by this front, which leads it at
+            once, or by another one, which has as long as ever to lead it.
     """
 
     def __init__(
@@ -63,16 +65,20 @@ class Waiting:
         leaders: Leaders,
         leader: Callable[[], Leader | None],
         log: Log,
+        *,
+        is_made_here: bool | None = None,
     ) -> None:
         self._settings = settings
         self._leaders = leaders
         self._leader = leader
         self._log = log
+        self._is_made_here = is_made_here
         self._lost_s = float("-inf")
         self._unheard_losses = 0
 
     def lost(self) -> None:
         """Note that another front leads now."""
+        self._is_made_here = None
         self._lost_s = time.monotonic()
         self._unheard_losses += 1
 
@@ -91,6 +97,8 @@ class Waiting:
         begin_s = time.monotonic()
         is_new = vhost.fold.epoch == NO_EPOCH
         must_listen = standby and not self._is_heard(vhost) and not is_new
+        if self._is_made_here is not None:
+            must_listen = not self._is_made_here
         losses = self._unheard_losses if must_listen else None
         is_said = is_away = False
         silence = Silence(takeover_s, self._leader(), opening_s, begin_s, losses)
@@ -141,6 +149,8 @@ class Waiting:
             self._unheard_losses = 0
             silence.is_heard()
         now_s, leader = time.monotonic(), self._leader()
+        if self._is_made_here and leader is not None and leader.beat.name == self._settings.name:
+            leader = None  # it was heard before the vhost was deleted here
         silence.look(leader, now_s)
         return silence.is_over(leader, vhost.fold.epoch, now_s)
 

@@ -4,6 +4,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from attrs import evolve
 
 from streaming import made_vhosts
 from streaming.config import JobConfig
@@ -118,3 +119,28 @@ def test_a_job_looks_again_after_a_pause_and_says_once_what_it_cannot_read(tmp_p
             now_s[0] += PAUSE_S
             assert watch.look(found) is found
     assert len(caplog.messages) == 1
+
+
+def test_whoever_slept_meanwhile_does_not_note_what_another_process_has_overtaken(tmp_path):
+    made = MadeVhosts(tmp_path)
+    made.note("orders", "there")
+    _states, version = made.read_version()
+    for state in ("ending", "deleted", "again", "there"):
+        assert made.note("orders", state)
+
+    assert not made.note("orders", "ending", version=version)
+    assert not made.note("orders", "deleted", after="ending")
+    assert made.read() == {"orders": "there"}
+    assert made.note("orders", "there", after="again"), "it is so already"
+    assert made.note("orders", "ending", version=made.read_version()[1])
+    assert made.note("orders", "deleted", after="ending")
+
+
+def test_those_that_are_deleted_can_be_left_out(tmp_path):
+    config = evolve(SEQUENCED, job=evolve(SEQUENCED.job, checkpoint_location=str(tmp_path)))
+    made = MadeVhosts(tmp_path)
+    made.note("orders", "deleted")
+    made.note("bills", "there")
+
+    assert list(with_made_vhosts(config, {}).vhosts) == ["/", "orders", "bills"]
+    assert list(with_made_vhosts(config, {}, deleted=False).vhosts) == ["/", "bills"]

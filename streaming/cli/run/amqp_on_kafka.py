@@ -59,8 +59,9 @@ def serve_logs(
     from streaming.sequencer.settings import front_settings, prepare_topics
 
     logging.basicConfig(level=logging.INFO, format=_LOG_FORM, stream=sys.stderr)
-    config = load_config(file)
-    whole = with_made_vhosts(config) if vhosts else config  # one may have been made at run time
+    config = whole = load_config(file)
+    if vhosts:  # one of them may have been made at run time
+        whole = with_made_vhosts(config, deleted=False)
     names = chosen_vhosts(whole, vhosts)
     settings = front_settings(
         whole,
@@ -80,7 +81,7 @@ def serve_logs(
     return run_server(
         _serve(
             *(config, settings, imports, queue_types, users, listening, where),
-            takes_new=not vhosts,
+            chosen=vhosts,
         )
     )
 
@@ -191,7 +192,7 @@ async def _serve(
     listening: Listening,
     ports: _Ports,
     *,
-    takes_new: bool,
+    chosen: list[str],
 ) -> int:
     from streaming.amqp.clocks import WallClock
     from streaming.amqp.login import Users
@@ -228,7 +229,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     front = Front(settings, server, imports)
-    making = Making(front, config, MadeVhosts(settings.checkpoint), takes_new=takes_new)
+    making = Making(front, config, MadeVhosts(settings.checkpoint), chosen=chosen)
     managed = LogFront(
         *(server, WallClock().now_ms, {user.name for user in users}, making),
         lambda: _not_serving(front),
@@ -259,6 +260,7 @@ async def _serve(
     front.start()
     await making.start()
     status = await _run_front(front, stopping, listening, listeners)
+    front.is_ending = True  # no request waits for a vhost any more
     if api is not None:
         await api.stop()
     await readers.stop()

@@ -10,7 +10,7 @@ from streaming.management.access import MONITORS
 from streaming.management.answers import created, done
 from streaming.management.bodies import Members
 from streaming.management.counting import Range, lengths_of, with_rates
-from streaming.management.errors import bad_request, term
+from streaming.management.errors import bad_request, deleted_meanwhile, term
 from streaming.management.formats import NODE
 from streaming.management.listing import Listing, has_no_statistics
 from streaming.management.port import VhostInfo
@@ -142,7 +142,10 @@ async def put_vhost(asked: Asked) -> Response:
         everything = commands.SetPermissions(
             user=asked.user.name, configure=".*", write=".*", read=".*"
         )
-        await administer(asked, front.server.vhosts[name], everything)
+        vhost = front.server.vhosts.get(name)
+        if vhost is None:
+            raise deleted_meanwhile(name)
+        await administer(asked, vhost, everything)
     return created(new=new)
 
 

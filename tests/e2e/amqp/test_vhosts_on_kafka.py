@@ -1,6 +1,8 @@
 """Vhosts that are made and deleted while front and job run: fronts and the job take them up."""
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pika
@@ -12,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in its s
     NewTopic,
 )
 
+from streaming.console.fronts import KafkaFronts
 from streaming.job_locations import checkpoint_place
 from streaming.made_vhosts import MadeVhosts
 from tests.bench.processes import Process
@@ -159,6 +162,28 @@ def test_a_vhost_outlives_its_front_and_is_made_again_as_a_new_one(fronts):
 
     wait_until(lambda: made(fronts).read() == {"orders": "deleted"}, other.log_end)
     other.check()
+
+
+def test_what_is_deleted_and_made_again_at_once_stays_where_it_was_asked_for(fronts):
+    front = fronts.start("--management", "0")
+    standby = fronts.start("--standby")
+    with api_of(front) as api:
+        api.auth = GUEST
+        wait_for(api, GUEST)
+        for number in range(12):
+            assert api.put("vhosts/orders").status_code == 201, front.log_end()
+            publish(fronts, front, "orders", "q", f"{number}")
+            assert got(fronts, front, "orders", "q") == f"{number}"
+            if number % 3 == 0:
+                time.sleep(number / 4)  # the standby follows it by now
+            assert api.delete("vhosts/orders").status_code == 204
+        with ThreadPoolExecutor(4) as threads:
+            asked = list(threads.map(lambda _: api.put("vhosts/bills").status_code, range(4)))
+    assert sorted(asked) == [201, 204, 204, 204]
+    assert KafkaFronts()(fronts.file).keys() == {"/", "bills"}
+    assert "leads since" not in standby.log.read_text()
+    front.check()
+    standby.check()
 
 
 def test_a_vhost_that_cannot_be_served_ends_no_front_and_a_later_start_serves_what_was_made(fronts):

@@ -16,6 +16,7 @@ from streaming.management.formats import NODE
 from streaming.management.kept import Kept, Versions
 from streaming.management.port import VhostInfo
 from streaming.protocol.log_records import LogKind, read_command, read_header
+from streaming.sequencer.log_vhost import LogVhost
 from tests.management_on_log import OnLog
 
 ANN = ("ann", "secret")
@@ -160,19 +161,6 @@ def test_a_vhost_is_made_and_deleted_with_what_is_in_it(first):
     assert first.api.refusal("GET", "vhosts/new")[0] == 404
 
 
-def test_a_new_vhost_keeps_users_and_global_parameters_too_as_they_are_now(first):
-    api = first.api
-    for name in ("ann", "bob"):
-        api.put(f"users/{name}", {"password": "secret", "tags": ""})
-    api.put("global-parameters/colour", {"value": 1})
-    api.ask("PUT", "vhosts/new", {})
-    api.ask("DELETE", "users/bob")
-    kept = dict(first.server.vhosts["new"].shard.vhost.parameters)
-
-    assert kept == {**first.vhost.shard.vhost.parameters}
-    assert {name for _component, name in kept} == {"ann", "bob", "colour"}
-
-
 def test_in_a_vhost_that_was_made_administrators_have_recorded_permissions_alone(first):
     api, guest = first.api, "permissions/new/guest"
     assert first.vhost.shard.vhost.administrators == ("guest",)
@@ -193,17 +181,22 @@ def test_what_waits_for_the_log_of_a_vhost_that_is_deleted_meanwhile_is_done(fir
         front = first.front
         await front.put_user(User("ann", None), by)
         await front.put_vhost("new", VhostInfo(), by)
-        first.vhosts.ports["new"].is_prompt = False
+        vhost, port = front.server.vhosts["new"], first.vhosts.ports["new"]
+        assert isinstance(vhost, LogVhost)
+        port.is_full = True
         waiting = [
             asyncio.ensure_future(front.delete_user("ann", by)),
             asyncio.ensure_future(front.put_global_parameter("colour", 1, by)),
         ]
-        one = front.do(front.server.vhosts["new"], by, commands.ClearPermissions(user="ann"))
+        one = front.do(vhost, by, commands.ClearPermissions(user="ann"))
         waiting.append(asyncio.ensure_future(one))
         await asyncio.sleep(0.1)
         assert not any(each.done() for each in waiting)
-        first.vhosts.ports["new"].is_prompt = True
-        await front.delete_vhost("new", by)
+        deleting = asyncio.ensure_future(front.delete_vhost("new", by))
+        await asyncio.sleep(0)
+        port.is_full = False
+        vhost.send_rest()
+        await deleting
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert results[:2] == [None, True]
         assert isinstance(results[2], ApiError)
@@ -212,6 +205,37 @@ def test_what_waits_for_the_log_of_a_vhost_that_is_deleted_meanwhile_is_done(fir
     asyncio.run(run())
     assert "ann" not in first.server.users.by_name
     assert first.front.global_parameters()["colour"] == 1
+
+
+def test_the_log_of_a_vhost_has_the_users_who_were_there_when_it_was_made(first):
+    """A front that leads nothing else knows them by it."""
+    for name in ("ann", "bob"):
+        first.api.put(f"users/{name}", {"password": "secret", "tags": ""})
+    first.api.put("global-parameters/colour", {"value": 1})
+    first.api.ask("DELETE", "users/bob")
+
+    assert first.api.put("vhosts/new", {"description": "orders"}) == 201
+
+    of_new, of_first = (
+        {key: one for key, one in vhost.shard.vhost.parameters.items() if key[0] != "vhost"}
+        for vhost in (first.server.vhosts["new"], first.vhost)
+    )
+    assert of_new == of_first
+    assert len(of_new) == 3
+
+
+def test_a_vhost_that_is_deleted_while_its_maker_waits_is_not_there(first, monkeypatch):
+    put_vhost = first.front.put_vhost
+
+    async def deleting(name: str, info: VhostInfo, by: Actor) -> bool:
+        is_new: bool = await put_vhost(name, info, by)
+        first.server.delete_vhost(name)
+        return is_new
+
+    monkeypatch.setattr(first.front, "put_vhost", deleting)
+
+    refusal = (503, "not_known", "vhost 'new' was deleted meanwhile")
+    assert first.api.refusal("PUT", "vhosts/new", {}) == refusal
 
 
 def test_definitions_make_vhosts(first):
@@ -233,7 +257,7 @@ def test_a_vhost_that_cannot_be_made_or_deleted_says_why(first):
     configured = (400, "bad_request", "vhost '/' is set in dlx.toml")
     assert first.api.refusal("DELETE", "vhosts/%2F") == configured
     elsewhere = "vhost 'elsewhere' is served by another front now"
-    assert first.api.refusal("PUT", "vhosts/elsewhere", {}) == (400, "bad_request", elsewhere)
+    assert first.api.refusal("PUT", "vhosts/elsewhere", {}) == (503, "served_elsewhere", elsewhere)
     assert first.api.refusal("GET", "queues/elsewhere/q") == (503, "served_elsewhere", elsewhere)
     assert first.api.refusal("GET", "queues/new/q")[0] == 404
 
