@@ -7,7 +7,7 @@ import typer
 
 from streaming.cli.exit_codes import EXIT_FINDINGS, EXIT_OK
 from streaming.cli.options import OwnConfigFile, find_config
-from streaming.cli.output import AsJson, print_json
+from streaming.cli.output import AsJson, print_json, printable
 
 if TYPE_CHECKING:
     from streaming.config import JobConfig
@@ -89,7 +89,7 @@ def _print(config: "JobConfig", vhost: str, verdict: "Verdict", *, as_json: bool
         print_json({"vhost": vhost, "log": topic, **msgspec.to_builtins(verdict)})
         return
     count = verdict.end - verdict.begin
-    print(f"vhost {vhost}: {count:,} records of {topic} from offset {verdict.begin}")
+    print(f"vhost {printable(vhost)}: {count:,} records of {topic} from offset {verdict.begin}")
     compared = f"{verdict.digests} digests of the log are equal"
     print(compared + (f", up to offset {verdict.equal_to}" if verdict.digests else ""))
     if verdict.parting is not None:
