@@ -59,9 +59,6 @@ ROUND_TRIPS: Final = 1_000
 WARM_UP_S: Final = 60
 """Spark compiles what small batches need in their first minute."""
 
-CLIENT_STARTS_S: Final = 20
-"""So long PerfTest's Java warms up on the cores that everything shares."""
-
 _SAMPLE_S: Final = 0.1
 _MOST_RECORDS: Final = 100_000
 _ANSWER_S: Final = 30.0
@@ -172,7 +169,6 @@ def _steady(job: RunningJob, ends: LogEnds, front: RabbitMQ, rate: int, seconds:
     ended_s = time.time()
     ends.wait_for(job)
     rows = ends.behind(job, began_s)
-    warm = ends.behind(job, began_s + CLIENT_STARTS_S)
     return {
         "case": name,
         "messages_per_s": found.rate,
@@ -182,7 +178,6 @@ def _steady(job: RunningJob, ends: LogEnds, front: RabbitMQ, rate: int, seconds:
         "second_p99_ms": round(found.second_p99_ms, 2),
         "row_p50_s": percentile(rows, 0.5),
         "row_p99_s": percentile(rows, 0.99),
-        "row_warm_p99_s": percentile(warm, 0.99) if warm else None,
         "tables_behind_s": rows[-1],
         **_slowest(job, began_s),
         **job.cpu.cores(began_s, ended_s),
