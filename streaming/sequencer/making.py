@@ -201,6 +201,11 @@ class Making:
         """
         if self.knows(name):
             return
+        if self.is_configured(name) and name not in self._config.log_topics():
+            raise NotChangeableError(
+                f"vhost '{name}' cannot be made: dlx.toml has it without sequenced = true, so it "
+                "is not for AMQP clients"
+            )
         if self._chosen:
             raise NotChangeableError(
                 f"vhost '{name}' cannot be made here: this front serves chosen vhosts (--vhost). "
