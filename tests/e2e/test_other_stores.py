@@ -14,7 +14,7 @@ from streaming.pipeline.rebuild.put_in_place import put_aside, put_in_place
 from streaming.queries.audit.balance import balance
 from streaming.queries.duckdb_tables import Tables
 from streaming.storage.location import Location
-from streaming.storage.numbered_file import NumberedFile
+from streaming.storage.numbered_file import KEPT, NumberedFile
 from tests.bench.processes import command_lines, family
 from tests.fixtures.azurite import azure_place, azurite
 from tests.fixtures.dlx_run import DlxRun
@@ -84,9 +84,15 @@ def test_files_are_created_once_replaced_on_a_condition_listed_read_in_parts_and
     numbered = NumberedFile(files, "numbered")
     assert (numbered.replace(b"1", 0), numbered.replace(b"other", 0)) == (1, None)
     assert (numbered.replace(b"2", 1), numbered.replace(b"3", 2)) == (2, 3)
-    assert numbered.replace(b"very late: the files of these numbers are gone", 1) is None
+    assert numbered.replace(b"late", 1) is None
     assert numbered.read() == (b"3", 3)
-    files.delete("numbered.3")
+    for number in range(3, 6):
+        assert numbered.replace(b"more", number) == number + 1
+    assert numbered.replace(b"very late: the files of these numbers are gone", 1) is None
+    left = [f"numbered.{number}" for number in range(7 - KEPT, 7)]
+    assert sorted(files.names()) == ["a", *left]
+    for name in left:
+        files.delete(name)
 
     (folder / "sub" / "c").write_bytes(b"old")
     (folder / "sub" / "c").write_bytes(content)
