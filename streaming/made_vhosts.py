@@ -176,7 +176,7 @@ class VhostWatch:
     def look(self, config: JobConfig) -> JobConfig:
         """The same configuration, or one that names new vhosts, too."""
         now_s = self._elapsed_s()
-        if not config.log_topics() or now_s < self._next_s:
+        if now_s < self._next_s or not config.log_topics():
             return config
         self._next_s = now_s + LOOK_S
         try:

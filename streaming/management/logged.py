@@ -52,8 +52,6 @@ CLUSTER_NAME: Final = "cluster_name"
 MAX_KEPT: Final = 10_000
 """Users, global parameters and descriptions that were ever made."""
 
-_AT_ONCE: Final = 500
-
 logger = logging.getLogger(__name__)
 
 
@@ -137,12 +135,12 @@ class LogFront(ServerFront):
     async def _keep_all_in(self, vhost: OpenVhost, by: Actor) -> None:
         """Write what each log has into that of a vhost which was made, or made again, since."""
         there = vhost.shard.vhost.parameters
-        missing = [
+        new = [
             command
             for key, version in self._versions.shared().items()
             if there.get(key) != ((command := _command(key, version)).value, command.secret)
         ]
-        await asyncio.gather(*(self.do(vhost, by, command) for command in missing))
+        await asyncio.gather(*(self.do(vhost, by, command) for command in new))
 
     # -- commands
 

@@ -11,14 +11,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
-from streaming.amqp.entries import Ask, Publish, Then
+from streaming.amqp.entries import Ask, Publish
 from streaming.amqp.stored import Stored
 from streaming.broker.commands import Redrive
 from streaming.protocol.copied_records import Source
+from streaming.sequencer.applied import is_applied
 from streaming.sequencer.input_reader import InputReader, PartitionKey
 from streaming.sequencer.input_records import InputRecords
 from streaming.sequencer.letter_contents import (
@@ -33,7 +33,6 @@ from streaming.sequencer.log_vhost import LogVhost
 READ_S: Final = 1.0
 """How long a read waits for records. It ends when there is one, and a stop waits for its end."""
 
-_CHECK_S: Final = 0.25
 _WAIT_S: Final = 0.1
 MAX_CONTENT_BYTES: Final = 4 << 20
 """Contents of letters that are written before Kafka has to have them."""
@@ -106,7 +105,7 @@ class Copying:
             if self._unmarked[place] >= MAX_UNMARKED:
                 self._vhost.mark(source)
                 del self._unmarked[place]
-        if await self._is_applied():
+        if await is_applied(self._vhost):
             ends = {place: source.offset + 1 for place, source in last.items()}
             await self._in_thread(lambda: self._reader.copied(ends))
 
@@ -128,7 +127,7 @@ class Copying:
             self._vhost.submit(version_of_content(offset, stored))
             size += len(stored.body)
             if size > MAX_CONTENT_BYTES:
-                await self._is_applied()
+                await is_applied(self._vhost)
                 size = 0
         return missing
 
@@ -143,12 +142,3 @@ class Copying:
             except LogUnreadableError:
                 if not self._vhost.leads:
                     return None
-
-    async def _is_applied(self) -> bool:
-        """Wait until everything that was submitted is applied; False if it never is, here."""
-        done = asyncio.Event()
-        self._vhost.submit(Then(done.set))
-        while self._vhost.leads and not done.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(done.wait(), _CHECK_S)
-        return done.is_set()

@@ -4,14 +4,14 @@ So the job and its tables see each queue and message go, and a vhost that is mad
 name begins as a new one does.
 """
 
-import asyncio
 from collections.abc import Iterator
 from typing import Final, get_args
 
-from streaming.amqp.entries import Ask, Then
+from streaming.amqp.entries import Ask
 from streaming.broker import commands
 from streaming.broker.commands import Command, LimitName
 from streaming.broker.events import Actor
+from streaming.sequencer.applied import is_applied
 from streaming.sequencer.log_vhost import LogVhost
 from topology.declarations import VhostLimits
 from topology.errors import DlxError
@@ -19,7 +19,6 @@ from topology.refusals import refuse_exchange_deletion
 from topology.vhost import Vhost
 
 _AT_ONCE: Final = 1_000
-_LOOK_S: Final = 0.25
 _ROUNDS: Final = 40
 """An input may declare something meanwhile; not again and again."""
 
@@ -39,26 +38,15 @@ async def empty(vhost: LogVhost, by: Actor) -> bool:
     """
     rest: list[Command] = []
     for _ in range(_ROUNDS):
-        await _applied(vhost)  # connections that end delete their exclusive queues
+        await is_applied(vhost)  # connections that end delete their exclusive queues
         rest = list(_deletions(vhost.shard.vhost))
         if not vhost.leads or not rest:
             return vhost.leads
         for begin in range(0, len(rest), _AT_ONCE):
             for command in rest[begin : begin + _AT_ONCE]:
                 vhost.submit(Ask(by, command))
-            await _applied(vhost)
+            await is_applied(vhost)
     raise NotEmptyError(f"vhost {vhost.name}: it is not empty, whatever is deleted: {rest[0]}")
-
-
-async def _applied(vhost: LogVhost) -> None:
-    """Wait until all that was submitted is applied, as long as it leads."""
-    done = asyncio.Event()
-    vhost.submit(Then(done.set))
-    while vhost.leads and not done.is_set():
-        try:
-            await asyncio.wait_for(done.wait(), _LOOK_S)
-        except TimeoutError:
-            continue
 
 
 def _deletions(there: Vhost) -> Iterator[Command]:

@@ -26,7 +26,7 @@ from streaming.sequencer.log_vhost import LogVhost
 from streaming.sequencer.settings import (
     LogTopicError,
     prepare_topics,
-    with_vhost,
+    with_more_vhosts,
     without_vhost,
 )
 from streaming.sequencer.waiting import CannotLeadError
@@ -134,13 +134,11 @@ class Making:
         Raises:
             DlxError: Kafka does not answer, or one of them cannot be named.
         """
-        config, settings = with_vhosts(self._config, names), self._front.settings
-        for name in names:
-            settings = with_vhost(settings, config, name)
+        config = with_vhosts(self._config, names)
+        settings = with_more_vhosts(self._front.settings, config, names)
         logs = {name: settings.logs[name] for name in names}
         await asyncio.to_thread(prepare_topics, config, replace(settings, logs=logs))
         for name in names:
-            settings = with_vhost(self._front.settings, config, name)
             self._turns[name] += 1
             failed = partial(self._failed, name)
             self._front.add(settings, name, failed, is_made_here=is_made_here)

@@ -110,14 +110,15 @@ def front_settings(
     )
 
 
-def with_vhost(settings: FrontSettings, config: JobConfig, name: str) -> FrontSettings:
-    """The settings of a front that serves one more vhost, which the configuration has by now."""
+def with_more_vhosts(settings: FrontSettings, config: JobConfig, names: list[str]) -> FrontSettings:
+    """The settings of a front that serves further vhosts, which the configuration has by now."""
+    topics = config.log_topics()
     return replace(
         settings,
-        logs={**settings.logs, name: config.log_topics()[name]},
-        shards={**settings.shards, name: shard_config(config, name)},
-        heartbeats={**settings.heartbeats, **_heartbeats(config, [name])},
-        vhosts=(*settings.vhosts, name),
+        logs={**settings.logs, **{name: topics[name] for name in names}},
+        shards={**settings.shards, **{name: shard_config(config, name) for name in names}},
+        heartbeats={**settings.heartbeats, **_heartbeats(config, names)},
+        vhosts=(*settings.vhosts, *names),
     )
 
 

@@ -253,8 +253,7 @@ def _topics(config: "JobConfig", kafka: Path, of_logs: Path) -> Iterator[Item]:
             error = future.exception()
             if error is not None:
                 raise DlxError(f"topic {name}: {error.args[0].str()}")
-        if of_logs.exists():
-            _remove([of_logs])
+        _remove([of_logs])
 
     if found:
         yield Item("topics", f"{', '.join(found)} at {servers}", f"{len(found)} topics", remove)
