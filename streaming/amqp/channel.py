@@ -50,7 +50,6 @@ from streaming.broker.outbound import (
     AnswerOut,
     CancelOut,
     ConfirmOut,
-    DeliveryOut,
     Outbound,
     PublishErrorOut,
     ReturnOut,
@@ -119,6 +118,7 @@ class Channel:
         self._consuming = Consuming(
             name, self._requests, self._outgoing, replies, self._declaring.queue_named
         )
+        self.delivered = self._consuming.heard  # see `Listener`
         self._publishing = Publishing(
             *(name, number, peer, self._requests, self._outgoing, replies, self.fail)
         )
@@ -422,10 +422,6 @@ class Channel:
         self._outgoing.method(m.ChannelClose(failure.code, reply_text(failure.text), *method))
 
     # -- what the broker says
-
-    def delivered(self, out: DeliveryOut, stored: Stored) -> None:
-        """See `Listener`."""
-        self._consuming.heard(out, stored)
 
     def confirmed(self, out: ConfirmOut) -> None:
         """See `Listener`."""

@@ -76,7 +76,7 @@ class Confirms:
     def __init__(self) -> None:
         self.selected = False
         self._published = self._taken = 0
-        self._numbers: dict[int, int] = {}  # offset of the message -> number of the publish
+        self._numbers: dict[int, int] = {}  # offset of the message -> number; both only grow
         self._acked: list[int] = []
         self._refused: list[int] = []
 
@@ -116,7 +116,7 @@ class Confirms:
         acked, self._acked = sorted(self._acked), []
         refused, self._refused = sorted(self._refused), []
         self._taken += len(acked) + len(refused)
-        oldest = min(self._numbers.values(), default=self._published + 1)
+        oldest = next(iter(self._numbers.values()), self._published + 1)
         acks = _together(acked, min([oldest, *refused[:1]]), single=len(acked) == 1)
         nacks = _together(refused, min([oldest, *acked[:1]]), single=False)
         return [

@@ -30,6 +30,7 @@ _LOOKED_AT: Final = HEADERS | PRIORITY | REPLY_TO | EXPIRATION | USER_ID
 _CONTINUED: Final = 1
 
 _SHORT_TEXT, _OCTET, _TIMESTAMP, _TABLE = range(4)
+_SIZES: Final = {_SHORT_TEXT: 0, _OCTET: 1, _TIMESTAMP: 8}
 FIELDS: Final = (
     (1 << 15, "content_type", _SHORT_TEXT),
     (1 << 14, "content_encoding", _SHORT_TEXT),
@@ -78,6 +79,12 @@ def _fields_of(flags: int) -> tuple[tuple[int, int], ...]:
     return tuple((flag, form) for flag, _name, form in FIELDS if flags & flag)
 
 
+@cache
+def _sizes_of(flags: int) -> tuple[int, ...]:
+    """The size of each property that is there, if the broker looks at none; 0: of a short text."""
+    return tuple(_SIZES[form] for _flag, form in _fields_of(flags))
+
+
 def _text(data: bytes) -> str:
     """A short text as RabbitMQ prints it: as Latin-1 if it is not UTF-8."""
     try:
@@ -100,29 +107,14 @@ def see(properties: bytes) -> Seen:
     flags = (properties[0] << 8) | properties[1]
     if flags & _CONTINUED:
         raise syntax_error("a message has properties that AMQP does not know")
-    at, end = 2, len(properties)
-    seen = Seen() if flags & _LOOKED_AT else PLAIN
+    end = len(properties)
     try:
-        for flag, form in _fields_of(flags):
-            start = at
-            if form == _SHORT_TEXT:
-                at += 1 + properties[at]
-                if flag & (REPLY_TO | EXPIRATION | USER_ID):
-                    text = _text(properties[start + 1 : at])
-                    if flag == EXPIRATION:
-                        seen.expiration = text
-                    elif flag == REPLY_TO:
-                        seen.reply_to = text
-                    else:
-                        seen.user_id = text
-            elif form == _TABLE:
-                seen.headers, at = read_table(properties, at)
-            elif form == _OCTET:
-                if flag == PRIORITY:
-                    seen.priority = properties[at]
-                at += 1
-            else:
-                at += 8
+        if flags & _LOOKED_AT:
+            seen, at = _look(properties, flags)
+        else:
+            seen, at = PLAIN, 2
+            for size in _sizes_of(flags):
+                at += size or 1 + properties[at]
     except (IndexError, struct.error):
         raise syntax_error("the properties of a message end too early") from None
     if at != end:
@@ -132,6 +124,32 @@ def see(properties: bytes) -> Seen:
             _known_plain.clear()
         _known_plain.add(properties)
     return seen
+
+
+def _look(properties: bytes, flags: int) -> tuple[Seen, int]:
+    """Read what the broker looks at; return it, and where the properties end."""
+    seen, at = Seen(), 2
+    for flag, form in _fields_of(flags):
+        start = at
+        if form == _SHORT_TEXT:
+            at += 1 + properties[at]
+            if flag & (REPLY_TO | EXPIRATION | USER_ID):
+                text = _text(properties[start + 1 : at])
+                if flag == EXPIRATION:
+                    seen.expiration = text
+                elif flag == REPLY_TO:
+                    seen.reply_to = text
+                else:
+                    seen.user_id = text
+        elif form == _TABLE:
+            seen.headers, at = read_table(properties, at)
+        elif form == _OCTET:
+            if flag == PRIORITY:
+                seen.priority = properties[at]
+            at += 1
+        else:
+            at += 8
+    return seen, at
 
 
 def names_keys(headers: Table | None) -> bool:

@@ -12,12 +12,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count
 from typing import Final
 
 from streaming.amqp.publications import see_logged, stored_seen
 from streaming.amqp.stored import Stored, StoredMessages
-from streaming.broker.events import ENDING_KINDS, Events, Kind
+from streaming.broker.events import Events
 from streaming.broker.message import Message, PublishedHeaders
 from streaming.protocol.log_records import UnknownRecordError
 from streaming.sequencer.log_reader import LogReader
@@ -34,7 +33,6 @@ Fetched = list[tuple[int, Stored]]
 Fetch = Callable[[int], "Future[Fetched]"]
 """Reads messages from an offset on, elsewhere; the first is that of the offset."""
 
-_ENTERED: Final = int(Kind.ENQUEUED)
 _NONE: Final = -1
 _OBJECTS: Final = 370
 """The objects of a message, and its place in the dictionary."""
@@ -144,27 +142,20 @@ class Bodies(StoredMessages):
         Args:
             published: offsets of the messages that were published meanwhile.
         """
-        self.needed.count(events)
-        recent = self._recent
-        ended = list(published)
-        for seq, kind, copy in zip(
-            count(events.first_seq), events.kinds, events.copies, strict=False
-        ):
-            if copy is None:
-                continue
-            if kind == _ENTERED:
-                stored = recent.get(copy.message.offset)
-                if stored is not None:
-                    stored.copies += 1
-            elif kind in ENDING_KINDS:
-                offset = copy.message.offset
-                if copy.copy_id != seq and offset in recent:  # else it died on arrival
-                    recent[offset].copies -= 1
-                ended.append(offset)
-        for offset in ended:
-            stored = recent.get(offset)
+        moves = self.needed.count(events)
+        in_memory = self._recent.get
+        for offset in moves.entered:
+            stored = in_memory(offset)
+            if stored is not None:
+                stored.copies += 1
+        for offset in moves.left:
+            stored = in_memory(offset)
+            if stored is not None:
+                stored.copies -= 1
+        for offset in {*published}.difference(moves.entered).union(moves.left, moves.died):
+            stored = in_memory(offset)
             if stored is not None and not stored.copies:
-                del recent[offset]
+                del self._recent[offset]
                 self.recent_bytes -= stored.kept_bytes
 
     # -- fetching

@@ -6,6 +6,7 @@ Kafka, for which it waits.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 from streaming.sequencer.records import Record
@@ -36,9 +37,9 @@ class Bursts:
         self._number = number
         self._end = None
 
-    def add(self, record: Record) -> None:
-        """Let a record wait for `send`."""
-        self._unsent.append(record)
+    def add(self, records: Sequence[Record]) -> None:
+        """Let records wait for `send`."""
+        self._unsent.extend(records)
 
     def clear(self) -> None:
         """Send nothing more."""

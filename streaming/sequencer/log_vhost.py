@@ -49,6 +49,8 @@ from topology.errors import DlxError
 PORTION: Final = 500
 """Records that are applied before other vhosts and connections have their turn."""
 
+_TICK: Final = int(LogKind.TICK)
+
 MAX_WAITING: Final = 200_000
 MAX_WAITING_BYTES: Final = 256 << 20
 """What waits for Kafka; then no client is read. Those that publish wait before that."""
@@ -207,7 +209,7 @@ class LogVhost(OpenVhost):
         self.role = Role.TAKING
         self._clock.note(self.shard.now_ms)
         epoch = Epoch(name, self.terms.core_version, self.terms.rules)
-        self._bursts.add(epoch_record(self._clock.now_ms(), epoch))
+        self._bursts.add([epoch_record(self._clock.now_ms(), epoch)])
         self._bursts.send()
 
     def lead(self, epoch: Acknowledged) -> None:
@@ -303,20 +305,23 @@ class LogVhost(OpenVhost):
         """Append what clients have done since the last time."""
         self._is_turn = False
         turn, self._turn = self._turn, []
-        at_ms = self._clock.now_ms()
-        for one in self._records.of_turn(at_ms, turn):
-            if isinstance(one, Record):
-                self._queue(one)
-            else:
-                self._waiting.append(one)
+        found = list(self._records.of_turn(self._clock.now_ms(), turn))
+        self._waiting.extend(found)
+        self._add([one for one in found if type(one) is Record])
         self._bursts.send()
         self._apply()  # a `Then` may have nothing to wait for
 
     def _queue(self, record: Record) -> None:
-        record.queued_s = self._elapsed_s()
         self._waiting.append(record)
-        self._bursts.add(record)
-        self._waiting_bytes += record.size
+        self._add([record])
+
+    def _add(self, records: list[Record]) -> None:
+        """Append records as soon as may be; they wait to be applied."""
+        queued_s = self._elapsed_s()
+        for record in records:
+            record.queued_s = queued_s
+            self._waiting_bytes += record.size
+        self._bursts.add(records)
 
     def _append(self, record: Record, *, is_last: bool) -> bool:
         return self._host.append(self, record, is_last=is_last)
@@ -394,9 +399,9 @@ class LogVhost(OpenVhost):
 
     def _apply_portion(self) -> bool:
         """Apply some of what may be applied; return whether there is more."""
-        waiting, fence = self._waiting, self._fence
+        waiting, fence, untold, leading = self._waiting, self._fence, self._untold, Role.LEADING
         for _ in range(PORTION):
-            if self._untold or not self.leads:
+            if untold or self.role is not leading:
                 return False  # `fetched` is called
             first = waiting[0] if waiting else None
             if isinstance(first, tuple):
@@ -420,14 +425,15 @@ class LogVhost(OpenVhost):
         self._waiting_bytes -= record.size
         counts = self.fold.begin(offset, self.epoch)
         assert counts, "the epoch is that of this writer"
-        if record.kind == LogKind.TICK:
-            self._is_ticking = self._is_ticking and record.source is not None
-            self.fold.tick(record.at_ms)
-        if record.source is not None:
-            self.copied.note(record.source)
+        at_ms, source = record.at_ms, record.source
+        if record.kind == _TICK:
+            self._is_ticking = self._is_ticking and source is not None
+            self.fold.tick(at_ms)
+        if source is not None:
+            self.copied.note(source)
         for ticket, entry in record.entries:
             self.applied = ticket
-            self.apply(entry, record.at_ms, offset)
+            self.apply(entry, at_ms, offset)
 
     def _apply_found(self, raw: RawRecord) -> None:
         """Apply a record that was read because somebody else has written, too."""

@@ -8,8 +8,10 @@ A new version of a letter is in no queue until a redrive asks for it. It is kept
 open, and at least until the second snapshot behind it.
 """
 
+from collections import Counter
+from collections.abc import ItemsView
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -32,6 +34,41 @@ class _Record(msgspec.Struct, array_like=True):
 _decoder: Final = msgspec.msgpack.Decoder(_Record)
 
 
+class Moves(NamedTuple):
+    """Offsets of the messages whose copies moved; one for each copy.
+
+    Attributes:
+        entered: they entered queues.
+        left: they left them for good.
+        died: they died on arrival.
+    """
+
+    entered: list[int]
+    left: list[int]
+    died: list[int]
+
+
+def _moves_of(events: Events) -> Moves:
+    """What moved, as events say."""
+    kinds, copies = events.kinds, events.copies
+    entered = [
+        copy.message.offset
+        for kind, copy in zip(kinds, copies, strict=True)
+        if kind == _ENTERED and copy is not None
+    ]
+    left: list[int] = []
+    died: list[int] = []
+    rows = zip(count(events.first_seq), kinds, copies, strict=False)
+    for seq, copy in [(seq, copy) for seq, kind, copy in rows if kind in ENDING_KINDS]:
+        if copy is not None:
+            (left if copy.copy_id != seq else died).append(copy.message.offset)
+    return Moves(entered, left, died)
+
+
+def _by_range(offsets: list[int]) -> ItemsView[int, int]:
+    return Counter([offset >> _RANGE_BITS for offset in offsets]).items()
+
+
 class NeededOffsets:
     """Counts the copies in queues by the offsets of their messages.
 
@@ -49,25 +86,22 @@ class NeededOffsets:
         """How many copies are in queues."""
         return sum(self._copies.values())
 
-    def count(self, events: Events) -> None:
-        """Count what has entered queues, and left them."""
+    def count(self, events: Events) -> Moves:
+        """Count what has entered queues, and left them; return it."""
+        moves = _moves_of(events)
         copies = self._copies
-        rows = zip(count(events.first_seq), events.kinds, events.copies, strict=False)
-        for seq, kind, copy in rows:
-            if copy is None:
-                if kind == _EDITED:
-                    message, _envelope = events.messages[seq - events.first_seq]
-                    self._versions.append(message.offset)
-            elif kind == _ENTERED:
-                number = copy.message.offset >> _RANGE_BITS
-                copies[number] = copies.get(number, 0) + 1
-            elif kind in ENDING_KINDS and copy.copy_id != seq:  # else it died on arrival
-                number = copy.message.offset >> _RANGE_BITS
-                left = copies.get(number, 0) - 1
-                if left:
-                    copies[number] = left
-                else:
-                    copies.pop(number, None)
+        for number, moved in _by_range(moves.entered):
+            copies[number] = copies.get(number, 0) + moved
+        for number, moved in _by_range(moves.left):
+            left = copies.get(number, 0) - moved
+            if left:
+                copies[number] = left
+            else:
+                copies.pop(number, None)
+        for row, (message, _envelope) in events.messages.items():
+            if events.kinds[row] == _EDITED:
+                self._versions.append(message.offset)
+        return moves
 
     def first(self, next_offset: int) -> int:
         """The first offset that a fold from here on needs."""

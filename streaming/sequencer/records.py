@@ -30,6 +30,7 @@ MAX_SETTLEMENTS: Final = 1_000
 """Settlements of one record, which must not become larger than Kafka takes."""
 
 _MAX_KNOWN: Final = 20_000
+_PUBLISH: Final = int(LogKind.PUBLISH)
 
 
 class Record(msgspec.Struct, gc=False):
@@ -104,10 +105,12 @@ class RecordWriter:
                 self._publishes.clear()
             header = self._publishes[key] = (LOG, encode(self._publish_header(*key)))
         stored = entry.stored
-        headers: Headers = [header, (CONTENT, stored.properties), *_copied(entry.source)]
-        entries = ((ticket, entry),)
-        size = len(stored.body) + len(stored.properties)
-        return Record(LogKind.PUBLISH, at_ms, headers, stored.body, size, entries, entry.source)
+        properties, body, source = stored.properties, stored.body, entry.source
+        headers: Headers = [header, (CONTENT, properties)]
+        if source is not None:
+            headers += _copied(source)
+        size = len(body) + len(properties)
+        return Record(_PUBLISH, at_ms, headers, body, size, ((ticket, entry),), source)
 
     def command(self, at_ms: int, ticket: int, entry: Ask) -> Record:
         """The record of a command."""

@@ -35,9 +35,8 @@ KEPT: Final = 64
 """How many of the last digests a fold remembers: one is compared later than it is made."""
 
 _NONE: Final = -1
+_DELIVERY, _CONFIRM = 1, 2
 _OUTBOUND: Final[dict[type, int]] = {
-    DeliveryOut: 1,
-    ConfirmOut: 2,
     ReturnOut: 3,
     PublishErrorOut: 4,
     AnswerOut: 5,
@@ -140,17 +139,30 @@ class RunningDigest:
     def add_outbound(self, outbound: list[Outbound]) -> None:
         """Add what clients are told."""
         found: list[int] = []
+        names: list[str] = []
+        numbers: list[int] = []
         for out in outbound:
             kind = type(out)
-            number = _OUTBOUND[kind]
+            names.append(out.actor.channel)
             if kind is DeliveryOut:
-                number |= out.tag << _SHIFT  # type: ignore[union-attr] # a delivery
+                found.append(_DELIVERY | out.tag << _SHIFT)  # type: ignore[union-attr] # a delivery
+                names.append(out.label)  # type: ignore[union-attr]
+                number = (
+                    (out.consumer_number << _CONSUMER)  # type: ignore[union-attr]
+                    + (out.requeue_count << _REQUEUED)  # type: ignore[union-attr]
+                    + out.failures  # type: ignore[union-attr]
+                )
+                numbers.append(number & _MOST)  # a channel may have had very many consumers
             elif kind is ConfirmOut:
-                number |= (out.message.offset * 2 + out.ack) << _SHIFT  # type: ignore[union-attr]
-            found.append(number)
-        self.record.sums[7] = zlib.crc32(array("q", found).tobytes(), self.record.sums[7])
-        if self.record.wide is not None:
-            _add_wide(outbound, self.record.wide)
+                found.append(_CONFIRM | (out.message.offset * 2 + out.ack) << _SHIFT)  # type: ignore[union-attr]
+            else:
+                found.append(_OUTBOUND[kind])
+                _add_rare(out, names, numbers)
+        sums, wide = self.record.sums, self.record.wide
+        sums[7] = zlib.crc32(array("q", found).tobytes(), sums[7])
+        if wide is not None:
+            wide[0] = zlib.crc32("\0".join([*names, ""]).encode(), wide[0])
+            wide[1] = zlib.crc32(array("q", numbers).tobytes(), wide[1])
 
     def close(self, next_offset: int, next_seq: int, next_outbound: int, now_ms: int) -> bytes:
         """End the segment before an offset; return its digest."""
@@ -176,34 +188,17 @@ class RunningDigest:
         return dict(self.record.wide_recent).get(boundary, b"")
 
 
-def _add_wide(outbound: list[Outbound], wide: list[int]) -> None:
-    """Add who is told what."""
-    names: list[str] = []
-    numbers: list[int] = []
-    for out in outbound:
-        names.append(out.actor.channel)
-        kind = type(out)
-        if kind is DeliveryOut:
-            names.append(out.label)  # type: ignore[union-attr] # a delivery
-            number = (
-                (out.consumer_number << _CONSUMER)  # type: ignore[union-attr]
-                + (out.requeue_count << _REQUEUED)  # type: ignore[union-attr]
-                + out.failures  # type: ignore[union-attr]
-            )
-            numbers.append(number & _MOST)  # a channel may have had very many consumers
-        elif kind is ConfirmOut:
-            continue
-        elif isinstance(out, AnswerOut):
-            names.append(out.op)
-            numbers.append(0 if out.refusal is None else out.refusal.code)
-        elif isinstance(out, PublishErrorOut):
-            numbers.append(out.refusal.code)
-        elif isinstance(out, ReturnOut):
-            numbers.append(out.code)
-        else:
-            names.append(out.consumer)  # type: ignore[union-attr] # a cancellation
-    wide[0] = zlib.crc32("\0".join([*names, ""]).encode(), wide[0])
-    wide[1] = zlib.crc32(array("q", numbers).tobytes(), wide[1])
+def _add_rare(out: Outbound, names: list[str], numbers: list[int]) -> None:
+    """Add what else is told than deliveries and confirms."""
+    if isinstance(out, AnswerOut):
+        names.append(out.op)
+        numbers.append(0 if out.refusal is None else out.refusal.code)
+    elif isinstance(out, PublishErrorOut):
+        numbers.append(out.refusal.code)
+    elif isinstance(out, ReturnOut):
+        numbers.append(out.code)
+    elif isinstance(out, CancelOut):
+        names.append(out.consumer)
 
 
 def _in_words(envelope: Envelope) -> str:

@@ -158,6 +158,7 @@ class LogFold:
         self._is_foreign = self._refuses(record.terms)
         self._store = store
         self._channels = shard.state.channels
+        self._clock = shard.state.context.clock
         self._digest = RunningDigest(record.digest)
         self._rows = 0  # of the events that are in the digest
         self._told = 0  # outbound records likewise
@@ -175,15 +176,18 @@ class LogFold:
             return False
         if self._is_foreign:
             self._refuse(offset, epoch, self.of_epoch)
-        self._reach(offset)
+        if offset >= self._digest.record.boundary:
+            self._close_segment(offset)
+        self.next_offset = offset + 1
         return True
 
     def publish(
         self, at_ms: int, message: Message, publication: Publication, flags: int, actor: Actor
     ) -> Refusal | None:
         """Publish a message on a channel; return why it was refused."""
-        self.tick(at_ms)  # which may close it
-        if not self._may_act(actor):
+        if at_ms > self._clock.now_ms:
+            self.shard.advance(at_ms)  # which may close it
+        if self._channels.get(actor.user, actor.channel) is None and not actor.is_copied:
             self.void(message, actor)
             return None
         return self.shard.publish(at_ms, message, publication, flags, actor)
@@ -226,7 +230,7 @@ class LogFold:
 
     def tick(self, at_ms: int) -> None:
         """Let time pass."""
-        if at_ms > self.shard.now_ms:
+        if at_ms > self._clock.now_ms:
             self.shard.advance(at_ms)
 
     def begin_epoch(self, at_ms: int, offset: int, terms: Terms | None = None) -> None:
