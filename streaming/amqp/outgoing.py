@@ -113,6 +113,9 @@ class Confirms:
 
     def take(self) -> list[tuple[int, bool, bool]]:
         """Number, ack and multiple of each frame to send; publishes in a row share one."""
+        if len(self._acked) == 1 and not self._refused:
+            self._taken += 1
+            return [(self._acked.pop(), True, False)]
         acked, self._acked = sorted(self._acked), []
         refused, self._refused = sorted(self._refused), []
         self._taken += len(acked) + len(refused)

@@ -96,8 +96,9 @@ class VhostCounts:
         self.from_exchanges.update(map(_exchange_of, entered))
         if _UNROUTABLE in events.kinds or _RETURNED in events.kinds:
             self._count_lost(events)
-        if any(events.numbers):
-            self._count_redeliveries(events)
+        for kind in (_DELIVERED, _CONSUMED):
+            if any(compress(events.numbers, map(kind.__eq__, events.kinds))):
+                self._count_redeliveries(events, kind)
         if events.death_rows:
             self._leave_dead_letters_out(events)
         for detail in events.details.values():
@@ -113,10 +114,10 @@ class VhostCounts:
                 if lost and traffic is not None:
                     setattr(traffic, name, getattr(traffic, name) + lost)
 
-    def _count_redeliveries(self, events: Events) -> None:
+    def _count_redeliveries(self, events: Events, delivered: int) -> None:
         columns = zip(events.kinds, events.queues, events.numbers, strict=False)
         for kind, queue, number in columns:
-            if number and kind in (_DELIVERED, _CONSUMED):
+            if number and kind == delivered:
                 self.by_queue[0, queue] += 1
                 self.kinds[0] += 1
 

@@ -309,7 +309,8 @@ class LogVhost(OpenVhost):
         self._waiting.extend(found)
         self._add([one for one in found if type(one) is Record])
         self._bursts.send()
-        self._apply()  # a `Then` may have nothing to wait for
+        if self._waiting and isinstance(self._waiting[0], tuple):
+            self._apply()  # a `Then` has nothing to wait for
 
     def _queue(self, record: Record) -> None:
         self._waiting.append(record)
@@ -463,12 +464,14 @@ class LogVhost(OpenVhost):
 
     def flush(self) -> None:
         """See `OpenVhost`; a message that is not in memory is waited for, and all behind it."""
+        shard, untold = self.shard, self._untold
         if self._is_telling or self.role is Role.OVER:
             return
+        if not (untold or shard.outbound or shard.events.kinds or self._published):
+            return  # as after nearly all that a client sends: it is applied later
         self._is_telling = True
-        untold = self._untold
         try:
-            if self.shard.outbound:
+            if shard.outbound:
                 untold.extend(self.fold.take_outbound())
             if untold:
                 self._tell(untold)
@@ -478,7 +481,7 @@ class LogVhost(OpenVhost):
         if untold:
             self._asker = self.asking or self._asker
             return
-        for name, timeout_ms in self.shard.take_timed_out():
+        for name, timeout_ms in shard.take_timed_out():
             if (told := self._timed_out.get(name)) is not None:
                 told(timeout_ms)
 
