@@ -174,14 +174,14 @@ def test_processes_that_use_much_memory_throttle_publishes_but_never_stop_them(
 
         used[0] = high_bytes + 1
         pipeline.until(lambda: job.gate_state.cause == "memory")
-        sent = 0
-        while sent == 0 or pipeline.resident() == sent:  # Spark may have planned a batch before
+        sent = [0]
+        while pipeline.resident() == sent[0]:  # Spark may have planned a batch before
             for _ in range(100):
                 pipeline.publish(b"body", routing_key=b"work")
-            sent += 100
-            pipeline.until(lambda: pipeline.resident() >= sent - 80)
+            sent[0] += 100
+            pipeline.until(lambda: pipeline.resident() >= sent[0] - 80)
         used[0] = 1
-        pipeline.until(lambda: job.gate_state.cause != "memory" and pipeline.resident() == sent)
+        pipeline.until(lambda: job.gate_state.cause != "memory" and pipeline.resident() == sent[0])
     finally:
         pipeline.stop()
 

@@ -197,8 +197,8 @@ def _add_rare(out: Outbound, names: list[str], numbers: list[int]) -> None:
         numbers.append(out.refusal.code)
     elif isinstance(out, ReturnOut):
         numbers.append(out.code)
-    elif isinstance(out, CancelOut):
-        names.append(out.consumer)
+    else:
+        names.append(out.consumer)  # type: ignore[union-attr] # a cancellation
 
 
 def _in_words(envelope: Envelope) -> str:

@@ -176,9 +176,7 @@ class LogFold:
             return False
         if self._is_foreign:
             self._refuse(offset, epoch, self.of_epoch)
-        if offset >= self._digest.record.boundary:
-            self._close_segment(offset)
-        self.next_offset = offset + 1
+        self._reach(offset)
         return True
 
     def publish(

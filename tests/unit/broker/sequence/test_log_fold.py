@@ -131,6 +131,24 @@ def test_time_passes_with_what_has_no_effect(front):
     assert front.fold.shard.now_ms == front.at_ms
 
 
+def test_a_publish_behind_the_timeout_of_its_channel_is_void():
+    config = ShardConfig(sequenced=True, administrators=(USER,), consumer_timeout_ms=50)
+    front = PlayedFront(config)
+    front.begin("one")
+    front.open("c1")
+    front.ask("c1", commands.DeclareQueue(queue=a_queue("work")))
+    front.consume("c1", "work")
+    front.publish("c1", "", "work")
+    front.rows.clear()
+
+    front.at_ms += 60
+    front.publish("c1", "", "work")
+
+    assert kinds(front)[-1] == "void"
+    assert "requeued" in kinds(front)
+    assert front.fold.shard.now_ms == front.at_ms
+
+
 def test_a_publish_that_is_void_moves_no_time():
     """Its writer was replaced, and its clock may be an hour ahead."""
     fold = a_fold()
