@@ -307,7 +307,7 @@ class LogVhost(OpenVhost):
         turn, self._turn = self._turn, []
         found = list(self._records.of_turn(self._clock.now_ms(), turn))
         self._waiting.extend(found)
-        self._add([one for one in found if type(one) is Record])
+        self._add([one for one in found if isinstance(one, Record)])
         self._bursts.send()
         if self._waiting and isinstance(self._waiting[0], tuple):
             self._apply()  # a `Then` has nothing to wait for

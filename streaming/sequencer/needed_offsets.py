@@ -50,19 +50,16 @@ class Moves(NamedTuple):
 
 def _moves_of(events: Events) -> Moves:
     """What moved, as events say."""
-    kinds, copies = events.kinds, events.copies
-    entered = [
-        copy.message.offset
-        for kind, copy in zip(kinds, copies, strict=True)
-        if kind == _ENTERED and copy is not None
-    ]
-    left: list[int] = []
-    died: list[int] = []
-    rows = zip(count(events.first_seq), kinds, copies, strict=False)
-    for seq, copy in [(seq, copy) for seq, kind, copy in rows if kind in ENDING_KINDS]:
-        if copy is not None:
-            (left if copy.copy_id != seq else died).append(copy.message.offset)
-    return Moves(entered, left, died)
+    moves = Moves([], [], [])
+    rows = zip(count(events.first_seq), events.kinds, events.copies, strict=False)
+    for seq, kind, copy in rows:
+        if copy is None:
+            continue
+        if kind == _ENTERED:
+            moves.entered.append(copy.message.offset)
+        elif kind in ENDING_KINDS:
+            (moves.left if copy.copy_id != seq else moves.died).append(copy.message.offset)
+    return moves
 
 
 def _by_range(offsets: list[int]) -> ItemsView[int, int]:

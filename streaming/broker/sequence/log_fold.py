@@ -183,9 +183,8 @@ class LogFold:
         self, at_ms: int, message: Message, publication: Publication, flags: int, actor: Actor
     ) -> Refusal | None:
         """Publish a message on a channel; return why it was refused."""
-        if at_ms > self._clock.now_ms:
-            self.shard.advance(at_ms)  # which may close it
-        if self._channels.get(actor.user, actor.channel) is None and not actor.is_copied:
+        self.tick(at_ms)  # which may close it
+        if not self._may_act(actor):
             self.void(message, actor)
             return None
         return self.shard.publish(at_ms, message, publication, flags, actor)
