@@ -20,7 +20,8 @@ from streaming.config import settings_reference
 from streaming.dlx_api.questions import QUESTIONS
 from streaming.exposition.families import Family
 from streaming.front_metrics.families import FRONT
-from streaming.metrics.alerts import CASES, alert_names
+from streaming.metrics.alert_cases import CASES
+from streaming.metrics.alerts import alert_names
 from streaming.metrics.collector import JOB
 from streaming.protocol import defaults
 from streaming.scenario import json_schema as schema

@@ -37,7 +37,8 @@ def test(*, view: OutputOptions) -> int:
 
     Exit status: 1 if an alert did not fire, or one fired without its cause.
     """
-    from streaming.metrics.alerts import CASES, play
+    from streaming.metrics.alert_cases import CASES
+    from streaming.metrics.alerts import play
 
     rows = []
     with tempfile.TemporaryDirectory() as folder:

@@ -37,8 +37,11 @@ SLOW_S: Final = 10.0
 SLOWEST: Final = 0.99
 """The share of publishes that are faster than what counts as slow."""
 
-NOT_FOUND: Final = frozenset({"DlxJobDown", "DlxMetricsLeftOut"})
-"""Alerts that the job cannot find: it does not run, or nobody asks for its metrics."""
+NOT_FOUND: Final = frozenset(
+    {"DlxJobDown", "DlxMetricsLeftOut", "DlxNoFront", "DlxFrontStuck", "DlxPublishersBlocked"}
+)
+"""Alerts that the job cannot find: it does not run, nobody asks for its metrics, or the metrics are
+another process's."""
 
 
 def _is_complete(history: History, ago_s: float) -> bool:

@@ -6,6 +6,8 @@ import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.broker.sequence.digest import SEGMENT
+from streaming.metrics.alerts import RULES
+from tests.fixtures.prometheus import Prometheus
 from tests.fixtures.waiting import wait_until
 
 _ADDRESS = re.compile(r"^metrics at (http://\S+)/metrics$", re.MULTILINE)
@@ -71,3 +73,35 @@ def test_leader_and_standby_say_who_leads_how_far_they_are_and_that_their_digest
         assert after["dlx_front_takeovers_total", "/"] == 1
         assert after["dlx_front_takeover_seconds", "/"] > 0
         assert after["rabbitmq_queue_messages_ready",] == RECORDS
+
+
+def test_prometheus_tells_that_no_front_leads_once_the_standby_is_gone_too(fronts, tmp_path):
+    leader = fronts.start("--metrics", "0")
+    fronts.connect(leader)
+    standby = fronts.start("--standby", "--metrics", "0")
+    with metrics_of(leader) as first, metrics_of(standby) as second:
+        targets = [
+            {"targets": [each.base_url.netloc.decode()], "labels": {"job": "front"}}
+            for each in (first, second)
+        ]
+        rules = RULES.read_text().replace("for: 1m", "for: 2s")
+        prometheus = Prometheus(tmp_path, targets, rules=rules)
+        try:
+            wait_until(lambda: len(prometheus.query("dlx_front_leads")) == len(targets))
+            assert "DlxNoFront" not in prometheus.firing()
+
+            standby.stop()
+            wait_until(lambda: prometheus.query("count_over_time((up == 0)[1m:1s]) >= 5"))
+            assert "DlxNoFront" not in prometheus.firing(), "the leader is there"
+
+            leader.stop()
+            wait_until(lambda: "DlxNoFront" in prometheus.firing())
+            told = prometheus.firing()["DlxNoFront"]
+        finally:
+            prometheus.stop()
+    assert told == {
+        "alertname": "DlxNoFront",
+        "job": "front",
+        "severity": "critical",
+        "vhost": "/",
+    }

@@ -2,7 +2,8 @@
 
 import json
 
-from streaming.metrics.alerts import CASES, RULES, SHIPPED
+from streaming.metrics.alert_cases import CASES
+from streaming.metrics.alerts import RULES, SHIPPED
 from tests.fixtures.prometheus import program
 
 

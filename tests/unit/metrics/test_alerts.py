@@ -9,11 +9,11 @@ import yaml  # type: ignore[import-untyped]
 
 from streaming.config.alerts import ABOUT_QUEUES
 from streaming.console.all_pages import PAGES
+from streaming.front_metrics.families import FRONT
+from streaming.metrics.alert_cases import CASES, Case
 from streaming.metrics.alerts import (
-    CASES,
     RULES,
     SHIPPED,
-    Case,
     alert_names,
     play,
     promtool_document,
@@ -119,7 +119,7 @@ def test_every_alert_about_a_queue_can_leave_queues_out():
 
 @pytest.mark.parametrize("file", sorted(SHIPPED.glob("dlx-*")), ids=lambda file: file.name)
 def test_rules_and_dashboards_name_families_that_exist(file):
-    known = {family.name for family in JOB.families}
+    known = {family.name for family in (*JOB.families, *FRONT.families)}
     used = set(re.findall(r"\b(?:dlx|rabbitmq)_[a-z_]+", file.read_text()))
 
     assert used
