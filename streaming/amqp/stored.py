@@ -4,16 +4,14 @@ The broker core knows a message by its offset only. A message is dropped when th
 have ended its last copy.
 """
 
-from itertools import count
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
-from streaming.broker.events import ENDING_KINDS, Events, Kind
+from streaming.broker.events import Events
 from streaming.broker.message import Message, PublishedHeaders
 
-_ENTERED: Final = int(Kind.ENQUEUED)
-_HANDED_OUT: Final = int(Kind.DELIVERED)
 _MESSAGE_BYTES: Final = 250
 _COPY_BYTES: Final = 450
 """What a message, and each copy of it, takes besides body and properties, as measured."""
@@ -82,22 +80,13 @@ class StoredMessages:
             published: offsets of the messages that were published meanwhile.
         """
         by_offset = self._by_offset
-        ended = published
-        for seq, kind, copy in zip(
-            count(events.first_seq), events.kinds, events.copies, strict=False
-        ):
-            if copy is None or kind == _HANDED_OUT:
-                continue
-            if kind == _ENTERED:
-                by_offset[copy.message.offset].copies += 1
-                self.resident_bytes += _COPY_BYTES
-            elif kind in ENDING_KINDS:
-                offset = copy.message.offset
-                if copy.copy_id != seq:  # otherwise it died on arrival, and never was in its queue
-                    by_offset[offset].copies -= 1
-                    self.resident_bytes -= _COPY_BYTES
-                ended.append(offset)
-        for offset in ended:
+        moves = events.moves()
+        for offset in moves.entered:
+            by_offset[offset].copies += 1
+        for offset in moves.left:
+            by_offset[offset].copies -= 1
+        self.resident_bytes += _COPY_BYTES * (len(moves.entered) - len(moves.left))
+        for offset in chain(published, moves.left, moves.died):
             stored = by_offset.get(offset)
             if stored is not None and not stored.copies:
                 del by_offset[offset]

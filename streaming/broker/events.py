@@ -7,6 +7,7 @@ row.
 
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from streaming.broker.message import Copy, Envelope, Message
@@ -100,6 +101,20 @@ class Actor(NamedTuple):
 
 CLOCK = Actor(None, "")
 """The actor of everything that time alone causes."""
+
+
+class Moves(NamedTuple):
+    """Offsets of the messages whose copies moved; one for each copy.
+
+    Attributes:
+        entered: they entered queues.
+        left: they left them for good.
+        died: they died on arrival, and were never in their queues.
+    """
+
+    entered: list[int]
+    left: list[int]
+    died: list[int]
 
 
 class DeathOutcome:
@@ -244,6 +259,18 @@ class Events:
             copy = self.copies[row]
             assert copy is not None
             yield row, copy, self.queues[row], outcome, outcome.outcome, outcome.targets
+
+    def moves(self) -> Moves:
+        """What moved into queues and out of them."""
+        moves = Moves([], [], [])
+        for seq, kind, copy in zip(count(self.first_seq), self.kinds, self.copies, strict=False):
+            if copy is None:
+                continue
+            if kind == ENQUEUED:
+                moves.entered.append(copy.message.offset)
+            elif kind in ENDING_KINDS:
+                (moves.left if copy.copy_id != seq else moves.died).append(copy.message.offset)
+        return moves
 
     def rows(self) -> Iterator[Event]:
         """Yield the events one by one (for tests, stories and small batches)."""

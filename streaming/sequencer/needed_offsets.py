@@ -10,18 +10,16 @@ open, and at least until the second snapshot behind it.
 
 from collections import Counter
 from collections.abc import ItemsView
-from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from streaming.broker.events import ENDING_KINDS, Events, Kind
+from streaming.broker.events import Events, Kind, Moves
 
 KEY: Final = "needed"
 """Of the state store."""
 
 _RANGE_BITS: Final = 10
-_ENTERED: Final = int(Kind.ENQUEUED)
 _EDITED: Final = int(Kind.EDITED)
 
 
@@ -32,34 +30,6 @@ class _Record(msgspec.Struct, array_like=True):
 
 
 _decoder: Final = msgspec.msgpack.Decoder(_Record)
-
-
-class Moves(NamedTuple):
-    """Offsets of the messages whose copies moved; one for each copy.
-
-    Attributes:
-        entered: they entered queues.
-        left: they left them for good.
-        died: they died on arrival.
-    """
-
-    entered: list[int]
-    left: list[int]
-    died: list[int]
-
-
-def _moves_of(events: Events) -> Moves:
-    """What moved, as events say."""
-    moves = Moves([], [], [])
-    rows = zip(count(events.first_seq), events.kinds, events.copies, strict=False)
-    for seq, kind, copy in rows:
-        if copy is None:
-            continue
-        if kind == _ENTERED:
-            moves.entered.append(copy.message.offset)
-        elif kind in ENDING_KINDS:
-            (moves.left if copy.copy_id != seq else moves.died).append(copy.message.offset)
-    return moves
 
 
 def _by_range(offsets: list[int]) -> ItemsView[int, int]:
@@ -85,7 +55,7 @@ class NeededOffsets:
 
     def count(self, events: Events) -> Moves:
         """Count what has entered queues, and left them; return it."""
-        moves = _moves_of(events)
+        moves = events.moves()
         copies = self._copies
         for number, moved in _by_range(moves.entered):
             copies[number] = copies.get(number, 0) + moved
