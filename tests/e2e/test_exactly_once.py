@@ -42,7 +42,7 @@ def test_a_killed_job_leaves_the_same_tables_and_records_as_an_undisturbed_one(u
     assert result.redriven > 100
 
 
-@pytest.mark.long
+@pytest.mark.nightly  # in every run, one machine reads that log, and strangers play a scenario
 def test_a_cluster_of_strangers_leaves_the_same_through_kills_and_silent_servers(
     undisturbed, kafka, tmp_path
 ):

@@ -16,7 +16,7 @@ from tests.sessions.in_memory import MemoryWire
 from tests.sessions.kinds import KINDS, WITH_API, session
 from tests.sessions.player import Player
 
-SEEDS = seeds(2, 8)
+SEEDS = seeds(1, 8)
 OF_AMQP = [kind for kind in KINDS if kind not in WITH_API]
 
 

@@ -37,7 +37,7 @@ def rows_of(root, name):
     return sorted(tables.rows(f"FROM {name}"), key=repr)
 
 
-@pytest.mark.parametrize("seed", seeds(2, 8))
+@pytest.mark.parametrize("seed", seeds(1, 8))
 def test_the_answers_are_the_same_from_any_snapshot(tmp_path, seed):
     plays = [RandomPlay(seed), RandomPlay(50 + seed, vhost="other")]
     apart(plays[1].broker, 1000)

@@ -57,7 +57,7 @@ def three_orders(tmp_path):
     return broker, recording
 
 
-@pytest.mark.parametrize("seed", seeds(2, 6))
+@pytest.mark.parametrize("seed", seeds(1, 6))
 def test_the_table_equals_the_brokers_state_after_any_events(tmp_path, seed):
     play = RandomPlay(seed)
     recording = Recording(tmp_path, play.broker)

@@ -196,7 +196,7 @@ def rebuilt_stores(recording, lanes):
     return stores
 
 
-@pytest.mark.parametrize("seed", seeds(2, 6))
+@pytest.mark.parametrize("seed", seeds(1, 6))
 def test_rebuilt_lanes_equal_the_lost_ones_and_each_other_time_and_again(tmp_path, seed):
     play = LanedPlay(seed)
     lanes = play.broker.lanes
