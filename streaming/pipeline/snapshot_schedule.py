@@ -66,7 +66,7 @@ class SnapshotSchedule:
             is_busy: whether others need the processors: a backlog, or a burst beside fronts.
 
         Returns:
-            Whether one was put off only because of that.
+            Whether one was put off because of that, or because of what the last one has taken.
         """
         if self._thread is not None and self._thread.is_alive():
             return False
@@ -76,7 +76,7 @@ class SnapshotSchedule:
             is_late = now_s - self._last_s >= self._interval_s
             has_rested = now_s >= self._rested_s
             if not self._events or not (is_late or (self._events >= most and has_rested)):
-                return is_busy and has_rested and self._events >= self._interval_events
+                return self._events >= self._interval_events
             self._events = 0
         self._last_s = now_s
         self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)

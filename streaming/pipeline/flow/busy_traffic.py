@@ -21,7 +21,8 @@ BURST_S: Final = 60.0
 it was not."""
 
 CALM_S: Final = 5.0
-"""After so long without a batch, a burst is over."""
+"""After so long without a batch, or with cores that are left, a burst is over: what upkeep begins
+in a short pause would take processor time from the next one."""
 
 
 class BusyTraffic:
@@ -37,8 +38,8 @@ class BusyTraffic:
     ) -> None:
         self._cores = cores
         self._one_at_a_time = threading.Lock()
-        self._is_machine_busy = False
-        self._was_busy_s = 0.0  # for so much longer than it was not, lately
+        self._machine_busy_s: float | None = None  # the last look that found no core left
+        self._was_busy_s = 0.0  # for so much longer than it was calm, lately
         self._elapsed_s = elapsed_s
         self._leaves_publishes = False
         self._began_s: float | None = None  # a burst
@@ -89,9 +90,13 @@ class BusyTraffic:
         if cores is None:
             return False
         with self._one_at_a_time:
-            since_s = cores.since_s
-            if since_s >= LOOK_S:
-                self._is_machine_busy = cores.look()
-                more_s = since_s if self._is_machine_busy else -since_s
+            since_s, now_s = cores.since_s, self._elapsed_s()
+            has_looked = since_s >= LOOK_S
+            if has_looked and cores.look():
+                self._machine_busy_s = now_s
+            busy_s = self._machine_busy_s
+            is_calm = busy_s is None or now_s - busy_s >= CALM_S
+            if has_looked:
+                more_s = -since_s if is_calm else since_s
                 self._was_busy_s = min(max(self._was_busy_s + more_s, 0.0), BURST_S)
-            return self._is_machine_busy and self._was_busy_s < BURST_S
+            return not is_calm and self._was_busy_s < BURST_S

@@ -41,7 +41,7 @@ def write(schedule, recording, events=EVENTS):
     return len(list_snapshots(Tables(str(recording.root))))
 
 
-def test_the_schedule_are_closed_once_there_are_enough_events(recording):
+def test_a_snapshot_is_written_once_there_are_enough_events(recording):
     schedule = schedule_of(recording)
 
     assert write(schedule, recording, EVENTS - 1) == 0
@@ -55,6 +55,19 @@ def test_the_first_snapshot_that_events_make_due_waits_for_what_it_may_cost(
     monkeypatch.setattr(snapshot_schedule, "EVENT_COST_S", cost_s)
 
     assert write(schedule_of(recording), recording) == snapshots
+
+
+def test_one_that_waits_for_what_the_last_one_took_is_put_off_and_needs_no_further_batch(
+    recording, monkeypatch
+):
+    monkeypatch.setattr(snapshot_schedule, "EVENT_COST_S", 1_000)
+    schedule = schedule_of(recording)
+    schedule.add(EVENTS - 1)
+    assert not schedule.start_if_due(is_busy=False)
+
+    schedule.add(1)
+
+    assert schedule.start_if_due(is_busy=False)
 
 
 @pytest.mark.parametrize(("share", "snapshots"), [(1, 2), (1_000_000, 1)])

@@ -3,6 +3,8 @@
 A backlog lasts as long as batches leave something behind.
 """
 
+import pytest
+
 from streaming.machine_cores import Cores
 from streaming.pipeline.flow.busy_traffic import BACKLOG_S, BURST_S, CALM_S, BusyTraffic
 
@@ -118,7 +120,7 @@ def test_a_busy_machine_has_a_burst_before_a_batch_is_done():
         found.append(traffic.has_burst())
         assert traffic.puts_upkeep_off() is found[-1]
 
-    assert found == [False, True, True, True, False, True]
+    assert found == [False, True, True, True, True, True]
 
 
 def test_what_is_asked_twice_at_once_is_looked_at_once():
@@ -132,8 +134,20 @@ def test_what_is_asked_twice_at_once_is_looked_at_once():
     machine.passes(0.5)
     assert traffic.has_burst()
 
-    machine.passes(0.6)
+    machine.passes(CALM_S)
     assert not traffic.has_burst()
+
+
+def test_a_short_pause_between_two_bursts_is_not_used():
+    machine = Machine()
+    traffic = machine.traffic()
+    found = []
+    for left in (0.0, *[2.0] * 4, 0.0, *[2.0] * 6):
+        machine.left = left
+        machine.passes(1.0)
+        found.append(traffic.has_burst())
+
+    assert found == [True] * 10 + [False] * 2
 
 
 def test_a_machine_that_is_always_busy_lets_upkeep_wait_for_a_minute():
@@ -158,14 +172,15 @@ def test_a_machine_that_is_always_busy_lets_upkeep_wait_for_a_minute():
     assert found == [True] * 9 + [False] * 11  # ten seconds were calm
 
 
-def test_upkeep_is_not_starved_by_a_machine_that_is_busy_again_and_again():
+@pytest.mark.parametrize("lefts", [(0.0, 0.0, 0.0, 0.0, 2.0, 2.0), (0.0, 2.0, 2.0, 2.0, 2.0, 2.0)])
+def test_upkeep_is_not_starved_by_a_machine_that_is_busy_again_and_again(lefts):
     machine = Machine()
     traffic = machine.traffic()
     free = 0
     for _ in range(60):
-        for left in (0.0, 0.0, 0.0, 0.0, 2.0, 2.0):
+        for left in lefts:
             machine.left = left
             machine.passes(1.0)
             free += not traffic.has_burst()
 
-    assert free > 200  # of 360 seconds, of which 120 are calm
+    assert free > 200  # of 360 seconds
