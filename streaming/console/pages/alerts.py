@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 from streaming.console.languages import Language
 from streaming.console.page import Answer, View
 from streaming.console.shown import duration
+from streaming.metrics.alerting.conditions import NOT_FOUND
 from streaming.metrics.alerting.notices import KEPT_FILE, Kept, Notice, document
 from streaming.metrics.alerts import ShippedAlert, shipped_alerts
 from streaming.storage.json_file import read_json_file
@@ -30,6 +31,7 @@ class Rule(NamedTuple):
         summary: what it says, with `…` for what it is about.
         hold: how long its condition must hold.
         quiet: the queues that it leaves out.
+        is_the_jobs: whether the job finds it, too, and not Prometheus alone.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Rule(NamedTuple):
     summary: str
     hold: Sentence | str
     quiet: tuple[str, ...]
+    is_the_jobs: bool
 
 
 class Firing(NamedTuple):
@@ -71,6 +74,7 @@ def alerts(view: View) -> Answer:
             _plain(view.language.word(one.summary)),
             duration(one.hold_s) if one.hold_s else say("at once"),
             _quiet(view, name),
+            name not in NOT_FOUND,
         )
         for name, one in _rules().items()
     ]

@@ -6,6 +6,7 @@ from html import unescape
 import msgspec
 import pytest
 
+from streaming.metrics.alerting.conditions import NOT_FOUND
 from streaming.metrics.alerting.notices import KEPT_FILE, Kept, Notice
 from streaming.metrics.alerts import alert_names
 
@@ -100,6 +101,7 @@ def test_every_rule_is_listed_with_the_queues_that_it_leaves_out(make_client, sh
     assert "retry.*, nightly.*" in rules
     assert "{{" not in rules
     assert len(re.findall(r"retry\.\*", rules)) == 8, "the alerts about queues"
+    assert len(re.findall("Prometheus, the job", rules)) == len(alert_names()) - len(NOT_FOUND)
 
 
 def test_a_user_sees_no_alert_of_a_hidden_vhost_or_of_the_job(
