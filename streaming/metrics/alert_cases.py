@@ -79,6 +79,16 @@ _LEADS, _STANDS_BY = (
     f'dlx_front_leads{{job="front",instance="{front}:15692",vhost="/"}}' for front in "ab"
 )
 _A_IS_UP, _B_IS_UP = (f'up{{job="front",instance="{front}:15692"}}' for front in "ab")
+_BOTH_ARE_GONE: Final = {
+    _A_IS_UP: "1x40 0x50",
+    _B_IS_UP: "1x40 0x50",
+    _LEADS: "1x40 stale _x49",
+    _STANDS_BY: "0x40 stale _x49",
+}
+_OLDEST: Final = 'dlx_front_log_oldest_seconds{job="front",instance="a:15692",vhost="/"}'
+_BEHIND: Final = 'dlx_front_blocked{job="front",instance="a:15692",reason="the job is behind"}'
+_A_ITSELF: Final = {"job": "front", "instance": "a:15692"}
+_A: Final = {**_A_ITSELF, "vhost": "/"}
 NO_FRONT: Final = {"job": "front", "instance": "", "vhost": "/"}
 CASES: Final = (
     Case("nothing", {}),
@@ -352,13 +362,9 @@ CASES: Final = (
         {"DlxSlow": {}},
     ),
     Case(
-        "the front is gone, and its standby takes over",
-        {
-            _A_IS_UP: "1x57 0x33",
-            _LEADS: "1x57 stale _x32",
-            _STANDS_BY: "0x57 1x33",
-        },
-        minute=70,
+        "the front is gone, and its standby takes over within a minute",
+        {_A_IS_UP: "1x57 0x33", _LEADS: "1x57 stale _x32", _STANDS_BY: "0x58 1x32"},
+        minute=58,
     ),
     Case(
         "the front is gone, and its standby does not take over",
@@ -366,25 +372,28 @@ CASES: Final = (
         {"DlxNoFront": NO_FRONT},
     ),
     Case(
-        "both fronts are gone",
+        "all fronts stand by",
+        {_LEADS: "1x57 0x33"},
+        {"DlxNoFront": NO_FRONT},
+    ),
+    Case(
+        "both fronts are gone, and another job has one for a vhost of that name",
         {
-            _A_IS_UP: "1x40 0x50",
-            _B_IS_UP: "1x40 0x50",
-            _LEADS: "1x40 stale _x49",
-            _STANDS_BY: "0x40 stale _x49",
+            **_BOTH_ARE_GONE,
+            'up{job="other",instance="c:15692"}': "1x90",
+            'dlx_front_leads{job="other",instance="c:15692",vhost="/"}': "1x90",
         },
         {"DlxNoFront": NO_FRONT},
     ),
     Case(
         "both fronts have been gone for half a day",
-        {
-            _A_IS_UP: "1x40 0x720",
-            _B_IS_UP: "1x40 0x720",
-            _LEADS: "1x40 stale _x720",
-            _STANDS_BY: "0x40 stale _x720",
-        },
+        {name: values.replace("x50", "x720") for name, values in _BOTH_ARE_GONE.items()},
         {"DlxNoFront": NO_FRONT},
         minute=720,
+    ),
+    Case(
+        "fronts that are gone are not scraped any more",
+        {**_BOTH_ARE_GONE, _A_IS_UP: "1x40 0x10 stale _x39", _B_IS_UP: "1x40 0x10 stale _x39"},
     ),
     Case(
         "one of two fronts with a vhost each is gone",
@@ -397,44 +406,37 @@ CASES: Final = (
         {"DlxNoFront": NO_FRONT},
     ),
     Case(
-        "a vhost is deleted",
+        "a vhost is deleted, and later the standby is gone",
         {
             'dlx_front_leads{job="front",instance="a:15692",vhost="old"}': "1x40 stale _x49",
             'dlx_front_leads{job="front",instance="b:15692",vhost="old"}': "0x40 stale _x49",
+            _B_IS_UP: "1x50 0x40",
+            _STANDS_BY: "0x50 stale _x39",
         },
     ),
     Case(
-        "a front runs again",
+        "fronts run again",
         {
             _A_IS_UP: "1x40 0x10 1x40",
-            _LEADS: "1x40 stale _x9 1x40",
-            _STANDS_BY: "_",
+            _B_IS_UP: "1x40 0x10 1x40",
+            _LEADS: "1x40 stale _x9 0x40",
+            _STANDS_BY: "0x40 stale _x9 1x40",
         },
-        ended={"DlxNoFront": NO_FRONT},
     ),
     Case(
         "Kafka does not acknowledge what a front sends",
-        {
-            'dlx_front_log_oldest_seconds{job="front",instance="a:15692",vhost="/"}': (
-                "0.02x58 20 80+60x30"
-            )
-        },
-        {"DlxFrontStuck": {"job": "front", "instance": "a:15692", "vhost": "/"}},
+        {_OLDEST: "0.02x58 20 80+60x30"},
+        {"DlxFrontStuck": _A},
     ),
+    Case("Kafka takes 20 seconds to acknowledge what a front sends", {_OLDEST: "0.02x58 20x32"}),
     Case(
-        "publishers of a front wait for minutes because the job is behind",
+        "publishers of a front wait for minutes, for one reason after another",
         {
-            'dlx_front_blocked{job="front",instance="a:15692",reason="the job is behind"}': (
-                "0x50 1x40"
-            )
+            _BEHIND: "0x50 1x4 0x36",
+            _BEHIND.replace("the job is behind", "Kafka is slow"): "0x55 1x35",
         },
-        {
-            "DlxPublishersBlocked": {
-                "job": "front",
-                "instance": "a:15692",
-                "reason": "the job is behind",
-            }
-        },
+        {"DlxPublishersBlocked": _A_ITSELF},
     ),
+    Case("publishers of a front wait for four minutes", {_BEHIND: "0x55 1x35"}, minute=60),
 )
 """Every alert fires in at least one case."""

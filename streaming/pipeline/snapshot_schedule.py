@@ -66,12 +66,13 @@ class SnapshotSchedule:
             is_busy: whether others need the processors: a backlog, or a burst beside fronts.
 
         Returns:
-            Whether one was put off because of that, or because of what the last one has taken.
+            Whether one was put off because of that, or because of the last one, which goes on or
+            has taken too much of late.
         """
-        if self._thread is not None and self._thread.is_alive():
-            return False
         now_s = time.monotonic()
         with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                return self._events >= self._interval_events
             most = self._interval_events * (BACKLOG_FACTOR if is_busy else 1)
             is_late = now_s - self._last_s >= self._interval_s
             has_rested = now_s >= self._rested_s

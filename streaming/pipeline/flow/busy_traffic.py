@@ -17,8 +17,7 @@ BACKLOG_S: Final = 60.0
 """After so long without a batch, nothing waits any more for a backlog to be worked off."""
 
 BURST_S: Final = 60.0
-"""The longest burst. Of a machine that is busy again and again: by how much longer it was that than
-it was not."""
+"""The longest burst."""
 
 CALM_S: Final = 5.0
 """After so long without a batch, or with cores that are left, a burst is over: what upkeep begins
@@ -38,8 +37,8 @@ class BusyTraffic:
     ) -> None:
         self._cores = cores
         self._one_at_a_time = threading.Lock()
-        self._machine_busy_s: float | None = None  # the last look that found no core left
-        self._was_busy_s = 0.0  # for so much longer than it was calm, lately
+        self._machine_began_s: float | None = None  # a burst without a calm moment
+        self._machine_busy_s = 0.0  # the last look that found no core left
         self._elapsed_s = elapsed_s
         self._leaves_publishes = False
         self._began_s: float | None = None  # a burst
@@ -90,13 +89,12 @@ class BusyTraffic:
         if cores is None:
             return False
         with self._one_at_a_time:
-            since_s, now_s = cores.since_s, self._elapsed_s()
-            has_looked = since_s >= LOOK_S
-            if has_looked and cores.look():
+            now_s = self._elapsed_s()
+            if cores.since_s >= LOOK_S and cores.look():
+                if self._machine_began_s is None:
+                    self._machine_began_s = now_s
                 self._machine_busy_s = now_s
-            busy_s = self._machine_busy_s
-            is_calm = busy_s is None or now_s - busy_s >= CALM_S
-            if has_looked:
-                more_s = -since_s if is_calm else since_s
-                self._was_busy_s = min(max(self._was_busy_s + more_s, 0.0), BURST_S)
-            return not is_calm and self._was_busy_s < BURST_S
+            elif now_s - self._machine_busy_s >= CALM_S:
+                self._machine_began_s = None
+            began_s = self._machine_began_s
+            return began_s is not None and now_s - began_s < BURST_S

@@ -1,6 +1,7 @@
 """A snapshot is written when enough has happened, and snapshots leave the processor to batches."""
 
 import logging
+import threading
 
 import pytest
 
@@ -68,6 +69,21 @@ def test_one_that_waits_for_what_the_last_one_took_is_put_off_and_needs_no_furth
     schedule.add(1)
 
     assert schedule.start_if_due(is_busy=False)
+
+
+def test_events_that_come_while_one_is_written_need_no_further_batch(recording, monkeypatch):
+    goes_on = threading.Event()
+    monkeypatch.setattr(SnapshotWriter, "write", lambda _writer: goes_on.wait() and None)
+    schedule = schedule_of(recording)
+    schedule.add(EVENTS)
+    assert not schedule.start_if_due(is_busy=False)
+    try:
+        assert not schedule.start_if_due(is_busy=False)
+        schedule.add(EVENTS)
+        assert schedule.start_if_due(is_busy=False)
+    finally:
+        goes_on.set()
+        schedule.stop()
 
 
 @pytest.mark.parametrize(("share", "snapshots"), [(1, 2), (1_000_000, 1)])
