@@ -65,11 +65,7 @@ with (
 """
 
 
-SHIPPED = pytest.param("shipped", marks=pytest.mark.nightly)
-"""In every run, a job whose packages are shipped is killed on such a cluster."""
-
-
-@pytest.fixture(scope="module", params=["installed", SHIPPED])
+@pytest.fixture(scope="module", params=["installed", "shipped"])
 def packages(request):
     """The value of `job.executor_packages`."""
     return request.param

@@ -122,8 +122,8 @@ def run_suite(
     \b
     --fast     under three minutes
     (nothing)  under 15 minutes
-    --all      under an hour, on two cores
-    --nightly  half an hour more
+    --all      about 40 minutes, on two cores
+    --nightly  three quarters of an hour more
     """
     if fast + every + nightly > 1:
         print("dlx test: --fast, --all and --nightly exclude each other", file=sys.stderr)

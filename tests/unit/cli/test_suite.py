@@ -75,13 +75,15 @@ def test_a_check_beside_others_yields_to_them_and_prints_when_they_have_ended(ca
 def test_a_check_beside_others_ends_with_them_when_ctrl_c_ends_them(tmp_path):
     waits = "import pathlib, os, time; pathlib.Path('pid').write_text(str(os.getpid()))\n"
     beside = Check("beside", ("-c", f"{waits}while True: time.sleep(1)"), is_beside=True)
-    checks = f"({beside!r}, Check('others', ('-c', 'input()')))"
+    others = Check("others", ("-c", "open('others', 'w').close(); input()"))
+    checks = f"({beside!r}, {others!r})"
     checks = checks.replace(repr(beside.cache), "Path()")
     program = (
         "from pathlib import Path\nfrom streaming.cli.develop.checks import Check, run_checks\n"
         f"run_checks({checks}, Path('.'))"
     )
     with Child([sys.executable, "-c", program], cwd=tmp_path, stdin=subprocess.PIPE) as suite:
+        wait_until((tmp_path / "others").is_file)
         wait_until(lambda: (tmp_path / "pid").is_file() and (tmp_path / "pid").read_text())
         suite.send_signal(signal.SIGINT)
         suite.wait()

@@ -154,7 +154,8 @@ def test_a_short_pause_between_two_bursts_is_not_used():
 def test_each_of_many_bursts_is_spared_and_each_longer_pause_is_used(busy_s, calm_s):
     machine = Machine()
     traffic = machine.traffic()
-    bursts, pauses = [], []
+    bursts: list[bool] = []
+    pauses: list[bool] = []
     for _ in range(30):
         for left, found, seconds in ((0.0, bursts, busy_s), (2.0, pauses, calm_s)):
             machine.left = left
