@@ -10,14 +10,20 @@ from typing import Final
 
 WHERE: Final = {"job": "orders", "instance": "host:9419"}
 """Where Prometheus found a series, unless a case says something else."""
+_LEADS, _STANDS_BY = (
+    f'dlx_front_leads{{job="front",instance="{front}:15692",vhost="/"}}' for front in "ab"
+)
+_A_IS_UP, _B_IS_UP = (f'up{{job="front",instance="{front}:15692"}}' for front in "ab")
+_OLDEST: Final = 'dlx_front_log_oldest_seconds{job="front",instance="a:15692",vhost="/"}'
+_BEHIND: Final = 'dlx_front_blocked{job="front",instance="a:15692",reason="the job is behind"}'
 HEALTHY: Final = {
     "up{}": "1x90",
-    'up{job="front",instance="a:15692"}': "1x90",
-    'up{job="front",instance="b:15692"}': "1x90",
-    'dlx_front_leads{job="front",instance="a:15692",vhost="/"}': "1x90",
-    'dlx_front_leads{job="front",instance="b:15692",vhost="/"}': "0x90",
-    'dlx_front_log_oldest_seconds{job="front",instance="a:15692",vhost="/"}': "0 0.02 " * 45,
-    'dlx_front_blocked{job="front",instance="a:15692",reason="the job is behind"}': "0 1 " * 45,
+    _A_IS_UP: "1x90",
+    _B_IS_UP: "1x90",
+    _LEADS: "1x90",
+    _STANDS_BY: "0x90",
+    _OLDEST: "0 0.02 " * 45,
+    _BEHIND: "0 1 " * 45,
     "dlx_start_timestamp_seconds{}": "0x90",
     "dlx_totals_complete{}": "1x90",
     "dlx_last_batch_timestamp_seconds{}": "0+60x90",
@@ -75,18 +81,12 @@ def _labels(queue: str, **more: str) -> dict[str, str]:
 
 
 REJECTED: Final = _labels("work", reason="rejected")
-_LEADS, _STANDS_BY = (
-    f'dlx_front_leads{{job="front",instance="{front}:15692",vhost="/"}}' for front in "ab"
-)
-_A_IS_UP, _B_IS_UP = (f'up{{job="front",instance="{front}:15692"}}' for front in "ab")
 _BOTH_ARE_GONE: Final = {
     _A_IS_UP: "1x40 0x50",
     _B_IS_UP: "1x40 0x50",
     _LEADS: "1x40 stale _x49",
     _STANDS_BY: "0x40 stale _x49",
 }
-_OLDEST: Final = 'dlx_front_log_oldest_seconds{job="front",instance="a:15692",vhost="/"}'
-_BEHIND: Final = 'dlx_front_blocked{job="front",instance="a:15692",reason="the job is behind"}'
 _A_ITSELF: Final = {"job": "front", "instance": "a:15692"}
 _A: Final = {**_A_ITSELF, "vhost": "/"}
 NO_FRONT: Final = {"job": "front", "instance": "", "vhost": "/"}

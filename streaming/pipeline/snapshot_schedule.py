@@ -71,12 +71,12 @@ class SnapshotSchedule:
         """
         now_s = time.monotonic()
         with self._lock:
-            if self._thread is not None and self._thread.is_alive():
-                return self._events >= self._interval_events
+            is_written = self._thread is not None and self._thread.is_alive()
             most = self._interval_events * (BACKLOG_FACTOR if is_busy else 1)
             is_late = now_s - self._last_s >= self._interval_s
             has_rested = now_s >= self._rested_s
-            if not self._events or not (is_late or (self._events >= most and has_rested)):
+            is_due = is_late or (self._events >= most and has_rested)
+            if is_written or not self._events or not is_due:
                 return self._events >= self._interval_events
             self._events = 0
         self._last_s = now_s

@@ -116,7 +116,7 @@ def closes_its_balance(demo):
     for folder in ("kafka", "checkpoints", "logs"):
         assert any((demo.directory / folder).iterdir())
 
-    [line] = re.findall(r"^ +(\S+ why 17 .*)$", said, re.MULTILINE)
+    [line] = re.findall(r"^ +(/.* why 17 .*)$", said, re.MULTILINE)
     program, *arguments = shlex.split(line)
     told = why_it_died(demo, arguments)
     assert re.search("^it died in queue 'payments' .*reject", told, re.MULTILINE)
