@@ -4,8 +4,9 @@ Real Kafka, which other tests use, does not write for somebody else between two 
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
+from itertools import islice
 
 from streaming.amqp.clocks import START_MS
 from streaming.amqp.stored import Stored
@@ -120,13 +121,14 @@ class LogPort:
 
     # -- Host
 
-    def append(self, vhost: LogVhost, record: Record, *, is_last: bool) -> bool:
+    def append(self, vhost: LogVhost, records: Collection[Record]) -> int:
         """See `Host`."""
-        if self.is_full or len(self.sent) >= self.most:
-            return False
-        self.sent.append((vhost, record))
-        self.is_reported = is_last
-        return True
+        room = 0 if self.is_full else max(self.most - len(self.sent), 0)
+        taken = list(islice(records, room))
+        self.sent += [(vhost, record) for record in taken]
+        if taken:
+            self.is_reported = len(taken) == len(records)
+        return len(taken)
 
     def soon(self, step: Callable[[], None]) -> None:
         """See `Host`."""

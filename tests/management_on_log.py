@@ -1,6 +1,7 @@
 """The API over a vhost on a log without Kafka, which takes everything at once, or when told to."""
 
 import asyncio
+from collections.abc import Collection
 
 import msgspec
 from starlette.testclient import TestClient
@@ -45,10 +46,10 @@ class PromptLog(LogPort):
         else:
             super().soon(step)
 
-    def append(self, vhost: LogVhost, record: Record, *, is_last: bool) -> bool:
+    def append(self, vhost: LogVhost, records: Collection[Record]) -> int:
         """See `Host`."""
-        taken = super().append(vhost, record, is_last=is_last)
-        if self.is_prompt and is_last:
+        taken = super().append(vhost, records)
+        if self.is_prompt and taken == len(records):
             asyncio.get_running_loop().call_soon(self._acknowledge, vhost)
         return taken
 

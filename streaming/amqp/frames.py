@@ -117,7 +117,15 @@ class FrameReader:
         units: list[Unit] = []
         unpack = _HEAD.unpack_from
         at, end = 0, len(data)
+        method_frame, method, of_channel = b"", b"", 0  # of the newest publish: few are different
         while end - at >= HEADER_SIZE:
+            if method_frame and data.startswith(method_frame, at):
+                content_at = at + len(method_frame)
+                content = self._content(data, content_at, of_channel)
+                if content:
+                    units.append(_published(of_channel, method, data, content_at, content))
+                    at = content[1]
+                    continue
             kind, channel, size = unpack(data, at)
             if self.max_size and size > self.max_size:
                 self.broken = frame_too_large(kind, size, self.max_size - FRAME_OVERHEAD)
@@ -135,10 +143,10 @@ class FrameReader:
                 if ids == PUBLISH:
                     content = self._content(data, at, channel)
                     if content:
-                        header_end, at = content
-                        properties = data[after + 1 + HEADER_SIZE + HEADER_FIELDS : header_end]
-                        body = data[header_end + FRAME_OVERHEAD : at - 1]
-                        units.append(Published(channel, payload, properties, body))
+                        method_frame = data[at - FRAME_OVERHEAD - size : at]
+                        method, of_channel = payload, channel
+                        units.append(_published(channel, payload, data, at, content))
+                        at = content[1]
                         continue
                 elif ids == ACK and size == _ACK_SIZE and _is_of_one(payload):
                     first = last = int.from_bytes(payload[4:12])
@@ -173,6 +181,15 @@ class FrameReader:
         ):
             return None
         return header_end, after + 1
+
+
+def _published(
+    channel: int, method: bytes, data: bytes, content_at: int, content: tuple[int, int]
+) -> Published:
+    """A publish whose content begins there; see `FrameReader._content`."""
+    header_end, end = content
+    properties = data[content_at + HEADER_SIZE + HEADER_FIELDS : header_end]
+    return Published(channel, method, properties, data[header_end + FRAME_OVERHEAD : end - 1])
 
 
 _LEAST_SIZES: Final = {METHOD: 4, HEADER: HEADER_FIELDS, BODY: 0, HEARTBEAT: 0}

@@ -37,6 +37,8 @@ _exchange_of: Final = attrgetter("envelope.exchange")
 
 _ENQUEUED, _DELIVERED, _CONSUMED = int(Kind.ENQUEUED), int(Kind.DELIVERED), int(Kind.CONSUMED)
 _ACKED, _RETURNED, _UNROUTABLE = int(Kind.ACKED), int(Kind.RETURNED), int(Kind.UNROUTABLE)
+_LOST: Final = frozenset({_RETURNED, _UNROUTABLE})
+_HANDED_OUT: Final = frozenset({_DELIVERED, _CONSUMED})
 
 QUEUE_STATS: Final = (
     "ack",
@@ -89,14 +91,17 @@ class VhostCounts:
 
     def watch(self, events: Events) -> None:
         """Count events; called for each turn of the server, so nothing else is done here."""
-        self.by_queue.update(zip(events.kinds, events.queues, strict=False))
-        self.kinds.update(events.kinds)
-        self.touched.update(events.queues)
+        found = Counter(zip(events.kinds, events.queues, strict=False))
+        for (kind, queue), count in found.items():
+            self.by_queue[kind, queue] += count
+            self.kinds[kind] += count
+            self.touched.add(queue)
+        kinds = {kind for kind, _queue in found}
         entered = compress(events.copies, map(ENQUEUED.__eq__, events.kinds))
         self.from_exchanges.update(map(_exchange_of, entered))
-        if _UNROUTABLE in events.kinds or _RETURNED in events.kinds:
+        if not kinds.isdisjoint(_LOST):
             self._count_lost(events)
-        for kind in (_DELIVERED, _CONSUMED):
+        for kind in kinds.intersection(_HANDED_OUT):
             if any(compress(events.numbers, map(kind.__eq__, events.kinds))):
                 self._count_redeliveries(events, kind)
         if events.death_rows:

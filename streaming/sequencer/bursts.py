@@ -6,17 +6,17 @@ Kafka, for which it waits.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from streaming.sequencer.records import Record
 
 
 class Append(Protocol):
-    """Appends a record to the log; False if the producer takes none now."""
+    """Appends records to the log, in order; returns how many the producer took."""
 
-    def __call__(self, record: Record, *, is_last: bool) -> bool:
-        """Append it; `is_last`: no other follows now."""
+    def __call__(self, records: Collection[Record]) -> int:
+        """Append them; no others follow now."""
 
 
 class Bursts:
@@ -55,9 +55,11 @@ class Bursts:
         unsent = self._unsent
         if not unsent or self._end is not None:
             return
-        while self._append(unsent[0], is_last=len(unsent) == 1):
+        taken = self._append(unsent)
+        self._number += taken
+        if taken == len(unsent):
+            unsent.clear()
+            self._end = self._number
+            return
+        for _ in range(taken):
             unsent.popleft()
-            self._number += 1
-            if not unsent:
-                self._end = self._number
-                return

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -128,7 +128,6 @@ class FrontLog:
         self._next_snapshot_s = time.monotonic() + settings.snapshot_ms / 1000
         self._one_snapshot = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log")  # all that reads the log
-        self._appended = 0
         self._taken: asyncio.Future[Acknowledged] | None = None
 
     def close(self) -> None:
@@ -455,15 +454,9 @@ class FrontLog:
 
     # -- what the vhost needs (`Host`)
 
-    def append(self, _vhost: LogVhost, record: Record, *, is_last: bool) -> bool:
+    def append(self, _vhost: LogVhost, records: Collection[Record]) -> int:
         """See `Host`."""
-        try:
-            self._appended = self._front.writer.append(
-                self.topic, record.value, record.headers, record.at_ms, is_last=is_last
-            )
-        except BufferError:
-            return False
-        return True
+        return self._front.writer.append(self.topic, records)
 
     def soon(self, step: Callable[[], None]) -> None:
         """See `Host`."""
@@ -493,7 +486,9 @@ class FrontLog:
 
     def taken(self, _vhost: LogVhost, epoch: Acknowledged) -> None:
         """See `Host`."""
-        is_ours = epoch.number == self._appended  # not a record from before, when it led
+        is_ours = epoch.number == self._front.writer.appended(
+            self.topic
+        )  # not a record from before, when it led
         if is_ours and self._taken is not None and not self._taken.done():
             self._taken.set_result(epoch)
 

@@ -16,7 +16,7 @@ Rule 3: only the offset, time and content of a record decide what it does.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol
 
@@ -84,8 +84,8 @@ class Backlog(NamedTuple):
 class Host(Protocol):
     """The process that a vhost is in."""
 
-    def append(self, vhost: "LogVhost", record: Record, *, is_last: bool) -> bool:
-        """Append a record to the log; False if the producer takes none now."""
+    def append(self, vhost: "LogVhost", records: Collection[Record]) -> int:
+        """Append records to the log, in order; return how many the producer takes now."""
 
     def soon(self, step: Callable[[], None]) -> None:
         """Do something when the bytes that have arrived were read."""
@@ -324,8 +324,8 @@ class LogVhost(OpenVhost):
             self._waiting_bytes += record.size
         self._bursts.add(records)
 
-    def _append(self, record: Record, *, is_last: bool) -> bool:
-        return self._host.append(self, record, is_last=is_last)
+    def _append(self, records: Collection[Record]) -> int:
+        return self._host.append(self, records)
 
     def send_rest(self) -> None:
         """Append what the producer did not take before; nothing else may come to cause it."""
@@ -401,6 +401,7 @@ class LogVhost(OpenVhost):
     def _apply_portion(self) -> bool:
         """Apply some of what may be applied; return whether there is more."""
         waiting, fence, untold, leading = self._waiting, self._fence, self._untold, Role.LEADING
+        last_own = fence.last_own
         for _ in range(PORTION):
             if untold or self.role is not leading:
                 return False  # `fetched` is called
@@ -411,10 +412,12 @@ class LogVhost(OpenVhost):
                 self.apply(then, 0, 0)
             elif fence.found:
                 self._apply_found(fence.found.popleft())
-            elif first is not None and self.position <= fence.last_own:
+            elif first is not None and self.position <= last_own:
                 waiting.popleft()
                 self._apply_own(first, self.position)
-            elif not fence.pass_unexpected(self.position):
+            elif fence.pass_unexpected(self.position):
+                last_own = fence.last_own
+            else:
                 if (unread := fence.unread(self.position)) is not None:
                     self._host.read(self, *unread)
                 return False
@@ -489,13 +492,14 @@ class LogVhost(OpenVhost):
         """Tell channels what is for them, up to the first message that is not in memory yet."""
         listeners, message_of = self._listeners, self.stored.get
         while untold:
-            out = untold[0]
+            out = untold.popleft()
             listener = listeners.get(out.actor.channel)
             if listener is None:
-                pass
-            elif isinstance(out, DeliveryOut):
+                continue
+            if isinstance(out, DeliveryOut):
                 stored = message_of(out.copy.message)
                 if stored is None:
+                    untold.appendleft(out)
                     return
                 listener.delivered(out, stored)
             elif isinstance(out, ConfirmOut):
@@ -503,11 +507,11 @@ class LogVhost(OpenVhost):
             elif isinstance(out, ReturnOut):
                 stored = message_of(out.message)
                 if stored is None:
+                    untold.appendleft(out)
                     return
                 listener.hear(out, stored)
             else:
                 listener.hear(out, None)
-            untold.popleft()
 
     def fetched(self) -> None:
         """Go on, since messages are in memory that were asked for."""

@@ -11,13 +11,15 @@ the producer itself fails; then `failed` is told, and nothing more is acknowledg
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from streaming.sequencer.records import Record
 
 LINGER_MS: Final = 1
 """How long librdkafka collects records before it sends them."""
@@ -90,35 +92,35 @@ class LogWriter:
         """How many records wait to be acknowledged."""
         return len(self._producer)
 
-    def append(
-        self,
-        topic: str,
-        value: bytes | None,
-        headers: list[tuple[str, bytes]],
-        at_ms: int,
-        *,
-        is_last: bool,
-    ) -> int:
-        """Append a record; return its number among those of its log.
+    def append(self, topic: str, records: Collection[Record]) -> int:
+        """Append records in order; return how many are taken: append the rest later.
 
-        Args:
-            is_last: no other record of this log follows now; its acknowledgement is told.
-
-        Raises:
-            BufferError: too many records wait; append it again later.
+        The acknowledgement of the last one is told, and with it that of all before.
         """
-        count = self._counts.get(topic, 0) + 1
-        report = partial(self._delivered, topic, count) if is_last else None
+        produce = self._producer.produce
+        before = count = self._counts.get(topic, 0)
+        end = before + len(records)
+        report = None
         try:
-            # by position, which takes half as long: no key, partition 0, one of two callbacks
-            self._producer.produce(
-                *(topic, value, None, 0, report, None, at_ms),
-                headers,  # type: ignore[arg-type] # its stubs allow no list of pairs of bytes
-            )
+            for record in records:
+                if count + 1 == end:
+                    report = partial(self._delivered, topic, end)
+                # by position, which takes half as long: no key, partition 0, one of two callbacks
+                produce(
+                    *(topic, record.value, None, 0, report, None, record.at_ms),
+                    record.headers,  # type: ignore[arg-type] # no list of pairs of bytes in its stubs
+                )
+                count += 1
+        except BufferError:
+            pass  # too many records wait for Kafka
         except KafkaException as error:
             self._lose(error.args[0])
         self._counts[topic] = count
-        return count
+        return count - before
+
+    def appended(self, topic: str) -> int:
+        """The number of the newest record of a log that was appended."""
+        return self._counts.get(topic, 0)
 
     def say(self, topic: str, key: str, value: bytes, at_ms: int) -> None:
         """Send a heartbeat, if Kafka takes anything now: there is another one soon."""

@@ -97,6 +97,10 @@ class ChannelRegistry:
         number = self._numbers().get((user, name))
         return None if number is None else self.by_number(number)
 
+    def is_open(self, user: str | None, name: str) -> bool:
+        """Whether there is a channel of that identity."""
+        return (user, name) in self._numbers()
+
     def by_number(self, number: int) -> Channel:
         """An open channel."""
         channel = self._loaded.get(number)

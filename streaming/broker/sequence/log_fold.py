@@ -249,7 +249,7 @@ class LogFold:
 
     def _may_act(self, actor: Actor) -> bool:
         """Whether a channel is open, or need not be."""
-        return self._channels.get(actor.user, actor.channel) is not None or actor.is_copied
+        return self._channels.is_open(actor.user, actor.channel) or actor.is_copied
 
     def _reach(self, offset: int) -> None:
         """Go on to a record."""

@@ -7,7 +7,7 @@ its way may come into the log long afterwards.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Final
 
@@ -257,10 +257,12 @@ class Front:
 
     # -- Host
 
-    def append(self, _vhost: LogVhost, record: Record, *, is_last: bool) -> bool:
-        self._appended += 1
-        self.way.append((record, self._appended if is_last else None))
-        return True
+    def append(self, _vhost: LogVhost, records: Collection[Record]) -> int:
+        self._appended += len(records)
+        *others, last = records
+        self.way += [(record, None) for record in others]
+        self.way.append((last, self._appended))
+        return len(records)
 
     def soon(self, step: Callable[[], None]) -> None:
         self.steps.append(step)

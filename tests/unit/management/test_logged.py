@@ -437,9 +437,9 @@ def test_a_request_ends_when_the_vhost_is_served_here_no_more(first, monkeypatch
     first.port.is_full = True
     append = first.port.append
 
-    def lose(vhost, record, *, is_last):
+    def lose(vhost, records):
         del first.server.vhosts["/"]
-        return append(vhost, record, is_last=is_last)
+        return append(vhost, records)
 
     monkeypatch.setattr(first.port, "append", lose)
 

@@ -132,24 +132,30 @@ class BusyWriter:
             self.said_s = time.monotonic()
             self._log.leaders.note(key, beat, self.said_s)
 
-    def append(self, _topic, value, headers, at_ms, *, is_last):
-        self._tries += 1
-        if self._tries in self._log.refused:
-            raise BufferError
-        self._count += 1
-        offset = len(self._log.records)
-        named = dict(headers)
-        raw = RawRecord(offset, at_ms, named["dlx-log"], named.get("dlx-content"), value or b"")
-        self._log.records.append(raw)
-        self._log.end = len(self._log.records)
-        if is_last:
-            news = {LOG: Acknowledged(self._count, offset)}
-            self._log.held.append(partial(self._acknowledged, news))
+    def append(self, _topic, records):
+        taken = 0
+        for record in records:
+            self._tries += 1
+            if self._tries in self._log.refused:
+                return taken
+            taken += 1
+            self._count += 1
+            named = dict(record.headers)
+            value, content = record.value or b"", named.get("dlx-content")
+            offset = len(self._log.records)
+            raw = RawRecord(offset, record.at_ms, named["dlx-log"], content, value)
+            self._log.records.append(raw)
+            self._log.end = len(self._log.records)
+        news = {LOG: Acknowledged(self._count, len(self._log.records) - 1)}
+        self._log.held.append(partial(self._acknowledged, news))
         if len(self._log.held) >= self._log.held_until:
             self._log.held_until = 0
             for told in self._log.held:
                 asyncio.get_running_loop().call_soon(told)
             self._log.held.clear()
+        return taken
+
+    def appended(self, _topic):
         return self._count
 
     def close(self, _timeout_s):
