@@ -74,9 +74,7 @@ def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures
         if sizes.minutes:  # first: it warms Spark up
             yield _sustained(environment, rabbitmq, sizes)
         with _followed(environment, NAME) as (job, ends, front):
-            if sizes.consumed >= WARMED_UP_FROM:
-                for each in (rabbitmq, front):
-                    consuming_from(each, root / f"warm_up_{each.pid}", _burst(1, 2_000, sizes))
+            _warm_up(environment, (rabbitmq, front), sizes)
             for queues, prefetch in itertools.product((1, QUEUES), PREFETCHES):
                 name = f"{NAME}_{queues}_{prefetch}"
                 kind = _burst(queues, prefetch, sizes)
@@ -152,8 +150,17 @@ def _sustained(environment: BenchEnvironment, rabbitmq: RabbitMQ, sizes: Sizes) 
     theirs = consuming_from(rabbitmq, environment.root / f"{name}_theirs", kind)
     long = Consuming(1, 2_000, round(theirs.rate * 60 * sizes.minutes))
     with _followed(environment, name, SUSTAINED_LAG_MS) as (job, ends, front):
+        _warm_up(environment, (front,), sizes)
         figures = _beside(environment, job, ends, front, long, theirs)
     return {"case": name, "messages": long.messages, **figures, "rabbitmq": rabbitmq.version}
+
+
+def _warm_up(environment: BenchEnvironment, each: Sequence[RabbitMQ], sizes: Sizes) -> None:
+    """Let brokers, and what is behind them, compile what a burst needs."""
+    if sizes.consumed >= WARMED_UP_FROM:
+        for one in each:
+            folder = environment.root / f"{NAME}_warm_up_{one.pid}"
+            consuming_from(one, folder, _burst(1, 2_000, sizes))
 
 
 def _burst(queues: int, prefetch: int, sizes: Sizes) -> Consuming:
