@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "versus_amqp"
 PREFETCHES: Final = (500, 2_000)
-SUSTAINED_LAG_MS: Final = 2_000
+SUSTAINED_LAG_MS: Final = 2_250
 """The front's `amqp.max_lag_ms` while minutes are measured: tables shall be 5 s behind at most, and
 the front hears once a second how far the job is."""
 

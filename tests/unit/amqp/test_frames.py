@@ -114,7 +114,7 @@ def client_frames(draw: st.DrawFn) -> list[Frame]:
         class_id = draw(st.sampled_from([60, 60, 60, 50]))
         header = struct.pack(">HHQ", class_id, 0, declared) + draw(st.binary(max_size=4))
         content = [
-            (METHOD, channel, write_method(m.BasicPublish(0, "", "q"))),
+            (METHOD, channel, write_method(m.BasicPublish(0, "", draw(st.sampled_from("qqp"))))),
             (HEADER, draw(st.just(channel) | CHANNELS), header),
             (BODY, draw(st.just(channel) | CHANNELS), bytes(size)),
         ]
