@@ -128,6 +128,7 @@ class FrontLog:
         self._next_snapshot_s = time.monotonic() + settings.snapshot_ms / 1000
         self._one_snapshot = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log")  # all that reads the log
+        self._epoch_number = 0  # of its newest epoch record among what was appended to the log
         self._taken: asyncio.Future[Acknowledged] | None = None
 
     def close(self) -> None:
@@ -262,6 +263,7 @@ class FrontLog:
         refuse_other_job(vhost, self.topic, self._terms_of_job())
         begin_s = time.monotonic()
         self._taken = self._loop.create_future()
+        self._epoch_number = self._front.writer.appended(self.topic) + 1
         vhost.take_over(self._front.settings.name)
         epoch = await self._taken
         if epoch.offset < vhost.position:
@@ -486,9 +488,7 @@ class FrontLog:
 
     def taken(self, _vhost: LogVhost, epoch: Acknowledged) -> None:
         """See `Host`."""
-        is_ours = epoch.number == self._front.writer.appended(
-            self.topic
-        )  # not a record from before, when it led
+        is_ours = epoch.number == self._epoch_number  # not a record from before, when it led
         if is_ours and self._taken is not None and not self._taken.done():
             self._taken.set_result(epoch)
 

@@ -492,14 +492,13 @@ class LogVhost(OpenVhost):
         """Tell channels what is for them, up to the first message that is not in memory yet."""
         listeners, message_of = self._listeners, self.stored.get
         while untold:
-            out = untold.popleft()
+            out = untold[0]
             listener = listeners.get(out.actor.channel)
             if listener is None:
-                continue
-            if isinstance(out, DeliveryOut):
+                pass
+            elif isinstance(out, DeliveryOut):
                 stored = message_of(out.copy.message)
                 if stored is None:
-                    untold.appendleft(out)
                     return
                 listener.delivered(out, stored)
             elif isinstance(out, ConfirmOut):
@@ -507,11 +506,11 @@ class LogVhost(OpenVhost):
             elif isinstance(out, ReturnOut):
                 stored = message_of(out.message)
                 if stored is None:
-                    untold.appendleft(out)
                     return
                 listener.hear(out, stored)
             else:
                 listener.hear(out, None)
+            untold.popleft()
 
     def fetched(self) -> None:
         """Go on, since messages are in memory that were asked for."""

@@ -95,8 +95,11 @@ class LogWriter:
     def append(self, topic: str, records: Collection[Record]) -> int:
         """Append records in order; return how many are taken: append the rest later.
 
-        The acknowledgement of the last one is told, and with it that of all before.
+        The acknowledgement of the last one is told, and with it that of all before. Nothing is
+        taken behind a record that was lost.
         """
+        if self._failure is not None:
+            return 0
         produce = self._producer.produce
         before = count = self._counts.get(topic, 0)
         end = before + len(records)
@@ -114,7 +117,10 @@ class LogWriter:
         except BufferError:
             pass  # too many records wait for Kafka
         except KafkaException as error:
-            self._lose(error.args[0])
+            self._lose(error.args[0].str())
+        except Exception as error:
+            self._lose(f"{type(error).__name__}: {error}")
+            raise
         self._counts[topic] = count
         return count - before
 
@@ -145,7 +151,7 @@ class LogWriter:
         self, topic: str, number: int, error: KafkaError | None, message: Message
     ) -> None:
         if error is not None:
-            self._lose(error)
+            self._lose(error.str())
             return
         offset = message.offset()
         assert offset is not None, "an acknowledged record has an offset"
@@ -159,12 +165,12 @@ class LogWriter:
 
     def _note_error(self, error: KafkaError) -> None:
         if error.fatal():
-            self._lose(error)
+            self._lose(error.str())
 
-    def _lose(self, error: KafkaError) -> None:
+    def _lose(self, reason: str) -> None:
         with self._lock:
             if self._failure is None:
-                self._failure = error.str()
+                self._failure = reason
                 self._tell()
 
     def _tell(self) -> None:

@@ -74,7 +74,7 @@ def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures
         if sizes.minutes:  # first: it warms Spark up
             yield _sustained(environment, rabbitmq, sizes)
         with _followed(environment, NAME) as (job, ends, front):
-            _warm_up(environment, (rabbitmq, front), sizes)
+            _warm_up(environment, (front,) if sizes.minutes else (rabbitmq, front), sizes)
             for queues, prefetch in itertools.product((1, QUEUES), PREFETCHES):
                 name = f"{NAME}_{queues}_{prefetch}"
                 kind = _burst(queues, prefetch, sizes)
@@ -146,6 +146,7 @@ def _sustained(environment: BenchEnvironment, rabbitmq: RabbitMQ, sizes: Sizes) 
     RabbitMQ's own rate is that of a burst that is four times as long as the others.
     """
     name = f"{NAME}_sustained"
+    _warm_up(environment, (rabbitmq,), sizes)
     kind = Consuming(1, 2_000, 4 * sizes.consumed)
     theirs = consuming_from(rabbitmq, environment.root / f"{name}_theirs", kind)
     long = Consuming(1, 2_000, round(theirs.rate * 60 * sizes.minutes))

@@ -119,7 +119,7 @@ class BusyWriter:
     def __init__(self, log, acknowledged):
         self._log = log
         self._acknowledged = acknowledged
-        self._count = self._tries = 0
+        self.count = self.tries = 0
         self.said_s: float | None = None
 
     def __len__(self):
@@ -135,18 +135,18 @@ class BusyWriter:
     def append(self, _topic, records):
         taken = 0
         for record in records:
-            self._tries += 1
-            if self._tries in self._log.refused:
+            self.tries += 1
+            if self.tries in self._log.refused:
                 return taken
             taken += 1
-            self._count += 1
+            self.count += 1
             named = dict(record.headers)
             value, content = record.value or b"", named.get("dlx-content")
             offset = len(self._log.records)
             raw = RawRecord(offset, record.at_ms, named["dlx-log"], content, value)
             self._log.records.append(raw)
             self._log.end = len(self._log.records)
-        news = {LOG: Acknowledged(self._count, len(self._log.records) - 1)}
+        news = {LOG: Acknowledged(self.count, len(self._log.records) - 1)}
         self._log.held.append(partial(self._acknowledged, news))
         if len(self._log.held) >= self._log.held_until:
             self._log.held_until = 0
@@ -156,7 +156,7 @@ class BusyWriter:
         return taken
 
     def appended(self, _topic):
-        return self._count
+        return self.count
 
     def close(self, _timeout_s):
         return True
@@ -293,6 +293,27 @@ def test_what_a_full_producer_did_not_take_is_appended_soon(log, tmp_path):
         return vhost.ready_in("q")
 
     assert asyncio.run(publish()) == 12
+
+
+def test_a_record_from_before_is_not_taken_for_an_epoch_record_that_waits(log, tmp_path):
+    log.refused = {1}  # the epoch record, once
+
+    async def lead() -> int:
+        new = a_front(tmp_path)
+        assert isinstance(new.writer, BusyWriter)
+        new.writer.count = 3  # an earlier vhost on this log, which was dropped and added again
+        new.start()
+        await until(lambda: new.writer.tries == 1)
+        new._acknowledged({LOG: Acknowledged(3, len(log.records) - 1)})
+        await asyncio.wait_for(new.leads.wait(), 30)
+        vhost = new.server.vhosts["/"]
+        assert isinstance(vhost, LogVhost)
+        await new.stop()
+        return vhost.epoch
+
+    epoch = asyncio.run(lead())
+
+    assert kind_of(log.records[epoch]) == LogKind.EPOCH
 
 
 def test_publishers_wait_while_the_job_is_behind_and_settlements_pass(log, tmp_path, monkeypatch):
