@@ -118,7 +118,7 @@ class BusyReader:
 class BusyWriter:
     def __init__(self, log, acknowledged):
         self._log = log
-        self._acknowledged = acknowledged
+        self.acknowledged = acknowledged
         self.count = self.tries = 0
         self.said_s: float | None = None
 
@@ -147,7 +147,7 @@ class BusyWriter:
             self._log.records.append(raw)
             self._log.end = len(self._log.records)
         news = {LOG: Acknowledged(self.count, len(self._log.records) - 1)}
-        self._log.held.append(partial(self._acknowledged, news))
+        self._log.held.append(partial(self.acknowledged, news))
         if len(self._log.held) >= self._log.held_until:
             self._log.held_until = 0
             for told in self._log.held:
@@ -300,11 +300,12 @@ def test_a_record_from_before_is_not_taken_for_an_epoch_record_that_waits(log, t
 
     async def lead() -> int:
         new = a_front(tmp_path)
-        assert isinstance(new.writer, BusyWriter)
-        new.writer.count = 3  # an earlier vhost on this log, which was dropped and added again
+        writer = new.writer
+        assert isinstance(writer, BusyWriter)
+        writer.count = 3  # an earlier vhost on this log, which was dropped and added again
         new.start()
-        await until(lambda: new.writer.tries == 1)
-        new._acknowledged({LOG: Acknowledged(3, len(log.records) - 1)})
+        await until(lambda: writer.tries == 1)
+        writer.acknowledged({LOG: Acknowledged(3, len(log.records) - 1)})
         await asyncio.wait_for(new.leads.wait(), 30)
         vhost = new.server.vhosts["/"]
         assert isinstance(vhost, LogVhost)

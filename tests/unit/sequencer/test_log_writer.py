@@ -14,12 +14,16 @@ def records(count, size=1):
     return [Record(LogKind.TICK, 1, [(LOG, b"header")], b"x" * size, size) for _ in range(count)]
 
 
+def nothing_is_told(news):
+    pytest.fail(f"nobody took {news}")
+
+
 def writing(steps, **properties):
     """Let `steps` use a writer on a loop, and a future that has the reason why it failed."""
 
     async def run():
         failed = asyncio.get_running_loop().create_future()
-        writer = LogWriter({**NOBODY, **properties}, pytest.fail, failed.set_result)
+        writer = LogWriter({**NOBODY, **properties}, nothing_is_told, failed.set_result)
         try:
             return await steps(writer, failed)
         finally:
@@ -61,7 +65,7 @@ def test_a_record_that_cannot_be_sent_is_told_and_ends_the_producer():
 
 def test_nothing_is_appended_twice_behind_a_record_that_cannot_be_written():
     async def steps(writer, failed):
-        wrong = Record(LogKind.TICK, 1, [(LOG, 1)], b"", 0)
+        wrong = Record(LogKind.TICK, 1, [(LOG, 1)], b"", 0)  # type: ignore[list-item] # a mistake
         with pytest.raises(TypeError):
             writer.append("log", [*records(2), wrong])
         return writer.append("log", [*records(2), wrong]), len(writer), await failed
