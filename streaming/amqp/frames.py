@@ -120,11 +120,10 @@ class FrameReader:
         method_frame, method, of_channel = b"", b"", 0  # of the newest publish: few are different
         while end - at >= HEADER_SIZE:
             if method_frame and data.startswith(method_frame, at):
-                content_at = at + len(method_frame)
-                content = self._content(data, content_at, of_channel)
-                if content:
-                    units.append(_published(of_channel, method, data, content_at, content))
-                    at = content[1]
+                found = self._published(data, at + len(method_frame), of_channel, method)
+                if found:
+                    published, at = found
+                    units.append(published)
                     continue
             kind, channel, size = unpack(data, at)
             if self.max_size and size > self.max_size:
@@ -141,12 +140,12 @@ class FrameReader:
             if joined and kind == METHOD and channel:
                 ids = payload[:4]
                 if ids == PUBLISH:
-                    content = self._content(data, at, channel)
-                    if content:
+                    found = self._published(data, at, channel, payload)
+                    if found:
                         method_frame = data[at - FRAME_OVERHEAD - size : at]
                         method, of_channel = payload, channel
-                        units.append(_published(channel, payload, data, at, content))
-                        at = content[1]
+                        published, at = found
+                        units.append(published)
                         continue
                 elif ids == ACK and size == _ACK_SIZE and _is_of_one(payload):
                     first = last = int.from_bytes(payload[4:12])
@@ -159,8 +158,10 @@ class FrameReader:
         self._rest = data[at:] if at else data
         return units
 
-    def _content(self, data: bytes, at: int, channel: int) -> tuple[int, int] | None:
-        """Where header and body of a publish end, if they follow, and the body is in one frame."""
+    def _published(
+        self, data: bytes, at: int, channel: int, method: bytes
+    ) -> tuple[Published, int] | None:
+        """A publish and its end, if header and body follow its method, the body in one frame."""
         if len(data) - at < _CONTENT.size:
             return None
         kind, of_channel, size, class_id, weight, body = _CONTENT.unpack_from(data, at)
@@ -180,16 +181,9 @@ class FrameReader:
             or _HEAD.unpack_from(data, header_end + 1) != (BODY, channel, body)
         ):
             return None
-        return header_end, after + 1
-
-
-def _published(
-    channel: int, method: bytes, data: bytes, content_at: int, content: tuple[int, int]
-) -> Published:
-    """A publish whose content begins there; see `FrameReader._content`."""
-    header_end, end = content
-    properties = data[content_at + HEADER_SIZE + HEADER_FIELDS : header_end]
-    return Published(channel, method, properties, data[header_end + FRAME_OVERHEAD : end - 1])
+        properties = data[at + HEADER_SIZE + HEADER_FIELDS : header_end]
+        payload = data[header_end + FRAME_OVERHEAD : after]
+        return Published(channel, method, properties, payload), after + 1
 
 
 _LEAST_SIZES: Final = {METHOD: 4, HEADER: HEADER_FIELDS, BODY: 0, HEARTBEAT: 0}

@@ -71,10 +71,11 @@ def versus_amqp(environment: BenchEnvironment, sizes: Sizes) -> Iterator[Figures
     make_nice(gateway, NICE_TO_FRONTS)
     spare_cores(gateway, CORES_OF_FRONTS)
     with RabbitMQ(root / "rabbitmq", environment.amqp) as rabbitmq:
+        _warm_up(environment, rabbitmq, sizes)
         if sizes.minutes:  # first: it warms Spark up
             yield _sustained(environment, rabbitmq, sizes)
         with _followed(environment, NAME) as (job, ends, front):
-            _warm_up(environment, (front,) if sizes.minutes else (rabbitmq, front), sizes)
+            _warm_up(environment, front, sizes)
             for queues, prefetch in itertools.product((1, QUEUES), PREFETCHES):
                 name = f"{NAME}_{queues}_{prefetch}"
                 kind = _burst(queues, prefetch, sizes)
@@ -146,22 +147,20 @@ def _sustained(environment: BenchEnvironment, rabbitmq: RabbitMQ, sizes: Sizes) 
     RabbitMQ's own rate is that of a burst that is four times as long as the others.
     """
     name = f"{NAME}_sustained"
-    _warm_up(environment, (rabbitmq,), sizes)
     kind = Consuming(1, 2_000, 4 * sizes.consumed)
     theirs = consuming_from(rabbitmq, environment.root / f"{name}_theirs", kind)
     long = Consuming(1, 2_000, round(theirs.rate * 60 * sizes.minutes))
     with _followed(environment, name, SUSTAINED_LAG_MS) as (job, ends, front):
-        _warm_up(environment, (front,), sizes)
+        _warm_up(environment, front, sizes)
         figures = _beside(environment, job, ends, front, long, theirs)
     return {"case": name, "messages": long.messages, **figures, "rabbitmq": rabbitmq.version}
 
 
-def _warm_up(environment: BenchEnvironment, each: Sequence[RabbitMQ], sizes: Sizes) -> None:
-    """Let brokers, and what is behind them, compile what a burst needs."""
+def _warm_up(environment: BenchEnvironment, broker: RabbitMQ, sizes: Sizes) -> None:
+    """Let a broker, and what is behind it, compile what a burst needs."""
     if sizes.consumed >= WARMED_UP_FROM:
-        for one in each:
-            folder = environment.root / f"{NAME}_warm_up_{one.pid}"
-            consuming_from(one, folder, _burst(1, 2_000, sizes))
+        folder = environment.root / f"{NAME}_warm_up_{broker.pid}"
+        consuming_from(broker, folder, _burst(1, 2_000, sizes))
 
 
 def _burst(queues: int, prefetch: int, sizes: Sizes) -> Consuming:
